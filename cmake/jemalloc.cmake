@@ -1,0 +1,1 @@
+# jemalloc, built privately for the pinned host pool (see allocator/README.md).
