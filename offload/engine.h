@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the operation
+// touches on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the same calls.
+//
+// It is a deterministic state machine: it reads no clock, draws no random number and starts no thread. All it knows of the
+// world are these calls and the answers of the driver it was given.
+//
+// An operation:
+//
+//   Operation operation = engine.begin(stream, touches);
+//   if (!operation.status().ok()) return operation.status();   // out of memory: nothing was submitted
+//   ... submit to `stream` ...
+//   operation.commit();                                        // or not, if the submission failed
+//
+// Between begin and commit the engine is locked: nothing that the operation touches can leave. Thread-safe; a context of the
+// device must be current on the calling thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "driver/driver.h"
+#include "driver/status.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+// none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings back on
+// touch.
+enum class Policy { kNone, kReactive };
+
+struct EngineOptions {
+  int device = 0;
+  // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
+  Bytes budget_bytes = 0;
+  Policy policy = Policy::kReactive;
+  // Most bytes of pinned host memory. 0: no limit of ours.
+  Bytes host_limit_bytes = 0;
+  // Smaller buffers stay on the device unless a whole slab of them is idle.
+  Bytes min_offload_bytes = kMiB;
+  // Write-behind begins when more than this part of the budget is taken, in percent.
+  unsigned low_water_percent = 60;
+  // Write-behind keeps up to this part of the budget clean, in percent.
+  unsigned clean_reserve_percent = 25;
+  // Registers every buffer through NVTX's memory extension, for tools that look into the pool.
+  bool annotate = false;
+};
+
+// What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
+enum class Access { kUnknown, kRead, kWrite };
+
+// A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands for the
+// buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins there.
+struct Touch {
+  DeviceAddress address;
+  Bytes bytes = 0;
+  Access access = Access::kUnknown;
+};
+
+// A live buffer as the program asked for it.
+struct BufferFacts {
+  DeviceAddress address;
+  Bytes bytes = 0;
+  std::uint64_t number = 0;  // in order of allocation
+  bool resident = false;
+};
+
+// Counters since the engine began; bytes unless named otherwise.
+struct EngineStatistics {
+  Bytes budget_bytes = 0;
+  Bytes live_bytes = 0, peak_live_bytes = 0;        // what the program holds
+  Bytes device_bytes = 0, peak_device_bytes = 0;    // what the engine holds on the device
+  Bytes host_bytes = 0, peak_host_bytes = 0;        // pinned host memory taken
+  Bytes foreign_bytes = 0;                          // the program's own mappings
+  Bytes evicted_bytes = 0, restored_bytes = 0;      // copied out and in
+  std::uint64_t allocations = 0, frees = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t evictions = 0, restores = 0;        // blocks that left and came back
+  std::uint64_t prefetches = 0, wasted_prefetches = 0;
+  std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
+  std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
+  std::uint64_t host_waits = 0;                     // times the host had to wait for the device
+  std::uint64_t out_of_memory = 0;                  // answers to the program
+  std::uint64_t pinned_buffers = 0;                 // buffers that may not leave the device
+};
+
+class Engine;
+
+// The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its thread.
+class [[nodiscard]] Operation {
+ public:
+  Operation(Operation&&) noexcept;
+  Operation& operator=(Operation&&) = delete;
+  ~Operation();
+
+  Status status() const { return status_; }
+  // The work has been submitted. `completed`: it has also run (a synchronous copy).
+  void commit(bool completed = false);
+
+ private:
+  friend class Engine;
+  Operation(Engine* engine, std::unique_lock<std::mutex> lock, Status status);
+
+  Engine* engine_;
+  std::unique_lock<std::mutex> lock_;
+  Status status_;
+};
+
+class Engine {
+ public:
+  // Reserves addresses and creates the copy streams in the current context. `driver`'s table must outlive the engine.
+  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out);
+  // Gives everything back to the driver; the context must still be current and nothing may be running.
+  ~Engine();
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory leaves
+  // everything as it was and writes a report through the report handler.
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
+  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that touched it.
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+
+  // True for every address of the reservation, live or not. Lock-free.
+  bool owns(DeviceAddress address) const noexcept {
+    return address.value - range_begin_ < range_bytes_;
+  }
+  std::optional<BufferFacts> find(DeviceAddress address) const;
+
+  Operation begin(StreamHandle stream, std::span<const Touch> touches);
+  // For an operation of which nothing is known: everything live is touched.
+  Operation begin_unknown(StreamHandle stream);
+
+  // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for reports).
+  Status pin(DeviceAddress address, const char* reason);
+
+  // The program itself waited: what it submitted to the stream (to all streams) has passed.
+  void synchronized(StreamHandle stream);
+  void synchronized_all();
+  // The program is about to destroy the stream.
+  void retire(StreamHandle stream);
+
+  // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget; out_of_memory
+  // when no room can be made.
+  Status add_foreign(Bytes bytes);
+  void remove_foreign(Bytes bytes);
+
+  // Gives unused device and host memory back to the driver.
+  Status trim();
+
+  // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
+  void memory_info(Bytes* free, Bytes* total) const;
+  EngineStatistics statistics() const;
+
+  // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call back.
+  using ReportHandler = void (*)(const std::string& report);
+  void set_report_handler(ReportHandler handler);
+
+  // Recomputes every cached number from first principles; checks (driver/check.h) what must hold.
+  void validate() const;
+
+ private:
+  friend class Operation;
+  class State;  // engine_state.h: the parts, all guarded by mutex_
+
+  Engine();
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<State> state_;
+  std::uint64_t range_begin_ = 0;
+  std::uint64_t range_bytes_ = 0;
+};
+
+}  // namespace thermocline
