@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device heap: addresses that never change, and the physical pages that come and go behind them.
+//
+// One reservation, far larger than the device, is cut into blocks of whole pages by best fit with coalescing (level 1).
+// Small buffers share slabs (level 2, slabs.h). Pages are fungible: any page can stand behind any address, so free memory is
+// never lost to fragmentation; but creating, mapping and unmapping cost tens of microseconds, so freed space keeps its pages
+// and its pending uses, and is handed out again with both. A steady program makes no driver call here.
+//
+//   allocate: addresses, best of (free mapped space; mapped space and the unmapped beside it; unmapped). No driver call.
+//   map:      memory behind the block's missing pages: from the pool, then created under the limit, then harvested from free
+//             mapped space, oldest first.
+//
+// Not thread-safe: the owner locks. A context of the device must be current.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "allocator/block.h"
+#include "allocator/page_pool.h"
+#include "allocator/stream_clock.h"
+#include "allocator/use_set.h"
+#include "driver/driver.h"
+#include "driver/status.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+enum class Wait { kNo, kYes };
+
+struct HeapOptions {
+  int device = 0;
+  Bytes page_bytes = 2 * kMiB;
+  // Most bytes of device memory ever created.
+  Bytes limit = 0;
+  // Addresses to reserve; halved while the driver refuses.
+  Bytes reserve_bytes = Bytes{1} << 40;
+  Bytes slab_bytes = 8 * kMiB;
+  // Buffers of this size and more own whole pages; smaller ones only where rounding up wastes an eighth or less.
+  Bytes whole_pages_from = 2 * kMiB;
+};
+
+struct HeapStatistics {
+  Bytes live_bytes = 0, peak_live_bytes = 0;        // requested by live buffers
+  Bytes mapped_bytes = 0, peak_mapped_bytes = 0;    // behind any address, free ones included
+  Bytes created_bytes = 0, peak_created_bytes = 0;  // pages created and not destroyed: what the device has lost to us
+  Bytes free_mapped_bytes = 0;                      // behind free addresses
+  Bytes slab_bytes = 0, slab_live_bytes = 0;        // addresses of slabs, and what their buffers asked for
+  std::uint64_t buffers = 0, blocks = 0, slabs = 0;
+  std::uint64_t allocations = 0, frees = 0;
+  // Driver calls.
+  std::uint64_t creates = 0, destroys = 0, maps = 0, set_accesses = 0, unmaps = 0;
+  std::uint64_t harvested_pages = 0;
+};
+
+class Heap {
+ public:
+  // `driver` and `clock` must outlive the heap.
+  static Status create(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<Heap>* out);
+  // Gives everything back; nothing may be running.
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Finds addresses. Its block may be mapped or not, and new or (a slab) old. Fails when the addresses are exhausted
+  // (out_of_memory) or `requested` is 0 (invalid_value).
+  Status allocate(Bytes requested, StreamIndex hint, Buffer** out);
+  // True when the block went away with its last buffer (`buffer` is gone in any case): its pages, if it had any, stay behind
+  // the freed addresses, and its uses stay pending on them.
+  bool free(Buffer* buffer);
+
+  // The live buffer that contains the address; one past the end counts for the buffer before it if none begins there.
+  Buffer* find(DeviceAddress address) const;
+  // The block whose addresses contain it, live buffer or not.
+  Block* block_at(DeviceAddress address) const;
+  // Every live block, in order of address.
+  void for_each_block(const std::function<void(Block&)>& visit) const;
+
+  // Puts memory behind the whole block. kNo never blocks; kYes may synchronise the uses of freed space. out_of_memory leaves
+  // everything as it was, except that pages may have moved from free addresses into the pool.
+  Status map(Block& block, Wait wait);
+  // block.uses must have passed (checked). The pages return to the pool; block.uses is cleared.
+  Status unmap(Block& block);
+  // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have passed).
+  Bytes available_bytes(Wait wait);
+
+  // Gives unused pages back to the driver until no more than `keep` bytes are created.
+  Status trim(Bytes keep, Wait wait = Wait::kNo);
+  // Trims as far as needed (kYes: waits). out_of_memory, and no change, when live blocks hold more.
+  Status set_limit(Bytes limit, Wait wait = Wait::kYes);
+
+  DeviceAddress range_begin() const;
+  Bytes range_bytes() const;
+  Bytes page_bytes() const;
+  Bytes limit() const;
+  Bytes live_bytes() const;
+  Bytes peak_live_bytes() const;
+  Bytes mapped_bytes() const;
+  Bytes peak_mapped_bytes() const;
+  Bytes created_bytes() const;
+  Bytes peak_created_bytes() const;
+  HeapStatistics statistics() const;
+
+  // Recomputes every number and link from first principles; checks what must hold. Linear in the number of pages.
+  void validate() const;
+
+ private:
+  class State;
+  explicit Heap(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace thermocline

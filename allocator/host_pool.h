@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pinned host memory for copies of evicted buffers. A private jemalloc arena cuts it into size classes; its extent hooks take
+// memory from the driver in large steps, since every registration costs a system-wide operation, and give a step back when
+// all of it is unused. The limit is exact: it counts the bytes taken from the driver.
+//
+// A call may be made from any thread; jemalloc locks. The driver must be able to allocate host memory on the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "driver/driver.h"
+#include "driver/status.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+class HostPool {
+ public:
+  // limit 0: none. Steps are `step_bytes`, less where the limit is near, more for larger requests.
+  static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out);
+  // Everything must have been freed, and no copy may be using it.
+  ~HostPool();
+  HostPool(const HostPool&) = delete;
+  HostPool& operator=(const HostPool&) = delete;
+
+  // Aligned to 64 bytes at least. Null when the limit or the driver refuses; then nothing has changed.
+  void* allocate(Bytes bytes);
+  void free(void* at);
+  // Gives unused steps back to the driver.
+  void trim();
+
+  Bytes limit() const;
+  // What callers hold (as asked for).
+  Bytes live_bytes() const;
+  Bytes peak_live_bytes() const;
+  // What is taken from the driver.
+  Bytes pinned_bytes() const;
+  Bytes peak_pinned_bytes() const;
+
+  void validate() const;
+
+ private:
+  class State;
+  explicit HostPool(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace thermocline

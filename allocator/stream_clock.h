@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Knows how far every stream has come. Each operation has an ordinal in its stream; a fence is an event recorded behind all
+// that was submitted to a stream so far. From fences follow both kinds of order: one stream waits for another on the device
+// (wait), and the host learns what has passed (passed, synchronize). Nothing here blocks but synchronize.
+//
+// Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own; the last one is another stream in every
+// thread, and since only its own thread can record an event in it, advance() fences it at once.
+//
+// Capture: while a stream records a graph nothing may be recorded in it or waited for on its behalf. fence, wait and
+// synchronize then answer not_supported and change nothing, and passed answers from what is known. Before every driver call
+// on a program's stream the clock asks whether it is capturing.
+//
+// Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/use_set.h"
+#include "driver/driver.h"
+#include "driver/status.h"
+
+namespace thermocline {
+
+class StreamClock {
+ public:
+  explicit StreamClock(const Driver& driver) : driver_(&driver) {}
+  // Destroys the events; a context must be current.
+  ~StreamClock();
+  StreamClock(const StreamClock&) = delete;
+  StreamClock& operator=(const StreamClock&) = delete;
+
+  // Registers handles that it does not know.
+  StreamIndex index_of(StreamHandle handle);
+  StreamHandle handle_of(StreamIndex stream) const;
+  std::size_t streams() const { return streams_.size(); }
+
+  // The newest ordinal submitted to the stream.
+  Ordinal submitted(StreamIndex stream) const;
+  // One more operation was submitted; its ordinal.
+  Ordinal advance(StreamIndex stream);
+
+  // Afterwards the newest fence covers everything submitted so far.
+  Status fence(StreamIndex stream);
+
+  // Device-side: work submitted to `waiter` from now on runs after the use. No driver call when it is the same stream, when the
+  // use has passed, or when `waiter` has waited for it before.
+  Status wait(StreamIndex waiter, Use use);
+  Status wait_all(StreamIndex waiter, const UseSet& uses);
+
+  // Host-side: queries events at most, never blocks; records a fence when there is none to query.
+  bool passed(Use use);
+  bool passed(const UseSet& uses);
+
+  // The host blocks until it has passed.
+  Status synchronize(Use use);
+  Status synchronize(const UseSet& uses);
+
+  // The program itself synchronised: everything submitted so far (to the stream, to all) has passed.
+  void synchronized(StreamIndex stream);
+  void synchronized_all();
+
+  // The program is about to destroy the stream: a fence is recorded while it still can be. Ordinals stay valid; the handle, when
+  // it comes again, is a new stream.
+  void retire(StreamHandle handle);
+
+  // Times that the host blocked in synchronize.
+  std::uint64_t host_waits() const { return host_waits_; }
+
+  // Recomputes what is cached; checks the invariants below.
+  void validate() const;
+
+ private:
+  struct Fence {
+    Ordinal ordinal;
+    EventHandle event;
+  };
+
+  // Invariants: passed <= submitted; fences ascend strictly, all above passed and none above submitted; seen[other] <= the
+  // ordinal submitted to other. A free stream has no handle and passed == submitted.
+  struct Stream {
+    StreamHandle handle{};
+    std::uint64_t thread = 0;  // owner, for the per-thread handle; else 0
+    bool alive = false;        // has a handle
+    bool lost = false;         // retired without a fence: only a synchronised context tells
+    Ordinal submitted = 0;
+    Ordinal passed = 0;
+    std::deque<Fence> fences;
+    std::vector<Ordinal> seen;  // by stream: newest ordinal that this stream's later work runs after
+  };
+  struct Key {
+    StreamHandle handle;
+    std::uint64_t thread;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+
+  Stream& at(StreamIndex stream);
+  const Stream& at(StreamIndex stream) const;
+  static Key key_of(StreamHandle handle);
+  bool can_record(const Stream& stream) const;
+  Status take_event(EventHandle* out);
+  void mark_passed(Stream& stream, Ordinal ordinal);
+  void poll(Stream& stream);
+  void thin_fences(Stream& stream);
+  // The oldest fence that covers the ordinal; null when there is none.
+  const Fence* covering(const Stream& stream, Ordinal ordinal) const;
+
+  const Driver* driver_;
+  std::vector<Stream> streams_;
+  std::unordered_map<Key, StreamIndex, KeyHash> index_;
+  std::vector<EventHandle> spare_events_;
+  std::uint64_t host_waits_ = 0;
+};
+
+}  // namespace thermocline
