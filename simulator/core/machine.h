@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated device behind the driver API, as one object: host clock, streams and events on the device's time line, physical memory,
+// address space, contents, buffers. The API layer (simulator/cuda/) turns cu* calls into calls of this class.
+//
+// Contract: there is one machine a process. Every call happens between enter() and the end of the Entry that it returned, which holds
+// the one lock; nothing here locks again. Calls charge their cost in host time themselves, calls that say "free of charge" do not.
+// Results are CUDA's numbers. After a fault every call that the API layer passes on should answer error() first: faults stick.
+//
+// When work happens: submitting only queues. Effects happen in wait_* and poll, which blocking calls, queries and unmap, free, create
+// use; nothing is executed whose end lies behind the host's clock, unless the host waits for it.
+#pragma once
+
+#include <cuda.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "simulator/control.h"
+#include "simulator/core/operation.h"
+#include "simulator/core/types.h"
+#include "simulator/profile.h"
+
+namespace simulator {
+
+enum class Access : std::uint8_t { kNone = 0, kRead = 1, kReadWrite = 3 };
+
+enum class Fresh : bool { kNo, kYes };
+
+enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kUnmap };
+
+struct Buffer {
+  std::uint64_t number = 0;  // in order of registration, from 1
+  Address address = 0;
+  Bytes bytes = 0;
+};
+
+class Machine {
+ public:
+  class Entry {
+   public:
+    Machine* operator->() const { return machine_; }
+    Machine& operator*() const { return *machine_; }
+
+   private:
+    friend class Machine;
+    explicit Entry(Machine& machine);
+    std::unique_lock<std::mutex> lock_;
+    Machine* machine_;
+  };
+
+  // The lock, and a sign of life for the progress thread. Not from inside a host function: see in_host_function().
+  static Entry enter();
+
+  // True on a thread that is inside a host function or kernel: the API answers CUDA_ERROR_NOT_PERMITTED before it enters.
+  static bool in_host_function();
+
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  // --- Start, settings, state -------------------------------------------------------------------------------------------------
+  // Reads the environment (THERMOCLINE_SIMULATE_*; configure() wins) and makes the device. Idempotent. A setting that does not hold is
+  // named on stderr and answers CUDA_ERROR_NO_DEVICE.
+  CUresult initialize();
+  bool initialized() const;
+  // nullptr, or what is wrong (lives until the next call).
+  const char* configure(const char* key, const char* value);
+  // The first fault, else CUDA_SUCCESS. In a forked child of an initialised parent: CUDA_ERROR_NOT_INITIALIZED.
+  CUresult error() const;
+  // Back to the start; the API layer's own state is dropped by `on_reset`, which runs with the lock held.
+  void reset();
+  void set_on_reset(std::function<void()> on_reset);
+  const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
+  bool tagged() const;             // memory holds no bytes: host implementations of kernels do not run, kernels mix
+
+  // --- Clock ------------------------------------------------------------------------------------------------------------------
+  Time now() const;
+  void charge(Cost cost, std::uint64_t count = 1);
+
+  // --- Streams ----------------------------------------------------------------------------------------------------------------
+  // Blocking streams and the legacy stream order each other as CUDA documents; non-blocking ones stand alone.
+  StreamId create_stream(bool non_blocking);
+  // What it holds still completes. The id must not be used afterwards.
+  void destroy_stream(StreamId stream);
+  // How control.h's launch_operator finds a stream from a CUstream. Without one, the handle's value is the id.
+  using StreamResolver = bool (*)(const void* handle, StreamId* out);
+  void set_stream_resolver(StreamResolver resolver);
+
+  // --- Queueing ---------------------------------------------------------------------------------------------------------------
+  struct Order {
+    std::span<const OperationId> after;  // beside the stream's order; completed ones are fine
+    bool detached = false;               // only `after` counts, not the stream's order, and the stream does not wait for it
+  };
+  // Charges launch (kernels, operators), copy (copies, sets, host functions) or a stream call (rest).
+  OperationId submit(StreamId stream, Work work, const Order& order);
+  OperationId submit(StreamId stream, Work work) { return submit(stream, std::move(work), Order{}); }
+  // The newest operation of the stream, 0 if none: what a later detached operation must name to come behind it.
+  OperationId tail(StreamId stream) const;
+
+  // --- Waiting and asking -----------------------------------------------------------------------------------------------------
+  // Host blocks; its clock moves to the completion. They answer error(). Free of charge.
+  CUresult wait(OperationId operation);
+  CUresult wait_stream(StreamId stream);  // the legacy stream: what it would wait for itself, too
+  CUresult wait_all();
+  // Completes what has ended by now (adversarial order: any allowed amount). Free of charge.
+  void poll();
+  // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end.
+  bool query(OperationId operation);
+  bool query_stream(StreamId stream);
+
+  // --- Events -----------------------------------------------------------------------------------------------------------------
+  EventId create_event();
+  void destroy_event(EventId event);
+  OperationId record_event(EventId event, StreamId stream, const Order& order);
+  OperationId record_event(EventId event, StreamId stream) { return record_event(event, stream, Order{}); }
+  // Later work of the stream comes behind the newest record at this moment; an event never recorded orders nothing.
+  void stream_wait_event(StreamId stream, EventId event);
+  // 0: never recorded. What cuEventQuery, cuEventSynchronize ask for.
+  OperationId recorded(EventId event) const;
+  // Of the newest records, both completed; INVALID_HANDLE if one was never recorded, NOT_READY if one is pending.
+  CUresult elapsed(EventId begin, EventId end, Time* out);
+
+  // --- Physical memory --------------------------------------------------------------------------------------------------------
+  CUresult create_physical(Bytes bytes, PhysicalId* out);  // whole pages; OUT_OF_MEMORY beyond capacity
+  CUresult retain_physical(PhysicalId physical);           // one more release is due
+  CUresult release_physical(PhysicalId physical);          // memory returns when released and unmapped everywhere
+  Bytes physical_bytes(PhysicalId physical) const;         // 0: no such handle
+  Bytes capacity() const;
+  Bytes free_bytes() const;
+
+  // --- Address space ----------------------------------------------------------------------------------------------------------
+  CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
+  CUresult release_addresses(Address at, Bytes bytes);
+  CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
+  CUresult set_access(Address at, Bytes bytes, Access access);
+  CUresult unmap(Address at, Bytes bytes);  // polls first, does not wait
+  std::optional<PhysicalId> physical_at(Address at) const;
+  bool mapping_at(Address at, Address* begin, Bytes* bytes) const;
+  bool reservation_at(Address at, Address* begin, Bytes* bytes) const;
+  Access access_at(Address at) const;
+
+  // --- cuMemAlloc-like memory -------------------------------------------------------------------------------------------------
+  // Addresses with memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer.
+  // `own_pages`: whole new pages, zero now (managed memory, which the host may write before any operation).
+  CUresult allocate(Bytes bytes, bool own_pages, Address* out);
+  // Does not wait: callers with cuMemFree's rules wait_all() first. INVALID_VALUE unless `at` came from allocate.
+  CUresult free(Address at);
+  bool allocation_at(Address at, Address* begin, Bytes* bytes) const;
+
+  // --- Host memory ------------------------------------------------------------------------------------------------------------
+  CUresult allocate_host(Bytes bytes, void** out);
+  CUresult free_host(void* at);
+  CUresult register_host(void* at, Bytes bytes);
+  CUresult unregister_host(void* at);
+  bool pinned_at(const void* at, Address* begin, Bytes* bytes) const;  // allocated or registered
+
+  // --- Buffers: what the program asked for ------------------------------------------------------------------------------------
+  // A fresh buffer counts as zero until first written: the first operation that touches it clears it. Registered over another
+  // buffer: INVALID_VALUE.
+  CUresult register_buffer(Address at, Bytes bytes, Fresh fresh);
+  CUresult unregister_buffer(Address at);
+  // Mappings inside a heap are nobody's buffers: is_heap() tells whether to register one. A heap may be registered again.
+  void register_heap(Address at, Bytes bytes);
+  void unregister_heap(Address at);
+  bool is_heap(Address at) const;
+  std::optional<Buffer> buffer_at(Address at) const;  // containing it
+
+  // --- Figures ----------------------------------------------------------------------------------------------------------------
+  std::uint64_t checksum() const;
+  std::uint64_t order_hash() const;
+  Time device_now() const;
+  void statistics(SimulatedStatistics* out) const;
+
+ private:
+  Machine();
+  ~Machine() = delete;  // lives as long as the process: destructors of others may still call the driver
+  static Machine& instance();
+  struct State;
+  std::mutex mutex_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace simulator

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be queued in a stream. An operation is a description: nothing happens before the timeline completes it. Everything that it
+// needs is in it by value, except device memory and pinned host memory, which are read and written when it completes.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+// A rectangle in memory: `depth` slices of `height` rows of `width` bytes. Rows of one row or slice ignore the pitches.
+struct Shape {
+  Bytes width = 0;
+  Bytes height = 1;
+  Bytes depth = 1;
+  Bytes row_pitch = 0;
+  Bytes slice_pitch = 0;
+
+  Bytes bytes() const { return width * height * depth; }
+};
+
+enum class Direction : std::uint8_t { kToDevice, kToHost, kOnDevice, kOnHost };
+
+// `from` and `to` have the same width, height and depth.
+struct Copy {
+  Direction direction = Direction::kOnDevice;
+  Address to = 0;
+  Address from = 0;
+  Shape to_shape;
+  Shape from_shape;
+  std::vector<std::byte> staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
+};
+
+// Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of it.
+struct Set {
+  Address to = 0;
+  Shape shape;
+  std::uint64_t value = 0;
+  std::uint32_t element = 1;
+};
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;  // same layout and calling convention as CUDA's dim3
+};
+
+// args[i] points at parameter i.
+using KernelFunction = void (*)(void** args, Dim3 grid, Dim3 block);
+
+struct Parameter {
+  std::uint32_t offset = 0;
+  std::uint32_t size = 0;
+};
+
+struct Kernel {
+  std::string name;
+  Dim3 grid, block;
+  std::uint32_t shared_bytes = 0;
+  std::vector<Parameter> parameters;
+  std::vector<std::byte> block_of_parameters;  // packed, by the offsets above
+  KernelFunction function = nullptr;           // nullptr: the kernel mixes the buffers that it names
+};
+
+struct Operand {
+  Address address = 0;
+  Bytes bytes = 0;
+  bool read = false;
+  bool write = false;
+  bool fresh = false;
+};
+
+// An operator that declares what it does (control.h). Negative microseconds: not given.
+struct Operator {
+  std::string name;
+  double flops = 0;
+  double bytes = 0;
+  double microseconds = -1;
+  boost::container::small_vector<Operand, 8> operands;
+};
+
+// Runs on the thread that completes the operation, with the machine's lock held: it must not call the driver.
+struct HostFunction {
+  std::function<void()> function;
+};
+
+// Like a host function, but the simulator's own: it may call the machine (give memory back, ...), not submit or wait.
+struct Internal {
+  std::function<void()> function;
+};
+
+struct Record {
+  EventId event = 0;
+  std::uint32_t generation = 0;
+};
+
+// Nothing happens; orders what comes behind it.
+struct Marker {};
+
+using Work = std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal>;
+
+}  // namespace simulator
