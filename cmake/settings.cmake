@@ -1,22 +1,47 @@
 # Language, warnings, visibility and the layout of the build tree, the same for every target.
+include(GNUInstallDirs)
+
+option(THERMOCLINE_WARNINGS_AS_ERRORS "Let a warning fail the build" ON)
+set(THERMOCLINE_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined or thread)")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, RelWithDebInfo or Release" FORCE)
+endif()
+# RelWithDebInfo is what is tested: optimised, with assert() left in.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
-set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
-if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE RelWithDebInfo)
-endif()
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-Wall;-Wextra;-Wconversion;-Wshadow;-Wundef;-Werror>")
 include_directories("${CMAKE_SOURCE_DIR}")
 
-set(THERMOCLINE_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined or thread)")
+# The build tree mirrors the installed one: the tool finds the library and the simulator relative to its own executable.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-Wall;-Wextra;-Wconversion;-Wshadow;-Wundef>")
+if(THERMOCLINE_WARNINGS_AS_ERRORS)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-Werror>")
+endif()
+
+# A program reaches the hooks by name alone, which no optimiser across files can see: it would drop them. Distributions may ask for
+# -flto in CXXFLAGS, so it is not enough to leave it out.
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-fno-lto>")
+
 if(THERMOCLINE_SANITIZE)
-  add_compile_options(-fsanitize=${THERMOCLINE_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${THERMOCLINE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=${THERMOCLINE_SANITIZE})
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
