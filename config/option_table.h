@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of settings: key, variable, type, default, documentation, field. Everything else (reading, checking, printing, the
+// JSON schema, the tool's help) is derived from it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "config/settings.h"
+#include "config/size.h"
+
+namespace thermocline {
+
+enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool };
+
+struct Choice {
+  const char* name;
+  int value;
+  const char* unavailable;  // why this version can not do it; null: it can
+};
+
+// A value that has passed its option's checks; the member named by the option's type counts.
+struct Value {
+  SizeSetting size;
+  bool flag = false;
+  int choice = 0;
+};
+
+struct Option {
+  const char* key;           // as in the settings file
+  const char* variable;      // environment variable
+  OptionType type;
+  const char* default_text;  // "": unset
+  const char* doc;           // one line
+  std::span<const Choice> choices;
+  void (*store)(Settings&, const Value&);
+  Value (*load)(const Settings&);
+};
+
+std::span<const Option> option_table();
+const Option* find_option(std::string_view key);
+const Option* find_option_by_variable(std::string_view variable);
+
+// `text` as from a variable, a flag or a TOML string.
+bool parse_value(const Option& option, std::string_view text, Value* out, ParseError* error);
+// The effective value as parse_value reads it; "" when unset.
+std::string value_text(const Option& option, const Settings& settings);
+// What the option accepts, in words: "a size or a percentage (12GiB, 60%)".
+std::string expected_text(const Option& option);
+
+}  // namespace thermocline

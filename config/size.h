@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes as users write them: a count of bytes with an optional unit (B, KiB, MiB, GiB), or a percentage of something that is
+// known only later. Exact: decimals are read digit by digit, never through floating point.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "driver/units.h"
+
+namespace thermocline {
+
+class SizeSetting {
+ public:
+  // Unset: whoever resolves it decides what that means.
+  constexpr SizeSetting() = default;
+  static constexpr SizeSetting of_bytes(Bytes bytes) { return SizeSetting(Kind::kBytes, bytes); }
+  // In millionths of a percent, so that 62.5% is exact.
+  static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) { return SizeSetting(Kind::kPercent, millionths); }
+
+  constexpr bool is_set() const { return kind_ != Kind::kUnset; }
+  constexpr bool is_percent() const { return kind_ == Kind::kPercent; }
+
+  // Bytes of `whole`, rounded down; an unset size is 0.
+  Bytes resolve(Bytes whole) const;
+  // Whole percent, rounded to nearest; only for a percentage.
+  unsigned percent() const;
+  // As it would be written in a settings file, without quotes; "" when unset.
+  std::string text() const;
+
+  friend constexpr bool operator==(const SizeSetting&, const SizeSetting&) = default;
+
+ private:
+  enum class Kind : std::uint8_t { kUnset, kBytes, kPercent };
+  constexpr SizeSetting(Kind kind, std::uint64_t value) : kind_(kind), value_(value) {}
+
+  Kind kind_ = Kind::kUnset;
+  std::uint64_t value_ = 0;  // bytes, or millionths of a percent
+};
+
+struct SizeRules {
+  bool allow_bytes = true;
+  bool allow_percent = true;
+  bool allow_zero = false;
+  unsigned most_percent = 100;
+};
+
+struct ParseError {
+  std::string message;     // what is wrong, without the place
+  std::string suggestion;  // what was probably meant, or ""
+};
+
+// Nothing is returned when `text` breaks the rules; then `error` says how.
+std::optional<SizeSetting> parse_size(std::string_view text, const SizeRules& rules, ParseError* error);
+
+// For people: "60.0 MiB".
+std::string human_bytes(Bytes bytes);
+
+}  // namespace thermocline

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean ...?": the nearest known name by edit distance (insert, delete, replace, swap of neighbours).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace thermocline {
+
+unsigned edit_distance(std::string_view a, std::string_view b);
+
+// The nearest of `known`, or "" when none is near enough to be what was meant. The first wins a tie.
+std::string nearest_name(std::string_view name, std::span<const std::string_view> known);
+
+}  // namespace thermocline

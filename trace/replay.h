@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a recorded program through the library itself, on the simulated device. There is no model of the allocator or of the
+// policies here: the engine that hooks drive for a real program is driven by a trace's events instead, over the simulator's
+// driver (trace/simulated_device.h), with tagged memory, so that no trace is too large for this machine.
+//
+// The program has no more order than the trace gives it: an operator waits for operators of other streams that wrote what it
+// uses, or use what it writes, as the recorded program must have made it wait. The host never waits of its own accord.
+// The engine learns of an operator what hooks could learn, unless `exact`: addresses without directions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/units.h"
+#include "offload/engine.h"
+#include "trace/repeat.h"
+#include "trace/simulated_device.h"
+#include "trace/trace.h"
+
+namespace thermocline {
+
+struct ReplayOptions {
+  SimulatedDeviceOptions device;
+  EngineOptions engine;
+  bool exact = false;
+};
+
+enum class ReplayOutcome { kOk, kOutOfMemory };
+
+struct ReplayStep {
+  double ms = 0;  // device time
+  Bytes evicted_bytes = 0, restored_bytes = 0;
+  std::uint64_t maps = 0, unmaps = 0;
+};
+
+struct ReplayResult {
+  ReplayOutcome outcome = ReplayOutcome::kOk;
+  std::string report;  // who held what, when memory ran out
+  std::vector<ReplayStep> steps;
+  EngineStatistics statistics;
+  Bytes peak_device_bytes = 0;  // the larger of what engine and device counted
+  std::uint64_t checksum = 0;   // of everything computed, the final contents of live buffers included
+  double events_per_second = 0; // real time
+};
+
+// False with a sentence in `reason` when the device can not be had or answered with anything but out of memory.
+bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason);
+
+// Of the steps after learning; of all but the first two while nothing is learned; of the last where there are no more.
+double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
+
+}  // namespace thermocline

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator's libcuda.so.1 in this process: loaded by its path, set up before its first call, with a context current on the
+// calling thread. One at a time; the next one starts from the beginning again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "driver/driver.h"
+#include "driver/units.h"
+#include "simulator/control.h"
+
+namespace thermocline {
+
+struct SimulatedDeviceOptions {
+  std::string library;               // path of the simulator's libcuda.so.1
+  std::string profile = "reference";
+  std::optional<std::uint64_t> seed; // adversarial order; none: order of time
+  Bytes memory_bytes = 0;            // in place of the profile's; 0: the profile's
+};
+
+class SimulatedDevice {
+ public:
+  // Null with a sentence in `reason` on failure.
+  static std::unique_ptr<SimulatedDevice> open(const SimulatedDeviceOptions& options, std::string* reason);
+  ~SimulatedDevice();
+
+  SimulatedDevice(const SimulatedDevice&) = delete;
+  SimulatedDevice& operator=(const SimulatedDevice&) = delete;
+
+  const Driver& driver() const;
+  const SimulatedDeviceControl& control() const { return *control_; }
+
+ private:
+  SimulatedDevice();
+
+  struct Loaded;
+  std::unique_ptr<Loaded> loaded_;
+  const SimulatedDeviceControl* control_ = nullptr;
+};
+
+}  // namespace thermocline
