@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of layers, and what follows from it.
+#include "tests/layers/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+namespace layers {
+namespace {
+
+// What a folder may include: the layers below its own height, itself, and the public header (which has height 0 and so
+// includes nothing).
+struct Folder {
+  std::string_view name;
+  int height;
+  bool may_use_simulator;  // its two public headers
+  bool names_driver;       // may call cu* functions and include cuda.h
+};
+
+constexpr int kAside = -1;  // includes nothing of ours but itself
+
+constexpr std::array kFolders = {
+    Folder{"include", 0, false, false},      Folder{"driver", 1, false, true},
+    Folder{"allocator", 2, false, false},    Folder{"offload", 3, false, false},
+    Folder{"config", 4, false, false},       Folder{"hooks", 5, false, true},
+    Folder{"trace", 6, true, false},         Folder{"tool", 7, true, false},
+    Folder{"integrations", 7, false, false}, Folder{"simulator", kAside, true, true},
+    Folder{"examples", 1, false, true},      Folder{"tests", 8, true, true},
+    Folder{"bench", 8, true, false},
+};
+
+constexpr std::array<std::string_view, 2> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h"};
+
+std::string_view first_folder(std::string_view path) { return path.substr(0, path.find('/')); }
+
+const Folder* find_folder(std::string_view name) {
+  const auto found = std::ranges::find(kFolders, name, &Folder::name);
+  return found == kFolders.end() ? nullptr : &*found;
+}
+
+// The folder whose rules hold for a file: a test of a layer names the driver where that layer does, and includes as a
+// test.
+Folder rules_of(std::string_view path) {
+  const Folder* folder = find_folder(first_folder(path));
+  Folder rules = folder ? *folder : Folder{first_folder(path), kAside, false, false};
+  if (rules.name == "tests" && path.size() > 6) {
+    const Folder* tested = find_folder(first_folder(path.substr(6)));
+    rules.names_driver = !tested || tested->names_driver;
+  }
+  return rules;
+}
+
+std::optional<std::string> why_not(const std::string& from, const std::string& to) {
+  const Folder rules = rules_of(from);
+  const Folder* target = find_folder(first_folder(to));
+  if (!target || target->name == rules.name) {
+    return std::nullopt;
+  }
+  if (target->name == "simulator") {
+    const bool open = std::ranges::find(kSimulatorHeaders, to) != kSimulatorHeaders.end();
+    if (from.starts_with("tests/simulator/") || (rules.may_use_simulator && open)) {
+      return std::nullopt;
+    }
+    return rules.may_use_simulator ? "of the simulator only profile.h and control.h may be included"
+                                   : std::string(rules.name) + "/ must not know the simulator";
+  }
+  if (target->height < rules.height) {
+    return std::nullopt;
+  }
+  return std::string(rules.name) + "/ must not include " + std::string(target->name) + "/, which is not below it";
+}
+
+struct Include {
+  std::size_t line;
+  std::string path;
+  bool quoted;
+};
+
+std::vector<Include> includes_of(const std::string& text) {
+  static const std::regex directive(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*$)");
+  std::vector<Include> found;
+  // Comments are blanked to see which lines count, but so are the quoted names: these are read from the text itself.
+  std::istringstream code(code_only(text));
+  std::istringstream lines(text);
+  std::string code_line;
+  std::string line;
+  for (std::size_t number = 1; std::getline(code, code_line) && std::getline(lines, line); ++number) {
+    std::smatch match;
+    if (code_line.find('#') != std::string::npos && std::regex_match(line, match, directive)) {
+      found.push_back({number, match[2], match[1] == "\""});
+    }
+  }
+  return found;
+}
+
+std::string public_header(const std::string& path) {
+  return path.starts_with("thermocline/") ? "include/" + path : path;
+}
+
+}  // namespace
+
+bool is_known_folder(std::string_view folder) { return find_folder(folder) != nullptr; }
+
+std::vector<Violation> check_includes(const Source& source, const Exists& exists) {
+  std::vector<Violation> violations;
+  const std::string folder = source.path.substr(0, source.path.rfind('/') + 1);
+  for (const Include& include : includes_of(source.text)) {
+    const std::string path = public_header(include.path);
+    const bool at_root = exists(path) || find_folder(first_folder(path));
+    if (include.quoted && (path.starts_with("../") || (!at_root && exists(folder + path)))) {
+      violations.push_back({source.path, include.line, "\"" + path + "\" must be written from the repository root"});
+    } else if (const auto reason = why_not(source.path, path)) {
+      violations.push_back({source.path, include.line, *reason + " (" + path + ")"});
+    } else if (path == "cuda.h" && !rules_of(source.path).names_driver) {
+      violations.push_back({source.path, include.line, "only driver/, hooks/ and simulator/ include cuda.h"});
+    }
+  }
+  return violations;
+}
+
+std::vector<Violation> check_driver_names(const Source& source) {
+  static const std::regex driver_function(R"(\bcu[A-Z]\w*)");
+  std::vector<Violation> violations;
+  if (rules_of(source.path).names_driver) {
+    return violations;
+  }
+  std::istringstream code(code_only(source.text));
+  std::string line;
+  for (std::size_t number = 1; std::getline(code, line); ++number) {
+    std::smatch match;
+    if (std::regex_search(line, match, driver_function)) {
+      violations.push_back({source.path, number, "names the driver function " + match.str()});
+    }
+  }
+  return violations;
+}
+
+std::vector<Violation> check_length(const Source& source) {
+  const auto lines = static_cast<std::size_t>(std::ranges::count(source.text, '\n'));
+  if (lines <= kMostLines) {
+    return {};
+  }
+  return {{source.path, lines, "is longer than " + std::to_string(kMostLines) + " lines"}};
+}
+
+std::string describe(const std::vector<Violation>& violations) {
+  std::string text;
+  for (const Violation& violation : violations) {
+    text += violation.path + ":" + std::to_string(violation.line) + ": " + violation.reason + "\n";
+  }
+  return text;
+}
+
+}  // namespace layers

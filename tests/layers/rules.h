@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that keep the layers apart, as functions of one source file's text, so that they can be tested on wrong
+// files that are not in the repository. The rules themselves are in docs/building.md; the table of layers is in
+// rules.cc.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace layers {
+
+constexpr std::size_t kMostLines = 600;
+
+struct Source {
+  std::string path;  // from the repository root, with forward slashes
+  std::string text;
+};
+
+struct Violation {
+  std::string path;
+  std::size_t line;
+  std::string reason;
+};
+
+// Answers whether the repository has this file (path from the root).
+using Exists = std::function<bool(const std::string&)>;
+
+// The same text with comments and the contents of string and character literals blanked; line breaks stay where they
+// are.
+std::string code_only(std::string_view text);
+
+std::vector<Violation> check_includes(const Source& source, const Exists& exists);
+std::vector<Violation> check_driver_names(const Source& source);
+std::vector<Violation> check_length(const Source& source);
+
+// Folders at the root that may hold source files.
+bool is_known_folder(std::string_view folder);
+
+std::string describe(const std::vector<Violation>& violations);
+
+}  // namespace layers

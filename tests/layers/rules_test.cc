@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules on files made up for it: each must be broken by the file that breaks it, and by no other.
+#include "tests/layers/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace layers {
+namespace {
+
+bool exists(const std::string& path) {
+  static const std::set<std::string> files = {"allocator/heap.h", "allocator/detail.h", "driver/driver.h",
+                                              "include/thermocline/thermocline.h"};
+  return files.contains(path);
+}
+
+std::size_t broken(const std::string& path, const std::string& text) {
+  return check_includes({path, text}, exists).size();
+}
+
+TEST(Layers, LowerLayerMayBeIncluded) {
+  EXPECT_EQ(broken("offload/engine.cc", "#include \"allocator/heap.h\"\n#include \"driver/driver.h\"\n"), 0U);
+  EXPECT_EQ(broken("hooks/launch.cc", "#include \"config/settings.h\"\n"), 0U);
+  EXPECT_EQ(broken("tool/main.cc", "#include \"trace/reader.h\"\n#include \"simulator/profile.h\"\n"), 0U);
+}
+
+TEST(Layers, HigherLayerMayNotBeIncluded) {
+  EXPECT_EQ(broken("allocator/heap.cc", "#include \"offload/engine.h\"\n"), 1U);
+  EXPECT_EQ(broken("driver/driver.cc", "#include <allocator/heap.h>\n"), 1U);
+  EXPECT_EQ(broken("offload/engine.cc", "#include \"config/settings.h\"\n"), 1U);
+  EXPECT_EQ(broken("trace/reader.cc", "#include \"tool/main.h\"\n"), 1U);
+  EXPECT_EQ(broken("tool/main.cc", "#include \"integrations/pytorch/allocator.h\"\n"), 1U);
+}
+
+TEST(Layers, ViolationNamesFileAndLine) {
+  const auto violations =
+      check_includes({"allocator/heap.cc", "// text\n\n  #  include \"offload/engine.h\" // why\n"}, exists);
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(describe(violations),
+            "allocator/heap.cc:3: allocator/ must not include offload/, which is not below it (offload/engine.h)\n");
+}
+
+TEST(Layers, PublicHeaderIsForAllAndIncludesNothing) {
+  EXPECT_EQ(broken("driver/driver.cc", "#include \"thermocline/thermocline.h\"\n"), 0U);
+  EXPECT_EQ(broken("hooks/api.cc", "#include \"include/thermocline/thermocline.h\"\n"), 0U);
+  EXPECT_EQ(broken("include/thermocline/thermocline.h", "#include <stdint.h>\n"), 0U);
+  EXPECT_EQ(broken("include/thermocline/thermocline.h", "#include \"driver/units.h\"\n"), 1U);
+}
+
+TEST(Layers, SimulatorStandsAlone) {
+  EXPECT_EQ(broken("simulator/queue.cc", "#include \"simulator/profile.h\"\n"), 0U);
+  EXPECT_EQ(broken("simulator/queue.cc", "#include \"driver/units.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/queue.cc", "#include \"thermocline/thermocline.h\"\n"), 1U);
+  EXPECT_EQ(broken("hooks/launch.cc", "#include \"simulator/control.h\"\n"), 1U);
+  EXPECT_EQ(broken("trace/replay.cc", "#include \"simulator/control.h\"\n"), 0U);
+  EXPECT_EQ(broken("trace/replay.cc", "#include \"simulator/queue.h\"\n"), 1U);
+  EXPECT_EQ(broken("tests/offload/engine_test.cc", "#include \"simulator/queue.h\"\n"), 1U);
+  EXPECT_EQ(broken("tests/simulator/queue_test.cc", "#include \"simulator/queue.h\"\n"), 0U);
+}
+
+TEST(Layers, PathsAreWrittenFromTheRoot) {
+  EXPECT_EQ(broken("allocator/heap.cc", "#include \"detail.h\"\n"), 1U);
+  EXPECT_EQ(broken("allocator/heap.cc", "#include \"../offload/engine.h\"\n"), 1U);
+  EXPECT_EQ(broken("allocator/heap.cc", "#include \"allocator/detail.h\"\n#include <vector>\n"), 0U);
+}
+
+TEST(Layers, IncludesInCommentsDoNotCount) {
+  EXPECT_EQ(broken("allocator/heap.cc", "// #include \"offload/engine.h\"\n/*\n#include \"offload/engine.h\"\n*/\n"),
+            0U);
+}
+
+TEST(Layers, OnlyThreeFoldersNameTheDriver) {
+  const std::string call = "int f() { return cuMemCreate(0); }\n";
+  EXPECT_EQ(check_driver_names({"offload/engine.cc", call}).size(), 1U);
+  EXPECT_EQ(check_driver_names({"tests/allocator/heap_test.cc", call}).size(), 1U);
+  EXPECT_EQ(check_driver_names({"trace/replay.cc", call}).size(), 1U);
+  for (const char* path : {"driver/table.cc", "hooks/memory.cc", "simulator/memory.cc", "tests/hooks/dlsym_test.cc"}) {
+    EXPECT_TRUE(check_driver_names({path, call}).empty()) << path;
+  }
+  EXPECT_EQ(broken("offload/engine.cc", "#include <cuda.h>\n"), 1U);
+  EXPECT_EQ(broken("driver/table.cc", "#include <cuda.h>\n"), 0U);
+}
+
+TEST(Layers, DriverNamesInCommentsAndTextAreAllowed) {
+  EXPECT_TRUE(
+      check_driver_names({"offload/engine.cc", "// cuMemMap\nauto s = \"cuMemMap\"; int cuda = 0; int focusMode;\n"})
+          .empty());
+  EXPECT_TRUE(
+      check_driver_names({"offload/engine.cc", "auto s = R\"x(\" cuMemMap )\" )x\"; char c = '\"'; int n = 1'000;\n"})
+          .empty());
+  EXPECT_EQ(
+      check_driver_names({"offload/engine.cc", "char c = '\"'; auto f = cuMemMap; auto s = \"\\\"\"; // \"\n"}).size(),
+      1U);
+}
+
+TEST(Layers, LongFilesAreFound) {
+  EXPECT_TRUE(check_length({"hooks/a.cc", std::string(kMostLines, '\n')}).empty());
+  EXPECT_EQ(check_length({"hooks/a.cc", std::string(kMostLines + 1, '\n')}).size(), 1U);
+}
+
+}  // namespace
+}  // namespace layers
