@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public face: takes the lock, and leaves the work to Engine::State.
+#include "offload/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+#include "offload/engine_state.h"
+
+namespace thermocline {
+
+Operation::Operation(Engine* engine, std::unique_lock<std::mutex> lock, Status status)
+    : engine_(engine), lock_(std::move(lock)), status_(status) {}
+
+Operation::Operation(Operation&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)), lock_(std::move(other.lock_)), status_(other.status_) {}
+
+Operation::~Operation() = default;
+
+void Operation::commit(bool completed) {
+  THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
+  engine_->state_->commit(completed);
+  engine_ = nullptr;
+  lock_.unlock();
+}
+
+Engine::Engine() = default;
+
+Status Engine::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out) {
+  std::unique_ptr<Engine> engine(new Engine);
+  if (Status status = State::create(driver, options, &engine->state_); !status.ok()) return status;
+  engine->range_begin_ = engine->state_->heap.range_begin().value;
+  engine->range_bytes_ = engine->state_->heap.range_bytes();
+  *out = std::move(engine);
+  return {};
+}
+
+Engine::~Engine() = default;
+
+Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+  const std::lock_guard lock(mutex_);
+  return state_->allocate(bytes, stream, out);
+}
+
+Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
+  const std::lock_guard lock(mutex_);
+  return state_->free(address, stream);
+}
+
+std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
+  if (!owns(address)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const Buffer* buffer = state_->heap.find(address);
+  if (buffer == nullptr || address >= buffer->end()) return std::nullopt;
+  return BufferFacts{buffer->address(), buffer->requested(), buffer->number(), buffer->block().mapped()};
+}
+
+Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches) {
+  std::unique_lock lock(mutex_);
+  state_->resolve(touches);
+  const Status status = state_->prepare(stream);
+  return Operation(this, std::move(lock), status);
+}
+
+Operation Engine::begin_unknown(StreamHandle stream) {
+  std::unique_lock lock(mutex_);
+  state_->resolve_all();
+  const Status status = state_->prepare(stream);
+  return Operation(this, std::move(lock), status);
+}
+
+Status Engine::pin(DeviceAddress address, const char* /*reason*/) {
+  const std::lock_guard lock(mutex_);
+  return state_->pin(address);
+}
+
+void Engine::synchronized(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized(state_->clock.index_of(stream));
+}
+
+void Engine::synchronized_all() {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized_all();
+}
+
+void Engine::retire(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.retire(stream);
+}
+
+Status Engine::add_foreign(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  State& state = *state_;
+  if (state.foreign_bytes + bytes > state.budget_bytes) return state.refuse("memory that the program maps itself", bytes);
+  const Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
+  if (Status status = state.residency.make_room_for_limit(limit); !status.ok()) {
+    return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
+  }
+  state.foreign_bytes += bytes;
+  state.counters.peak_live_bytes = std::max(state.counters.peak_live_bytes, state.collect().live_bytes);
+  state.counters.peak_device_bytes = std::max(state.counters.peak_device_bytes, state.collect().device_bytes);
+  return {};
+}
+
+void Engine::remove_foreign(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  THERMOCLINE_CHECK(bytes <= state_->foreign_bytes, "only memory that was counted is given back");
+  state_->foreign_bytes -= bytes;
+  static_cast<void>(state_->heap.set_limit(state_->budget_bytes - state_->foreign_bytes));
+}
+
+Status Engine::trim() {
+  const std::lock_guard lock(mutex_);
+  state_->host.trim();
+  return state_->heap.trim(0);
+}
+
+void Engine::memory_info(Bytes* free, Bytes* total) const {
+  const std::lock_guard lock(mutex_);
+  const Bytes taken = state_->live_block_bytes + state_->foreign_bytes;
+  *total = state_->budget_bytes;
+  *free = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
+}
+
+EngineStatistics Engine::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return state_->collect();
+}
+
+void Engine::set_report_handler(ReportHandler handler) {
+  const std::lock_guard lock(mutex_);
+  state_->report_handler = handler;
+}
+
+void Engine::validate() const {
+  const std::lock_guard lock(mutex_);
+  state_->validate();
+}
+
+}  // namespace thermocline

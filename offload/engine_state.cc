@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/engine_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+#include "offload/report.h"
+
+namespace thermocline {
+namespace {
+
+// Registering host memory costs a system-wide operation; large steps make it rare.
+constexpr Bytes kHostStepBytes = 64 * kMiB;
+
+}  // namespace
+
+Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in)
+    : options(options_in),
+      budget_bytes(budget_bytes_in),
+      foundation(std::move(foundation_in)),
+      clock(foundation->clock),
+      host(*foundation->host),
+      heap(*foundation->heap),
+      migration(foundation->driver, clock, host),
+      residency(heap, clock, migration,
+                ResidencyOptions{options.policy == Policy::kReactive, options.min_offload_bytes}),
+      reactive(heap, clock, migration, residency,
+               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
+      annotations(options.annotate) {}
+
+Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
+  DeviceFacts facts;
+  if (Status status = driver.facts(&facts); !status.ok()) return status;
+  if (!facts.has_virtual_memory) return Status::not_supported();
+  const Bytes budget =
+      options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
+  auto foundation = std::make_unique<Foundation>(driver);
+  if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host);
+      !status.ok()) {
+    return status;
+  }
+  HeapOptions heap_options;
+  heap_options.device = options.device;
+  heap_options.page_bytes = facts.page_bytes;
+  heap_options.limit = budget;
+  if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap); !status.ok()) {
+    return status;
+  }
+  std::unique_ptr<State> state(new State(std::move(foundation), options, budget));
+  state->annotations.register_heap(state->heap.range_begin(), state->heap.range_bytes());
+  if (options.policy != Policy::kNone) {
+    if (Status status = state->migration.open(); !status.ok()) return status;
+  }
+  *out = std::move(state);
+  return {};
+}
+
+Engine::State::~State() { residency.release_host_copies(); }
+
+void Engine::State::add_operand(Block* block, Access access) {
+  BlockState& state = residency.state_of(*block);
+  const bool may_write = access != Access::kRead;
+  if (state.listed == resolution) {
+    state.may_write |= may_write;
+    return;
+  }
+  state.listed = resolution;
+  state.may_write = may_write;
+  operands.push_back(&state);
+}
+
+void Engine::State::touch(const Touch& touch) {
+  const DeviceAddress begin = heap.range_begin();
+  const DeviceAddress end = begin + heap.range_bytes();
+  if (touch.address < begin || touch.address > end) return;
+  if (touch.bytes == 0) {
+    if (touch.address < end) {
+      if (Block* block = heap.block_at(touch.address)) add_operand(block, touch.access);
+    }
+    if (touch.address > begin) {
+      // One past the end: only a buffer that fills its block to the last byte can end where another block begins.
+      if (Block* block = heap.block_at(touch.address - 1); block != nullptr && block->end() == touch.address &&
+                                                          block->contents_end() == block->bytes()) {
+        add_operand(block, touch.access);
+      }
+    }
+    return;
+  }
+  for (DeviceAddress at = touch.address; at < touch.address + touch.bytes && at < end;) {
+    Block* block = heap.block_at(at);
+    if (block != nullptr) add_operand(block, touch.access);
+    at = block != nullptr ? block->end() : at + heap.page_bytes();
+  }
+}
+
+void Engine::State::resolve(std::span<const Touch> touches) {
+  ++resolution;
+  operands.clear();
+  for (const Touch& one : touches) touch(one);
+}
+
+void Engine::State::resolve_all() {
+  ++resolution;
+  operands.clear();
+  heap.for_each_block([this](Block& block) { add_operand(&block, Access::kUnknown); });
+}
+
+Status Engine::State::prepare(StreamHandle handle) {
+  ++operation;
+  if (operands.empty()) {
+    stream = clock.index_of(handle);
+    return {};
+  }
+  const bool absent = std::any_of(operands.begin(), operands.end(), [](const BlockState* state) {
+    return !state->block->mapped() && state->defined;
+  });
+  Status status = residency.make_resident(operands);
+  if (status.is_out_of_memory()) {
+    Bytes wanted = 0;
+    for (const BlockState* state : operands) wanted += state->block->bytes();
+    return refuse("one operation's buffers", wanted);
+  }
+  if (!status.ok()) return status;
+  if (absent) reactive.missed();
+  stream = clock.index_of(handle);
+  for (const BlockState* state : operands) {
+    if (status = clock.wait_all(stream, state->wait_for); !status.ok()) return status;
+  }
+  return {};
+}
+
+void Engine::State::commit(bool completed) {
+  ++counters.operations;
+  const Use use{stream, clock.advance(stream)};
+  for (BlockState* state : operands) {
+    residency.touched(*state, operation);
+    state->block->uses.add(use);
+  }
+  if (completed) clock.synchronized(stream);
+  if (options.policy == Policy::kReactive) reactive.after_operation(stream);
+}
+
+Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, DeviceAddress* address) {
+  if (bytes == 0) return Status::invalid_value();
+  const Bytes limit = budget_bytes - foreign_bytes;
+  if (bytes > limit) return refuse("an allocation", bytes);
+  Buffer* buffer = nullptr;
+  const StreamIndex hint = clock.index_of(handle.value_or(StreamHandle{}));
+  if (Status status = heap.allocate(bytes, hint, &buffer); !status.ok()) return status;
+  Block& block = buffer->block();
+  const bool new_block = block.live_buffers() == 1;
+  const bool evicts = options.policy != Policy::kNone;
+  Status status;
+  if (!block.mapped()) status = heap.map(block, evicts ? Wait::kNo : Wait::kYes);
+  if (status.is_out_of_memory() && evicts) {
+    // It gets pages at its first touch; until then, and later, device and host together must be able to hold it.
+    const Bytes live = live_block_bytes + (new_block ? block.bytes() : 0);
+    const bool holds = options.host_limit_bytes == 0 || live <= limit + options.host_limit_bytes;
+    if (holds && pinned_block_bytes + block.bytes() <= limit) status = Status();
+  }
+  if (!status.ok()) {
+    heap.free(buffer);
+    return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
+  }
+  residency.adopt(*buffer);
+  if (new_block) live_block_bytes += block.bytes();
+  reactive.allocated(block.bytes());
+  ++counters.allocations;
+  annotations.register_region(buffer->address(), bytes);
+  *address = buffer->address();
+  return {};
+}
+
+Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
+  Buffer* buffer = heap.find(address);
+  if (buffer == nullptr || buffer->address() != address) return Status::invalid_value();
+  annotations.unregister_region(address);
+  Block& block = buffer->block();
+  if (handle.has_value()) {
+    const StreamIndex index = clock.index_of(*handle);
+    block.uses.add(Use{index, clock.submitted(index)});
+  }
+  if (block.live_buffers() == 1) {
+    live_block_bytes -= block.bytes();
+    if (residency.state_of(block).pins > 0) {
+      pinned_block_bytes -= block.bytes();
+      --counters.pinned_buffers;
+    }
+    residency.forget(block);
+  }
+  heap.free(buffer);
+  ++counters.frees;
+  return {};
+}
+
+Status Engine::State::pin(DeviceAddress address) {
+  Block* block = heap.block_at(address);
+  if (block == nullptr) return Status::invalid_value();
+  BlockState* state = &residency.state_of(*block);
+  if (state->pins > 0) return {};
+  if (Status status = residency.make_resident({&state, 1}); !status.ok()) {
+    return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
+  }
+  ++state->pins;
+  ++counters.pinned_buffers;
+  pinned_block_bytes += block->bytes();
+  return {};
+}
+
+Status Engine::State::refuse(const char* what, Bytes bytes) {
+  ++counters.out_of_memory;
+  const std::string report = out_of_memory_report(what, bytes, collect(), heap, residency);
+  if (report_handler != nullptr) {
+    report_handler(report);
+  } else {
+    write_report(report);
+  }
+  return Status::out_of_memory();
+}
+
+EngineStatistics Engine::State::collect() const {
+  EngineStatistics all = counters;
+  const HeapStatistics h = heap.statistics();
+  all.budget_bytes = budget_bytes;
+  all.live_bytes = h.live_bytes + foreign_bytes;
+  all.peak_live_bytes = std::max(counters.peak_live_bytes, h.peak_live_bytes);
+  all.device_bytes = h.created_bytes + foreign_bytes;
+  all.peak_device_bytes = std::max(counters.peak_device_bytes, h.peak_created_bytes);
+  all.host_bytes = host.pinned_bytes();
+  all.peak_host_bytes = host.peak_pinned_bytes();
+  all.foreign_bytes = foreign_bytes;
+  all.evicted_bytes = migration.statistics().evicted_bytes;
+  all.restored_bytes = migration.statistics().restored_bytes;
+  all.evictions = residency.statistics().evictions;
+  all.restores = residency.statistics().restores;
+  all.wasted_prefetches = residency.statistics().wasted_prefetches;
+  all.prefetches = reactive.prefetches();
+  all.write_behinds = reactive.write_behinds();
+  all.creates = h.creates;
+  all.maps = h.maps;
+  all.unmaps = h.unmaps;
+  all.host_waits = clock.host_waits();
+  return all;
+}
+
+void Engine::State::validate() const {
+  heap.validate();
+  residency.validate();
+  Bytes live = 0;
+  heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
+  THERMOCLINE_CHECK(live == live_block_bytes, "live block bytes are the sum of the blocks with live buffers");
+}
+
+}  // namespace thermocline

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of an engine, in the order in which they stand on each other. Guarded by Engine::mutex_.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "allocator/heap.h"
+#include "allocator/host_pool.h"
+#include "allocator/stream_clock.h"
+#include "driver/nvtx_memory.h"
+#include "offload/engine.h"
+#include "offload/migration.h"
+#include "offload/reactive.h"
+#include "offload/residency.h"
+
+namespace thermocline {
+
+// The allocator's parts; they stay where they are, since each holds references to those above it.
+struct Foundation {
+  explicit Foundation(const Driver& driver_in) : driver(driver_in), clock(driver) {}
+
+  const Driver driver;
+  StreamClock clock;
+  std::unique_ptr<HostPool> host;
+  std::unique_ptr<Heap> heap;
+};
+
+class Engine::State {
+ public:
+  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out);
+  ~State();
+
+  // Collects the distinct blocks that the touches name into `operands`, with what may be written.
+  void resolve(std::span<const Touch> touches);
+  void resolve_all();
+  // Makes `operands` resident and `stream` wait for what it must.
+  Status prepare(StreamHandle stream);
+  void commit(bool completed);
+
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+  Status pin(DeviceAddress address);
+  Status refuse(const char* what, Bytes bytes);
+
+  EngineStatistics collect() const;
+  void validate() const;
+
+  const EngineOptions options;
+  const Bytes budget_bytes;
+  std::unique_ptr<Foundation> foundation;
+  StreamClock& clock;
+  HostPool& host;
+  Heap& heap;
+  Migration migration;
+  Residency residency;
+  Reactive reactive;
+  NvtxMemory annotations;
+
+  StreamIndex stream{};                 // of the operation in preparation
+  std::vector<BlockState*> operands;    // its blocks
+  std::uint64_t operation = 0;          // operations prepared so far
+  std::uint64_t resolution = 0;         // stamps the operands
+  Bytes live_block_bytes = 0;           // whole blocks with live buffers: what device and host must hold together
+  Bytes pinned_block_bytes = 0;
+  Bytes foreign_bytes = 0;
+  EngineStatistics counters;            // those that no part keeps
+  ReportHandler report_handler = nullptr;
+
+ private:
+  State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes);
+  void add_operand(Block* block, Access access);
+  void touch(const Touch& touch);
+};
+
+}  // namespace thermocline

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/migration.h"
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+Migration::~Migration() {
+  if (!open_) return;
+  static_cast<void>(driver_.destroy_stream(out_));
+  static_cast<void>(driver_.destroy_stream(in_));
+}
+
+Status Migration::open() {
+  if (Status status = driver_.create_stream(&out_); !status.ok()) return status;
+  if (Status status = driver_.create_stream(&in_); !status.ok()) {
+    static_cast<void>(driver_.destroy_stream(out_));
+    return status;
+  }
+  out_index_ = clock_.index_of(out_);
+  in_index_ = clock_.index_of(in_);
+  open_ = true;
+  return {};
+}
+
+Status Migration::copy_out(BlockState& state) {
+  Block& block = *state.block;
+  THERMOCLINE_CHECK(block.mapped() && state.defined && state.copy == HostCopy::kNone,
+                    "only defined contents on the device, without a host copy, are copied out");
+  const Bytes bytes = block.contents_end();
+  void* host = allocate_host(bytes);
+  if (host == nullptr) return Status::out_of_memory();
+  Status status = clock_.wait_all(out_index_, block.uses);
+  if (status.ok()) status = driver_.copy_to_host(host, block.begin(), bytes, out_);
+  if (!status.ok()) {
+    host_.free(host);
+    return status;
+  }
+  state.host = host;
+  state.host_bytes = bytes;
+  state.copy = HostCopy::kLeaving;
+  state.leaving = Use{out_index_, clock_.advance(out_index_)};
+  static_cast<void>(clock_.fence(out_index_));
+  block.uses.add(state.leaving);
+  state.wait_for.add(state.leaving);
+  leaving_.push_back(state.leaving);
+  statistics_.evicted_bytes += bytes;
+  return {};
+}
+
+Status Migration::copy_in(BlockState& state) {
+  Block& block = *state.block;
+  THERMOCLINE_CHECK(block.mapped() && state.host != nullptr, "a copy back needs pages and a host copy");
+  // The pages may still be in use by an earlier tenant's last operations, and the host copy may be on its way out.
+  Status status = clock_.wait_all(in_index_, block.uses);
+  if (status.ok()) status = driver_.copy_to_device(block.begin(), state.host, state.host_bytes, in_);
+  if (!status.ok()) return status;
+  const Use use{in_index_, clock_.advance(in_index_)};
+  static_cast<void>(clock_.fence(in_index_));
+  block.uses.add(use);
+  state.wait_for.add(use);
+  returning_.push_back(use);
+  statistics_.restored_bytes += state.host_bytes;
+  return {};
+}
+
+void Migration::drop_host_copy(BlockState& state) {
+  if (state.host == nullptr) return;
+  // Everything that may read or write the host copy is among the block's uses.
+  retired_.push_back(Retired{state.host, state.block->uses});
+  state.host = nullptr;
+  state.host_bytes = 0;
+  state.copy = HostCopy::kNone;
+}
+
+bool Migration::has_left(BlockState& state) {
+  if (state.copy == HostCopy::kCurrent) return true;
+  if (state.copy != HostCopy::kLeaving || !clock_.passed(state.leaving)) return false;
+  state.copy = HostCopy::kCurrent;
+  return true;
+}
+
+Status Migration::finish(BlockState& state) {
+  if (state.copy != HostCopy::kLeaving) return {};
+  if (Status status = clock_.synchronize(state.leaving); !status.ok()) return status;
+  state.copy = HostCopy::kCurrent;
+  return {};
+}
+
+std::size_t Migration::leaving() {
+  while (!leaving_.empty() && clock_.passed(leaving_.front())) leaving_.pop_front();
+  return leaving_.size();
+}
+
+std::size_t Migration::returning() {
+  while (!returning_.empty() && clock_.passed(returning_.front())) returning_.pop_front();
+  return returning_.size();
+}
+
+void Migration::drain() {
+  if (!open_) return;
+  static_cast<void>(driver_.synchronize_stream(out_));
+  static_cast<void>(driver_.synchronize_stream(in_));
+  clock_.synchronized(out_index_);
+  clock_.synchronized(in_index_);
+  leaving_.clear();
+  returning_.clear();
+  for (const Retired& retired : retired_) host_.free(retired.host);
+  retired_.clear();
+}
+
+void* Migration::allocate_host(Bytes bytes) {
+  collect_retired();
+  for (;;) {
+    if (void* host = host_.allocate(bytes); host != nullptr) return host;
+    if (retired_.empty()) return nullptr;
+    if (!clock_.synchronize(retired_.front().uses).ok()) return nullptr;
+    host_.free(retired_.front().host);
+    retired_.pop_front();
+  }
+}
+
+void Migration::collect_retired() {
+  while (!retired_.empty() && clock_.passed(retired_.front().uses)) {
+    host_.free(retired_.front().host);
+    retired_.pop_front();
+  }
+}
+
+}  // namespace thermocline

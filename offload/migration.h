@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves the contents of blocks between the device and pinned host memory on two streams of its own, one a direction, so that both
+// directions of the link work at once and neither stands behind the program's kernels.
+//
+// Contract: a copy out waits on the device for everything submitted that may use the block; whoever touches the block afterwards
+// finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has passed. Guarded by the
+// engine's lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "allocator/host_pool.h"
+#include "allocator/stream_clock.h"
+#include "driver/driver.h"
+#include "offload/block_state.h"
+
+namespace thermocline {
+
+struct MigrationStatistics {
+  Bytes evicted_bytes = 0, restored_bytes = 0;
+};
+
+class Migration {
+ public:
+  Migration(const Driver& driver, StreamClock& clock, HostPool& host) : driver_(driver), clock_(clock), host_(host) {}
+  ~Migration();
+
+  Status open();
+
+  // Submits the copy of a mapped, defined block without a host copy; it becomes kLeaving. out_of_memory: the host limit.
+  Status copy_out(BlockState& state);
+  // Submits the copy back into a block that has just got pages. The host copy stays valid until somebody writes.
+  Status copy_in(BlockState& state);
+  // The host copy is stale or not needed any more.
+  void drop_host_copy(BlockState& state);
+
+  // True once the copy out has passed; never blocks. The block is then kCurrent.
+  bool has_left(BlockState& state);
+  // Blocks the host until the copy out has passed.
+  Status finish(BlockState& state);
+
+  // Copies submitted and not known to have passed, per direction; polls.
+  std::size_t leaving();
+  std::size_t returning();
+
+  // Waits for both streams and frees retired host memory; used before everything is given back.
+  void drain();
+
+  const MigrationStatistics& statistics() const { return statistics_; }
+
+ private:
+  struct Retired {
+    void* host;
+    UseSet uses;
+  };
+
+  // Host memory for `bytes`; waits for copies that still use retired memory only when there is none without.
+  void* allocate_host(Bytes bytes);
+  void collect_retired();
+
+  const Driver& driver_;
+  StreamClock& clock_;
+  HostPool& host_;
+  StreamHandle out_{}, in_{};
+  StreamIndex out_index_{}, in_index_{};
+  bool open_ = false;
+  std::deque<Retired> retired_;
+  std::deque<Use> leaving_, returning_;
+  MigrationStatistics statistics_;
+};
+
+}  // namespace thermocline
