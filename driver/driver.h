@@ -22,6 +22,9 @@ enum class StreamHandle : std::uintptr_t {};
 enum class EventHandle : std::uintptr_t {};
 enum class PageHandle : std::uint64_t {};
 
+// CUstreamCaptureMode: how far a thread's calls are held responsible for captures in progress.
+enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+
 struct DeviceFacts {
   int device = 0;             // ordinal
   Bytes total_memory = 0;     // cuDeviceTotalMem
@@ -67,6 +70,9 @@ class Driver {
   Status synchronize_context() const;
   // True while the stream records a graph; then nothing may be recorded, waited for or mapped on its behalf.
   bool is_capturing(StreamHandle stream) const;
+  // Sets the calling thread's mode, and gives the one before. While a capture is in progress anywhere in the process, calls that
+  // create, map or query are only legal in kRelaxed (owned.h has a scope for it).
+  Status exchange_capture_mode(CaptureMode* mode) const;
 
   // Events carry no timing unless `timed`.
   Status create_event(bool timed, EventHandle* out) const;

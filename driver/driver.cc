@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/driver.h"
+
+#include "driver/table.h"
+
+// A missing entry answers not_supported; every method begins with it.
+#define THERMOCLINE_NEED(function) \
+  if (table_->function == nullptr) return Status::not_supported()
+
+namespace thermocline {
+namespace {
+
+Status status_of(CUresult result) { return Status(static_cast<int>(result)); }
+
+CUstream to_cu(StreamHandle stream) { return reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(stream)); }
+CUevent to_cu(EventHandle event) { return reinterpret_cast<CUevent>(static_cast<std::uintptr_t>(event)); }
+
+CUmemAllocationProp page_properties(int device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
+}
+
+bool has_attribute(const DriverTable& table, CUdevice_attribute attribute, CUdevice device) {
+  int value = 0;
+  // A driver that is older than the attribute answers invalid value: the device can not do it.
+  return table.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+}  // namespace
+
+Status Driver::facts(DeviceFacts* out) const {
+  THERMOCLINE_NEED(cuCtxGetDevice);
+  THERMOCLINE_NEED(cuDeviceTotalMem);
+  THERMOCLINE_NEED(cuDeviceGetAttribute);
+  CUdevice device = 0;
+  std::size_t total = 0;
+  if (const CUresult r = table_->cuCtxGetDevice(&device); r != CUDA_SUCCESS) return status_of(r);
+  if (const CUresult r = table_->cuDeviceTotalMem(&total, device); r != CUDA_SUCCESS) return status_of(r);
+  DeviceFacts facts;
+  facts.device = device;
+  facts.total_memory = total;
+  facts.has_virtual_memory = table_->cuMemAddressReserve != nullptr && table_->cuMemAddressFree != nullptr &&
+                             table_->cuMemCreate != nullptr && table_->cuMemRelease != nullptr &&
+                             table_->cuMemMap != nullptr && table_->cuMemSetAccess != nullptr &&
+                             table_->cuMemUnmap != nullptr && table_->cuMemGetAllocationGranularity != nullptr &&
+                             has_attribute(*table_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+  if (facts.has_virtual_memory) {
+    facts.can_map_host =
+        has_attribute(*table_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    const CUmemAllocationProp properties = page_properties(device);
+    std::size_t granularity = 0;
+    const CUresult r =
+        table_->cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (r != CUDA_SUCCESS) return status_of(r);
+    facts.page_bytes = granularity;
+  }
+  *out = facts;
+  return Status();
+}
+
+Status Driver::current_context(std::uintptr_t* out) const {
+  THERMOCLINE_NEED(cuCtxGetCurrent);
+  CUcontext context = nullptr;
+  const CUresult r = table_->cuCtxGetCurrent(&context);
+  if (r == CUDA_SUCCESS) *out = reinterpret_cast<std::uintptr_t>(context);
+  return status_of(r);
+}
+
+Status Driver::memory_info(Bytes* free, Bytes* total) const {
+  THERMOCLINE_NEED(cuMemGetInfo);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  const CUresult r = table_->cuMemGetInfo(&free_bytes, &total_bytes);
+  if (r == CUDA_SUCCESS) {
+    *free = free_bytes;
+    *total = total_bytes;
+  }
+  return status_of(r);
+}
+
+Status Driver::reserve(Bytes bytes, Bytes alignment, DeviceAddress* out) const {
+  THERMOCLINE_NEED(cuMemAddressReserve);
+  CUdeviceptr address = 0;
+  const CUresult r = table_->cuMemAddressReserve(&address, bytes, alignment, 0, 0);
+  if (r == CUDA_SUCCESS) *out = DeviceAddress{address};
+  return status_of(r);
+}
+
+Status Driver::release(DeviceAddress at, Bytes bytes) const {
+  THERMOCLINE_NEED(cuMemAddressFree);
+  return status_of(table_->cuMemAddressFree(at.value, bytes));
+}
+
+Status Driver::create_page(Bytes bytes, int device, PageHandle* out) const {
+  THERMOCLINE_NEED(cuMemCreate);
+  const CUmemAllocationProp properties = page_properties(device);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult r = table_->cuMemCreate(&handle, bytes, &properties, 0);
+  if (r == CUDA_SUCCESS) *out = PageHandle{handle};
+  return status_of(r);
+}
+
+Status Driver::destroy_page(PageHandle page) const {
+  THERMOCLINE_NEED(cuMemRelease);
+  return status_of(table_->cuMemRelease(static_cast<CUmemGenericAllocationHandle>(page)));
+}
+
+Status Driver::map(DeviceAddress at, Bytes bytes, PageHandle page) const {
+  THERMOCLINE_NEED(cuMemMap);
+  return status_of(table_->cuMemMap(at.value, bytes, 0, static_cast<CUmemGenericAllocationHandle>(page), 0));
+}
+
+Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
+  THERMOCLINE_NEED(cuMemSetAccess);
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return status_of(table_->cuMemSetAccess(at.value, bytes, &access, 1));
+}
+
+Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
+  THERMOCLINE_NEED(cuMemUnmap);
+  return status_of(table_->cuMemUnmap(at.value, bytes));
+}
+
+Status Driver::copy_to_host(void* to, DeviceAddress from, Bytes bytes, StreamHandle stream) const {
+  THERMOCLINE_NEED(cuMemcpyDtoHAsync);
+  return status_of(table_->cuMemcpyDtoHAsync(to, from.value, bytes, to_cu(stream)));
+}
+
+Status Driver::copy_to_device(DeviceAddress to, const void* from, Bytes bytes, StreamHandle stream) const {
+  THERMOCLINE_NEED(cuMemcpyHtoDAsync);
+  return status_of(table_->cuMemcpyHtoDAsync(to.value, from, bytes, to_cu(stream)));
+}
+
+Status Driver::create_stream(StreamHandle* out) const {
+  THERMOCLINE_NEED(cuStreamCreate);
+  CUstream stream = nullptr;
+  const CUresult r = table_->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (r == CUDA_SUCCESS) *out = StreamHandle{reinterpret_cast<std::uintptr_t>(stream)};
+  return status_of(r);
+}
+
+Status Driver::destroy_stream(StreamHandle stream) const {
+  THERMOCLINE_NEED(cuStreamDestroy);
+  return status_of(table_->cuStreamDestroy(to_cu(stream)));
+}
+
+Status Driver::synchronize_stream(StreamHandle stream) const {
+  THERMOCLINE_NEED(cuStreamSynchronize);
+  return status_of(table_->cuStreamSynchronize(to_cu(stream)));
+}
+
+Status Driver::synchronize_context() const {
+  THERMOCLINE_NEED(cuCtxSynchronize);
+  return status_of(table_->cuCtxSynchronize());
+}
+
+bool Driver::is_capturing(StreamHandle stream) const {
+  if (table_->cuStreamIsCapturing == nullptr) return false;
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult r = table_->cuStreamIsCapturing(to_cu(stream), &capture);
+  // The legacy stream answers this while another stream captures and would be drawn in.
+  if (r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+  return r == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Status Driver::exchange_capture_mode(CaptureMode* mode) const {
+  THERMOCLINE_NEED(cuThreadExchangeStreamCaptureMode);
+  auto cu_mode = static_cast<CUstreamCaptureMode>(*mode);
+  const CUresult r = table_->cuThreadExchangeStreamCaptureMode(&cu_mode);
+  if (r == CUDA_SUCCESS) *mode = static_cast<CaptureMode>(cu_mode);
+  return status_of(r);
+}
+
+Status Driver::create_event(bool timed, EventHandle* out) const {
+  THERMOCLINE_NEED(cuEventCreate);
+  CUevent event = nullptr;
+  const CUresult r = table_->cuEventCreate(&event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+  if (r == CUDA_SUCCESS) *out = EventHandle{reinterpret_cast<std::uintptr_t>(event)};
+  return status_of(r);
+}
+
+Status Driver::destroy_event(EventHandle event) const {
+  THERMOCLINE_NEED(cuEventDestroy);
+  return status_of(table_->cuEventDestroy(to_cu(event)));
+}
+
+Status Driver::record(EventHandle event, StreamHandle stream) const {
+  THERMOCLINE_NEED(cuEventRecord);
+  return status_of(table_->cuEventRecord(to_cu(event), to_cu(stream)));
+}
+
+Status Driver::wait(StreamHandle stream, EventHandle event) const {
+  THERMOCLINE_NEED(cuStreamWaitEvent);
+  return status_of(table_->cuStreamWaitEvent(to_cu(stream), to_cu(event), 0));
+}
+
+Status Driver::query(EventHandle event) const {
+  THERMOCLINE_NEED(cuEventQuery);
+  return status_of(table_->cuEventQuery(to_cu(event)));
+}
+
+Status Driver::synchronize(EventHandle event) const {
+  THERMOCLINE_NEED(cuEventSynchronize);
+  return status_of(table_->cuEventSynchronize(to_cu(event)));
+}
+
+Status Driver::elapsed_ms(EventHandle begin, EventHandle end, float* out) const {
+  THERMOCLINE_NEED(cuEventElapsedTime);
+  return status_of(table_->cuEventElapsedTime(out, to_cu(begin), to_cu(end)));
+}
+
+Status Driver::allocate_host(Bytes bytes, void** out) const {
+  THERMOCLINE_NEED(cuMemHostAlloc);
+  return status_of(table_->cuMemHostAlloc(out, bytes, CU_MEMHOSTALLOC_PORTABLE));
+}
+
+Status Driver::free_host(void* at) const {
+  THERMOCLINE_NEED(cuMemFreeHost);
+  return status_of(table_->cuMemFreeHost(at));
+}
+
+}  // namespace thermocline

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners of driver objects: each gives its object back at the end of its scope. Errors of giving back are dropped, for by then nobody
+// can act on them (the context may be gone).
+#pragma once
+
+#include <utility>
+
+#include "driver/driver.h"
+#include "driver/status.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+template <class Handle, Status (Driver::*destroy)(Handle) const>
+class Owner {
+ public:
+  Owner() = default;
+  Owner(const Driver& driver, Handle handle) : driver_(&driver), handle_(handle) {}
+  Owner(Owner&& other) noexcept : driver_(std::exchange(other.driver_, nullptr)), handle_(other.handle_) {}
+  Owner& operator=(Owner&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owner() {
+    if (driver_ != nullptr) static_cast<void>((driver_->*destroy)(handle_));
+  }
+
+  Handle get() const { return handle_; }
+  explicit operator bool() const { return driver_ != nullptr; }
+
+ private:
+  const Driver* driver_ = nullptr;
+  Handle handle_{};
+};
+
+using StreamOwner = Owner<StreamHandle, &Driver::destroy_stream>;
+using EventOwner = Owner<EventHandle, &Driver::destroy_event>;
+using HostMemoryOwner = Owner<void*, &Driver::free_host>;
+
+// Addresses of one reservation.
+class ReservationOwner {
+ public:
+  ReservationOwner() = default;
+  ReservationOwner(const Driver& driver, DeviceAddress begin, Bytes bytes)
+      : driver_(&driver), begin_(begin), bytes_(bytes) {}
+  ReservationOwner(ReservationOwner&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)), begin_(other.begin_), bytes_(other.bytes_) {}
+  ReservationOwner& operator=(ReservationOwner&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(begin_, other.begin_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~ReservationOwner() {
+    if (driver_ != nullptr) static_cast<void>(driver_->release(begin_, bytes_));
+  }
+
+  DeviceAddress begin() const { return begin_; }
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  const Driver* driver_ = nullptr;
+  DeviceAddress begin_;
+  Bytes bytes_ = 0;
+};
+
+// While it lives, the calling thread may create, map and query although a stream is capturing.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver)
+      : driver_(&driver), changed_(driver.exchange_capture_mode(&mode_).ok()) {}
+  ~RelaxedCapture() {
+    if (changed_) static_cast<void>(driver_->exchange_capture_mode(&mode_));
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const Driver* driver_;
+  CaptureMode mode_ = CaptureMode::kRelaxed;
+  bool changed_;
+};
+
+}  // namespace thermocline
