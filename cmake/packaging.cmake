@@ -1,0 +1,16 @@
+# cpack: a Debian package and an archive of what `install` installs. `./dev package` runs it.
+set(CPACK_PACKAGE_NAME thermocline)
+set(CPACK_PACKAGE_VENDOR "The Thermocline authors")
+set(CPACK_PACKAGE_CONTACT "The Thermocline authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Run unmodified CUDA programs past the size of the GPU's memory")
+set(CPACK_RESOURCE_FILE_LICENSE "${CMAKE_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGE_FILE_NAME "thermocline_${PROJECT_VERSION}_${CMAKE_SYSTEM_PROCESSOR}")
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# The library finds the driver at run time, and works as a simulated one without.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libcuda1")
+install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+include(CPack)

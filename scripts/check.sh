@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check.sh [--all]: everything that can be checked without running the product. Called by ./dev check, which has built $THERMOCLINE_BUILD.
+# Every check runs, whatever the others say; the status is 1 if one of them complained.
+set -uo pipefail
+build=${THERMOCLINE_BUILD:?}
+failed=()
+
+check() {
+  local name=$1
+  shift
+  printf '\n== %s\n' "$name" >&2
+  "$@" || failed+=("$name")
+}
+
+format() { git ls-files -z -- '*.h' '*.cc' '*.cu' '*.c' | xargs -0r clang-format --dry-run --Werror; }
+
+shell_scripts() { git ls-files -z -- dev .ci/run '*.sh' | xargs -0r shellcheck -x; }
+
+check "format" format
+check "shell scripts" shell_scripts
+check "layers and file lengths" ctest --test-dir "$build" -R '^layer_' --output-on-failure --no-tests=error
+check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/exports.map
+check "lint" scripts/tidy.sh "$build" "$@"
+
+[[ ${#failed[@]} -eq 0 ]] || {
+  printf '\ncheck: complaints from: %s\n' "$(printf '%s; ' "${failed[@]}")" >&2
+  exit 1
+}
+printf '\n== nothing to complain about\n' >&2
