@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime keeps beside the driver: the device of each thread and its primary context, made ready at the first call.
+// Invariant: a thread whose `ready()` succeeded has the primary context of its device current, until it changes that itself
+// through the driver.
+#pragma once
+
+#include "simulator/cudart/driver.h"
+#include "simulator/cudart/errors.h"
+
+namespace simulator::cudart {
+
+cudaError_t ready();
+
+int current_device();
+cudaError_t select_device(int ordinal);
+// Resets the primary context of the calling thread's device; threads come back to a fresh one at their next call.
+cudaError_t reset_device();
+// The context that belongs to a device, retained if need be.
+cudaError_t primary_context(int ordinal, CUcontext* context);
+
+// The frame of nearly every function: make ready, do it, remember a failure.
+template <typename Body>
+cudaError_t api(Rule rule, Body body) {
+  const cudaError_t status = ready();
+  return record(status == cudaSuccess ? body(driver(rule)) : status);
+}
+
+template <typename Body>
+cudaError_t api(Body body) {
+  return api(Rule::kLegacy, body);
+}
+
+inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+inline CUdeviceptr* address_out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+
+// "cudart: <name> is not carried ..." on stderr, once for each name; the error is the caller's answer.
+cudaError_t not_carried(const char* name);
+
+}  // namespace simulator::cudart
+
+#define CUDART_UNPACK(...) __VA_ARGS__
+
+// Defines a function and its per-thread variant over one implementation, which takes the rule first.
+#define CUDART_BOTH(name, suffix, implementation, parameters, arguments)                                                     \
+  extern "C" cudaError_t name parameters { return implementation(::simulator::cudart::Rule::kLegacy, CUDART_UNPACK arguments); } \
+  extern "C" cudaError_t name##suffix parameters;                                                                            \
+  extern "C" cudaError_t name##suffix parameters { return implementation(::simulator::cudart::Rule::kPerThread, CUDART_UNPACK arguments); }
