@@ -26,8 +26,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       residency(heap, clock, migration,
                 ResidencyOptions{options.policy == Policy::kReactive, options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
-               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
-      annotations(options.annotate) {}
+               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}) {}
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
   DeviceFacts facts;
@@ -48,7 +47,10 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget));
-  state->annotations.register_heap(state->heap.range_begin(), state->heap.range_bytes());
+  if (options.annotate) {
+    const Heap& heap = state->heap;
+    state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
+  }
   if (options.policy != Policy::kNone) {
     if (Status status = state->migration.open(); !status.ok()) return status;
   }
@@ -167,7 +169,7 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   if (new_block) live_block_bytes += block.bytes();
   reactive.allocated(block.bytes());
   ++counters.allocations;
-  annotations.register_region(buffer->address(), bytes);
+  if (annotations != nullptr) annotations->add(buffer->address(), bytes);
   *address = buffer->address();
   return {};
 }
@@ -175,7 +177,7 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
 Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
   Buffer* buffer = heap.find(address);
   if (buffer == nullptr || buffer->address() != address) return Status::invalid_value();
-  annotations.unregister_region(address);
+  if (annotations != nullptr) annotations->remove(address);
   Block& block = buffer->block();
   if (handle.has_value()) {
     const StreamIndex index = clock.index_of(*handle);

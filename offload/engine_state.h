@@ -58,7 +58,7 @@ class Engine::State {
   Migration migration;
   Residency residency;
   Reactive reactive;
-  NvtxMemory annotations;
+  std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
 
   StreamIndex stream{};                 // of the operation in preparation
   std::vector<BlockState*> operands;    // its blocks
