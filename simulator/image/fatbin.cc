@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/image/fatbin.h"
+
+#include <string>
+
+#include "simulator/image/cubin.h"
+#include "simulator/image/decompress.h"
+#include "simulator/image/ptx.h"
+
+namespace simulator {
+namespace {
+
+struct Wrapper {
+  std::uint32_t magic;
+  std::uint32_t version;  // 1, or 2 for code that was linked
+  const void* data;
+  const void* others;
+};
+
+struct Container {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t header_bytes;
+  std::uint64_t bytes;  // behind the header
+};
+
+// The beginning of every entry's header; fields that are not used have no name.
+struct Entry {
+  std::uint16_t kind;
+  std::uint16_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t bytes;             // of what follows the header, padded
+  std::uint32_t compressed_bytes;  // without the padding
+  std::uint32_t unused_1;
+  std::uint32_t unused_2;
+  std::uint32_t architecture;
+  std::uint64_t unused_3;
+  std::uint64_t flags;
+  std::uint64_t unused_4;
+  std::uint64_t plain_bytes;
+};
+static_assert(sizeof(Container) == 16 && sizeof(Entry) == 64);
+
+constexpr std::uint16_t kKindPtx = 1;
+constexpr std::uint16_t kKindElf = 2;
+constexpr std::uint64_t kFlagLz4 = 0x2000;
+constexpr std::uint64_t kFlagZstd = 0x8000;
+
+std::optional<std::vector<std::byte>> plain(const Entry& entry, ByteSpan payload) {
+  if ((entry.flags & (kFlagLz4 | kFlagZstd)) == 0) return std::vector<std::byte>(payload.begin(), payload.end());
+  const auto compressed = slice(payload, 0, entry.compressed_bytes);
+  if (!compressed) return std::nullopt;
+  return (entry.flags & kFlagZstd) != 0 ? decompress_zstd(*compressed, entry.plain_bytes) : decompress_lz4(*compressed, entry.plain_bytes);
+}
+
+ImageResult read_entry(const Entry& entry, ByteSpan payload, Image* out) {
+  const auto bytes = plain(entry, payload);
+  if (!bytes) return {ImageError::kInvalid, "an entry of the fat binary does not decompress"};
+  if (entry.kind == kKindElf) {
+    if (!is_cubin(*bytes)) return {ImageError::kInvalid, "an entry of the fat binary is no cubin"};
+    return read_cubin(*bytes, out);
+  }
+  std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  text = text.substr(0, text.find('\0'));
+  if (!is_ptx(text)) return {ImageError::kInvalid, "an entry of the fat binary is no PTX"};
+  return read_ptx(text, out);
+}
+
+}  // namespace
+
+const void* unwrap_fatbin(const void* wrapper) {
+  Wrapper fields;
+  std::memcpy(&fields, wrapper, sizeof fields);
+  return fields.version == 1 || fields.version == 2 ? fields.data : nullptr;
+}
+
+std::optional<std::uint64_t> fatbin_bytes(const void* data) {
+  Container header;
+  std::memcpy(&header, data, sizeof header);
+  if (header.header_bytes < sizeof header || header.bytes > kLargestImage) return std::nullopt;
+  return header.header_bytes + header.bytes;
+}
+
+ImageResult read_fatbin(ByteSpan data, Image* out) {
+  const ImageResult damaged{ImageError::kInvalid, "the fat binary is damaged"};
+  const auto header = read_at<Container>(data, 0);
+  if (!header || header->magic != kFatbinMagic || header->header_bytes < sizeof *header) return damaged;
+  const auto body = slice(data, header->header_bytes, header->bytes);
+  if (!body) return damaged;
+
+  ImageResult last{ImageError::kNoBinary, "the fat binary holds neither PTX nor a cubin"};
+  for (std::uint64_t at = 0; at < body->size();) {
+    const auto entry = read_at<Entry>(*body, at);
+    if (!entry || entry->header_bytes < sizeof *entry) return damaged;
+    const auto whole = slice(*body, at, entry->header_bytes);
+    const auto payload = whole ? slice(*body, at + entry->header_bytes, entry->bytes) : std::nullopt;
+    if (!payload) return damaged;
+    if (entry->kind == kKindPtx || entry->kind == kKindElf) {
+      Image image;
+      last = read_entry(*entry, *payload, &image);
+      if (last.ok()) {
+        *out = std::move(image);
+        return last;
+      }
+    }
+    at += entry->header_bytes + entry->bytes;
+  }
+  return last;
+}
+
+}  // namespace simulator

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/image/ptx.h"
+
+#include "simulator/image/ptx_declaration.h"
+#include "simulator/image/ptx_lexer.h"
+
+namespace simulator {
+namespace {
+
+class Reader {
+ public:
+  Reader(std::string_view text, Image* out) : lexer_(text), out_(out) {}
+
+  ImageResult read() {
+    while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
+      if (!read_statement()) return {ImageError::kBadText, "PTX, line " + std::to_string(lexer_.line()) + ": " + reason_};
+    }
+    return {};
+  }
+
+ private:
+  bool fail(const char* reason) {
+    reason_ = reason;
+    return false;
+  }
+
+  bool read_statement() {
+    external_ = false;
+    while (lexer_.peek().is(".visible") || lexer_.peek().is(".weak") || lexer_.peek().is(".common") || lexer_.peek().is(".extern")) {
+      if (lexer_.next().is(".extern")) external_ = true;
+    }
+    if (lexer_.accept(".entry")) return read_entry();
+    if (lexer_.accept(".global")) return read_variables(false);
+    if (lexer_.accept(".const")) return read_variables(true);
+    if (lexer_.peek().is(".func")) return skip_function();
+    if (lexer_.peek().is(".section")) return skip_function();
+    return skip_statement();
+  }
+
+  // Everything up to the body or the semicolon, and the body.
+  bool skip_function() {
+    while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
+      if (lexer_.accept(";")) return true;
+      if (lexer_.peek().is("{")) return skip_body(nullptr);
+      lexer_.next();
+    }
+    return fail("the text ends inside a declaration");
+  }
+
+  // Directives like .version and .file have no terminator: one token at a time is enough, for none of their operands looks like
+  // the beginning of a declaration.
+  bool skip_statement() {
+    if (lexer_.peek().is("{")) return skip_body(nullptr);
+    lexer_.next();
+    return true;
+  }
+
+  bool skip_body(ImageKernel* kernel) {
+    unsigned depth = 0;
+    while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
+      const PtxToken token = lexer_.next();
+      if (token.is("{")) {
+        ++depth;
+      } else if (token.is("}")) {
+        if (--depth == 0) return true;
+      } else if (kernel != nullptr && token.is(".shared") && lexer_.peek().kind == PtxToken::Kind::kDirective) {
+        // The same word inside an instruction (ld.shared.u32) follows another directive or word without a declaration behind it;
+        // those are told apart by what a declaration needs: a name and a semicolon.
+        PtxDeclaration shared;
+        if (read_ptx_declaration(lexer_, &shared) && lexer_.peek().is(";") && shared.bytes <= UINT32_MAX) {
+          kernel->shared_bytes += static_cast<std::uint32_t>(shared.bytes);
+        }
+      }
+    }
+    return fail("the text ends inside a body");
+  }
+
+  bool read_entry() {
+    ImageKernel kernel;
+    if (lexer_.peek().kind != PtxToken::Kind::kWord) return fail("a kernel without a name");
+    kernel.name = lexer_.next().text;
+    if (lexer_.accept("(") && !read_parameters(&kernel)) return false;
+    while (!lexer_.peek().is("{") && !lexer_.peek().is(";")) {
+      const PtxToken token = lexer_.next();
+      if (token.kind == PtxToken::Kind::kEnd) return fail("the text ends inside a kernel");
+      if (token.is(".maxntid") || token.is(".reqntid")) kernel.max_threads = read_product();
+    }
+    if (lexer_.accept(";")) return true;  // declared here, defined elsewhere
+    if (!skip_body(&kernel)) return false;
+    out_->kernels.push_back(std::move(kernel));
+    return true;
+  }
+
+  std::uint32_t read_product() {
+    std::uint64_t product = 1;
+    for (std::uint64_t n = 0; read_ptx_integer(lexer_.peek(), &n);) {
+      if (product <= UINT32_MAX && n <= UINT32_MAX) product *= n;
+      lexer_.next();
+      if (!lexer_.accept(",")) break;
+    }
+    return static_cast<std::uint32_t>(product > 1024 ? 1024 : product);
+  }
+
+  bool read_parameters(ImageKernel* kernel) {
+    if (lexer_.accept(")")) return true;
+    do {
+      PtxDeclaration parameter;
+      if (!lexer_.accept(".param") || !read_ptx_declaration(lexer_, &parameter)) return fail("a parameter that is not understood");
+      const std::uint64_t offset = (kernel->parameter_bytes + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
+      const std::uint64_t end = offset + parameter.bytes;
+      if (parameter.bytes > kPtxLargestParameters || end > kPtxLargestParameters) return fail("more parameters than a kernel can have");
+      kernel->parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
+      kernel->parameter_bytes = static_cast<std::uint32_t>(end);
+    } while (lexer_.accept(","));
+    return lexer_.accept(")") || fail("a parameter that is not understood");
+  }
+
+  bool read_variables(bool constant) {
+    PtxDeclaration declaration;
+    if (!read_ptx_declaration(lexer_, &declaration)) return fail("a variable that is not understood");
+    for (;;) {
+      ImageVariable variable;
+      variable.name = declaration.name;
+      variable.bytes = declaration.bytes;
+      variable.alignment = declaration.alignment;
+      variable.constant = constant;
+      variable.managed = declaration.managed;
+      if (lexer_.accept("=") && !read_ptx_initializer(lexer_, declaration, &variable)) return fail("an initializer that is not understood");
+      if (declaration.unsized) variable.bytes = variable.contents.size();
+      if (!external_) out_->variables.push_back(std::move(variable));
+      if (lexer_.accept(";")) return true;
+      if (!lexer_.accept(",") || !read_ptx_declarator(lexer_, &declaration)) return fail("a variable that is not understood");
+    }
+  }
+
+  PtxLexer lexer_;
+  Image* out_;
+  bool external_ = false;
+  const char* reason_ = "";
+};
+
+}  // namespace
+
+bool is_ptx(std::string_view text) {
+  PtxLexer lexer(text);
+  return lexer.peek().is(".version");
+}
+
+ImageResult read_ptx(std::string_view text, Image* out) { return Reader(text, out).read(); }
+
+}  // namespace simulator

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind a state space in PTX: `.align 4 .b8 name[16]`, and initializers. Source: PTX ISA 9.0, 5.2 to 5.5.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "simulator/image/image.h"
+#include "simulator/image/ptx_lexer.h"
+
+namespace simulator {
+
+inline constexpr std::uint64_t kPtxLargestParameters = 32764;
+
+struct PtxDeclaration {
+  std::string name;
+  std::uint64_t element_bytes = 0;  // of one scalar
+  std::uint64_t vector = 1;         // scalars of a vector type
+  std::uint64_t alignment = 1;
+  std::uint64_t bytes = 0;
+  bool managed = false;
+  bool unsized = false;  // name[]: as large as its initializer
+};
+
+// Type, attributes, name and dimensions; the state space has been read. False: not understood, or larger than any memory.
+bool read_ptx_declaration(PtxLexer& lexer, PtxDeclaration* out);
+
+// The next name and dimensions of the same type.
+bool read_ptx_declarator(PtxLexer& lexer, PtxDeclaration* out);
+
+// What stands behind `=`, up to `;` or `,`.
+bool read_ptx_initializer(PtxLexer& lexer, const PtxDeclaration& declaration, ImageVariable* out);
+
+// Decimal, octal, hexadecimal or binary, with or without the U. False: not such a number.
+bool read_ptx_integer(const PtxToken& token, std::uint64_t* out);
+
+}  // namespace simulator
