@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Two workloads on a simulated GPU, three ways each: with all the memory they want, with a third of it and no offloading, and with a third of it
+# and Thermocline. What is to be seen: the second fails, the third computes the same bits as the first.
+# Called by ./dev demo, which has built $THERMOCLINE_BUILD. The status is 0 only if exactly that happened.
+set -euo pipefail
+build=${THERMOCLINE_BUILD:?}
+thermocline=$build/bin/thermocline
+digits=$build/bin/examples/digits
+trace=bench/traces/resnet50_b64.jsonl.gz
+device=h200
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wrong=()
+
+mebibytes() { awk -v bytes="${1:-0}" 'BEGIN {printf "%.1f MiB", bytes / 1048576}'; }
+
+heading() { printf '\n%s\n\n  %-28s %12s  %-14s %11s %11s %10s  %s\n' "$1" "" "memory" "outcome" "moved out" "moved in" "time" "$2"; }
+
+row() { printf '  %-28s %12s  %-14s %11s %11s %10s  %s\n' "$@"; }
+
+expect() { # NAME EXPECTED ACTUAL
+  [[ $2 == "$3" ]] || wrong+=("$1: expected '$2', got '$3'")
+}
+
+# --- A program, built by nvcc, not changed and not linked against the library ---
+
+# run_digits NAME [FLAGS...]: leaves NAME.out, NAME.err, NAME.status in $work
+run_digits() {
+  local name=$1 status=0
+  shift
+  THERMOCLINE_SIMULATE_STATS=1 "$thermocline" run --simulate "$device" --stats "$@" -- "$digits" \
+    >"$work/$name.out" 2>"$work/$name.err" || status=$?
+  echo "$status" >"$work/$name.status"
+}
+
+# figure NAME KEY: the value of KEY=VALUE on stderr, the last one where there are several
+figure() { grep -oE "(^|[ :])$2=[^ ]+" "$work/$1.err" | tail -1 | cut -d= -f2 || true; }
+
+digits_row() { # LABEL NAME MEMORY
+  local outcome=ok time
+  if [[ $(cat "$work/$2.status") -ne 0 ]]; then
+    outcome="failed ($(cat "$work/$2.status"))"
+    grep -qi 'out of memory\|out_of_memory' "$work/$2.out" "$work/$2.err" && outcome="out of memory"
+  fi
+  time=$(awk -v ns="$(figure "$2" simulated_ns)" 'BEGIN {if (ns != "") printf "%.2f ms", ns / 1e6; else printf "-"}')
+  row "$1" "$3" "$outcome" "$(mebibytes "$(figure "$2" evicted_bytes)")" "$(mebibytes "$(figure "$2" restored_bytes)")" "$time" \
+    "$([[ $outcome == ok ]] && sed -nE 's/.*digest[ =:]+([0-9a-f]+).*/\1/p' "$work/$2.out" | tail -1)"
+}
+
+demo_digits() {
+  local peak third
+  heading "A program: digits, built by nvcc, trains a network on 1,797 handwritten digits; device: $device, simulated" "digest of its results"
+  run_digits unlimited
+  peak=$(figure unlimited peak_live_bytes)
+  [[ -n $peak ]] || {
+    cat "$work/unlimited.err" >&2
+    echo "demo: the program did not run." >&2
+    exit 1
+  }
+  third=$((peak / 3))
+  digits_row "all the memory it wants" unlimited "$(mebibytes "$peak")"
+  run_digits none --budget "$third" --policy none
+  digits_row "a third, without offloading" none "$(mebibytes "$third")"
+  run_digits offload --budget "$third"
+  digits_row "a third, with Thermocline" offload "$(mebibytes "$third")"
+
+  expect "digits with all memory" 0 "$(cat "$work/unlimited.status")"
+  [[ $(cat "$work/none.status") -ne 0 ]] || wrong+=("digits without offloading ran in a third of its memory")
+  expect "digits with a third" 0 "$(cat "$work/offload.status")"
+  cmp -s "$work/unlimited.out" "$work/offload.out" || wrong+=("digits printed something else with a third of its memory")
+  [[ $(figure offload evicted_bytes) -gt 0 ]] || wrong+=("digits with a third moved nothing")
+  [[ $(figure offload peak_device_bytes) -le $third ]] || wrong+=("digits held more than its budget")
+}
+
+# --- A recorded training step ---
+
+replay() { # NAME [FLAGS...]; running out of memory is a result, too
+  local name=$1
+  shift
+  "$thermocline" replay "$trace" --device reference --json "$@" >"$work/$name.json" 2>"$work/$name.err" || true
+  jq -e .schema "$work/$name.json" >/dev/null 2>&1 || {
+    cat "$work/$name.err" >&2
+    echo "demo: the replay gave no result." >&2
+    exit 1
+  }
+}
+
+value() { jq -r "$2" "$work/$1.json"; }
+
+replay_row() { # LABEL NAME MEMORY
+  local outcome time=-
+  outcome=$(value "$2" .outcome)
+  [[ $outcome != ok ]] || time=$(value "$2" '.steady_step_ms' | xargs printf '%.1f ms')
+  row "$1" "$3" "${outcome//_/ }" "$(mebibytes "$(value "$2" '.steps[-1].evicted_bytes // 0')")" \
+    "$(mebibytes "$(value "$2" '.steps[-1].restored_bytes // 0')")" "$time" "$([[ $outcome == ok ]] && value "$2" .checksum)"
+}
+
+demo_replay() {
+  local peak third
+  heading "A training step: ResNet-50 with batches of 64, recorded from PyTorch; device: reference, simulated; figures of one step" "checksum of its memory"
+  replay unlimited
+  peak=$(value unlimited .peak_live_bytes)
+  third=$((peak / 3))
+  replay_row "all the memory it wants" unlimited "$(mebibytes "$peak")"
+  replay none --budget "$third" --policy none
+  replay_row "a third, without offloading" none "$(mebibytes "$third")"
+  replay offload --budget "$third"
+  replay_row "a third, with Thermocline" offload "$(mebibytes "$third")"
+
+  expect "replay with all memory" ok "$(value unlimited .outcome)"
+  expect "replay without offloading" out_of_memory "$(value none .outcome)"
+  expect "replay with a third" ok "$(value offload .outcome)"
+  expect "the replay's checksum with a third" "$(value unlimited .checksum)" "$(value offload .checksum)"
+  [[ $(value offload .peak_device_bytes) -le $third ]] || wrong+=("the replay held more than its budget")
+}
+
+demo_digits
+demo_replay
+
+if [[ ${#wrong[@]} -gt 0 ]]; then
+  printf '\nThis is not what should happen:\n' >&2
+  printf '  %s\n' "${wrong[@]}" >&2
+  exit 1
+fi
+cat <<TEXT
+
+The same bits in a third of the memory. Try your own program, no GPU needed:
+
+  $thermocline run --simulate $device --budget 60% --stats -- ./your_cuda_program
+TEXT
