@@ -56,9 +56,10 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   return BufferFacts{buffer->address(), buffer->requested(), buffer->number(), buffer->block().mapped()};
 }
 
-Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches) {
+Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {
   std::unique_lock lock(mutex_);
   state_->resolve(touches);
+  state_->info = info;
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
 }
@@ -66,6 +67,7 @@ Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches) {
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   state_->resolve_all();
+  state_->info = {};
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
 }

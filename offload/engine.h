@@ -62,6 +62,13 @@ struct Touch {
   Access access = Access::kUnknown;
 };
 
+// What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the kind of
+// copy); 0 when unknown. nanoseconds: its duration as measured or recorded; 0 when unknown.
+struct OperationInfo {
+  std::uint64_t kind = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
 // A live buffer as the program asked for it.
 struct BufferFacts {
   DeviceAddress address;
@@ -133,7 +140,7 @@ class Engine {
   }
   std::optional<BufferFacts> find(DeviceAddress address) const;
 
-  Operation begin(StreamHandle stream, std::span<const Touch> touches);
+  Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});
   // For an operation of which nothing is known: everything live is touched.
   Operation begin_unknown(StreamHandle stream);
 

@@ -62,6 +62,7 @@ class Engine::State {
 
   StreamIndex stream{};                 // of the operation in preparation
   std::vector<BlockState*> operands;    // its blocks
+  OperationInfo info;
   std::uint64_t operation = 0;          // operations prepared so far
   std::uint64_t resolution = 0;         // stamps the operands
   Bytes live_block_bytes = 0;           // whole blocks with live buffers: what device and host must hold together
