@@ -23,7 +23,7 @@ struct Choice {
 
 // A value that has passed its option's checks; the member named by the option's type counts.
 struct Value {
-  SizeSetting size;
+  SizeSetting size = {};
   bool flag = false;
   int choice = 0;
 };

@@ -13,9 +13,9 @@ namespace thermocline {
 struct TomlEntry {
   enum class Kind { kString, kInteger, kBool, kOther };
 
-  std::string key;  // dotted path
+  std::string key = {};  // dotted path
   Kind kind = Kind::kOther;
-  std::string text;       // the value; for kOther the name of its type
+  std::string text = {};  // the value; for kOther the name of its type
   int line = 0;
   int column = 0;
 };

@@ -12,7 +12,7 @@
 // slotted) are linear programmes and not computed here.
 #pragma once
 
-#include <cstddef>
+#include <vector>
 
 #include "driver/units.h"
 #include "trace/trace.h"
@@ -21,12 +21,13 @@ namespace thermocline {
 
 // The step that the bounds speak of.
 struct SteadyStep {
-  std::vector<double> seconds;   // per operator
-  std::vector<Bytes> live;       // bytes alive at each
-  std::vector<Bytes> working;    // bytes that each uses itself
-  Bytes outliving = 0;           // alive when the step begins
-  double busiest_stream = 0;     // seconds
-  bool single_stream = true;
+  std::vector<double> seconds;  // per operator
+  std::vector<Bytes> live;      // bytes alive at each
+  Bytes outliving = 0;          // alive when the step begins
+  double busiest_stream = 0;    // seconds
+  bool is_single_stream = true;
+  // With less than this some operator finds no room, although everything of a MiB and more that it does not use is away.
+  Bytes least_budget = 0;
 };
 
 SteadyStep steady_step(const Trace& trace, const DeviceRates& rates);
@@ -34,7 +35,7 @@ SteadyStep steady_step(const Trace& trace, const DeviceRates& rates);
 struct Bounds {
   double compute_ms = 0;
   double pinch_ms = 0;  // 0 where it says nothing
-  bool feasible = true; // no operator alone needs more than the budget
+  bool is_feasible = true;
   double bound_ms() const { return compute_ms > pinch_ms ? compute_ms : pinch_ms; }
 };
 

@@ -6,6 +6,7 @@
 // steps are disjoint, in order, and end at their marks.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,7 @@ struct Trace {
   std::vector<StepSpan> steps;           // a file without marks is one step; events behind the last mark belong to none
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
+  bool is_single_device = true;
 
   std::span<const std::uint32_t> reads(const TraceOperator& o) const { return {operands.data() + o.first_operand, o.reads}; }
   std::span<const std::uint32_t> writes(const TraceOperator& o) const {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/option_table.h"
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "config/suggest.h"
+
+namespace thermocline {
+namespace {
+
+template <auto member>
+void store(Settings& settings, const Value& value) {
+  auto& field = settings.*member;
+  using Field = std::remove_reference_t<decltype(field)>;
+  if constexpr (std::is_same_v<Field, SizeSetting>) {
+    field = value.size;
+  } else if constexpr (std::is_same_v<Field, bool>) {
+    field = value.flag;
+  } else {
+    field = static_cast<Field>(value.choice);
+  }
+}
+
+template <auto member>
+Value load(const Settings& settings) {
+  const auto& field = settings.*member;
+  using Field = std::remove_cvref_t<decltype(field)>;
+  if constexpr (std::is_same_v<Field, SizeSetting>) {
+    return {.size = field};
+  } else if constexpr (std::is_same_v<Field, bool>) {
+    return {.flag = field};
+  } else {
+    return {.choice = static_cast<int>(field)};
+  }
+}
+
+template <auto member>
+constexpr Option option(const char* key, const char* variable, OptionType type, const char* default_text, const char* doc,
+                        std::span<const Choice> choices = {}) {
+  return {key, variable, type, default_text, doc, choices, &store<member>, &load<member>};
+}
+
+template <typename Enum>
+constexpr Choice choice(const char* name, Enum value) {
+  return {name, static_cast<int>(value), nullptr};
+}
+
+constexpr std::array kPolicies = {
+    choice("none", Policy::kNone),
+    choice("reactive", Policy::kReactive),
+    Choice{"learned", 0, "the learned policy is not in this version; 'reactive' is"},
+};
+constexpr std::array kSafeties = {
+    choice("strict", Safety::kStrict),
+    Choice{"trusting", 0, "trusting safety is not in this version; 'strict' is"},
+};
+constexpr std::array kLogLevels = {
+    choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
+    choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
+};
+
+constexpr std::array kOptions = {
+    option<&Settings::budget>("budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
+                              "Most memory to hold on the device; a percentage is of the device's memory. Unset: all of it."),
+    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "reactive",
+                              "What leaves the device and when: none (nothing), reactive (under pressure, back on touch).", kPolicies),
+    option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
+                              "strict: pages change hands only when all work submitted so far has passed.", kSafeties),
+    option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
+                                  "Most pinned host memory to take; a percentage is of the machine's memory."),
+    option<&Settings::min_offload_bytes>("min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, "1MiB",
+                                         "Smaller buffers stay on the device unless all that share their pages are idle."),
+    option<&Settings::low_water>("low_water", "THERMOCLINE_LOW_WATER", OptionType::kPercent, "60%",
+                                 "Copying idle buffers out early begins when this part of the budget is taken."),
+    option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent, "25%",
+                                     "Early copies keep up to this part of the budget ready to be given away."),
+    option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
+                              "Turn a bad setting, an unknown driver function or a missing capability into an error."),
+    option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false", "Print one line of statistics when the program ends."),
+    option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",
+                            "Tell tools about every buffer through NVTX's memory extension."),
+    option<&Settings::log_level>("log_level", "THERMOCLINE_LOG_LEVEL", OptionType::kChoice, "warning",
+                                 "How much to write to stderr: quiet, error, warning, info or debug.", kLogLevels),
+};
+
+constexpr std::string_view kTrue[] = {"true", "1", "on", "yes"};
+constexpr std::string_view kFalse[] = {"false", "0", "off", "no"};
+
+bool parse_bool(std::string_view text, Value* out, ParseError* error) {
+  out->flag = std::ranges::find(kTrue, text) != std::end(kTrue);
+  if (out->flag || std::ranges::find(kFalse, text) != std::end(kFalse)) return true;
+  *error = {"'" + std::string(text) + "' is neither true nor false", ""};
+  return false;
+}
+
+std::string choice_names(const Option& option) {
+  std::string names;
+  for (const Choice& c : option.choices) {
+    if (c.unavailable != nullptr) continue;
+    if (!names.empty()) names += ", ";
+    names += c.name;
+  }
+  return names;
+}
+
+bool parse_choice(const Option& option, std::string_view text, Value* out, ParseError* error) {
+  std::vector<std::string_view> available;
+  for (const Choice& c : option.choices) {
+    if (text == c.name && c.unavailable != nullptr) {
+      *error = {c.unavailable, ""};
+      return false;
+    }
+    if (text == c.name) {
+      out->choice = c.value;
+      return true;
+    }
+    if (c.unavailable == nullptr) available.emplace_back(c.name);
+  }
+  *error = {"'" + std::string(text) + "' is no " + option.key + "; known are " + choice_names(option), nearest_name(text, available)};
+  return false;
+}
+
+SizeRules size_rules(OptionType type) {
+  return {.allow_bytes = type != OptionType::kPercent,
+          .allow_percent = type != OptionType::kSize,
+          .allow_zero = type == OptionType::kPercent};
+}
+
+}  // namespace
+
+std::span<const Option> option_table() { return kOptions; }
+
+const Option* find_option(std::string_view key) {
+  for (const Option& option : kOptions) {
+    if (key == option.key) return &option;
+  }
+  return nullptr;
+}
+
+const Option* find_option_by_variable(std::string_view variable) {
+  for (const Option& option : kOptions) {
+    if (variable == option.variable) return &option;
+  }
+  return nullptr;
+}
+
+bool parse_value(const Option& option, std::string_view text, Value* out, ParseError* error) {
+  if (option.type == OptionType::kBool) return parse_bool(text, out, error);
+  if (option.type == OptionType::kChoice) return parse_choice(option, text, out, error);
+  const std::optional<SizeSetting> size = parse_size(text, size_rules(option.type), error);
+  if (size) out->size = *size;
+  return size.has_value();
+}
+
+std::string value_text(const Option& option, const Settings& settings) {
+  const Value value = option.load(settings);
+  if (option.type == OptionType::kBool) return value.flag ? "true" : "false";
+  if (option.type != OptionType::kChoice) return value.size.text();
+  for (const Choice& c : option.choices) {
+    if (c.unavailable == nullptr && c.value == value.choice) return c.name;
+  }
+  return "";
+}
+
+std::string expected_text(const Option& option) {
+  switch (option.type) {
+    case OptionType::kSize: return "a size (12GiB, 512MiB, a number of bytes)";
+    case OptionType::kSizeOrPercent: return "a size or a percentage (12GiB, 512MiB, 60%)";
+    case OptionType::kPercent: return "a percentage (60%)";
+    case OptionType::kBool: return "true or false";
+    case OptionType::kChoice: break;
+  }
+  return "one of " + choice_names(option);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "config/option_table.h"
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+// The memory limit of the control group that holds this process, the nearest one that has any; 0 when there is none.
+// https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max
+Bytes control_group_limit() {
+  std::ifstream groups("/proc/self/cgroup");
+  Bytes least = 0;
+  for (std::string line; std::getline(groups, line);) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::string path = line.substr(3);; path.resize(path.rfind('/'))) {
+      Bytes limit = 0;
+      // "max" does not read as a number.
+      if (std::ifstream file("/sys/fs/cgroup" + path + "/memory.max"); file >> limit) least = least == 0 ? limit : std::min(least, limit);
+      if (path.empty() || path.find('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+Settings default_settings() {
+  Settings settings;
+  for (const Option& option : option_table()) {
+    if (*option.default_text == '\0') continue;
+    Value value;
+    ParseError error;
+    THERMOCLINE_CHECK(parse_value(option, option.default_text, &value, &error), "every default passes its own option's checks");
+    option.store(settings, value);
+  }
+  return settings;
+}
+
+EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes) {
+  EngineOptions options;
+  options.device = device;
+  options.budget_bytes = settings.budget.resolve(device_bytes);
+  options.policy = settings.policy;
+  options.host_limit_bytes = settings.host_limit.resolve(host_bytes);
+  options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
+  options.low_water_percent = settings.low_water.percent();
+  options.clean_reserve_percent = settings.clean_reserve.percent();
+  options.annotate = settings.nvtx;
+  return options;
+}
+
+Bytes host_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  const Bytes machine = pages > 0 && page_bytes > 0 ? static_cast<Bytes>(pages) * static_cast<Bytes>(page_bytes) : 0;
+  const Bytes group = control_group_limit();
+  return group == 0 ? machine : machine == 0 ? group : std::min(machine, group);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/toml_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace thermocline {
+namespace {
+
+const char* type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::array: return "an array";
+    case toml::node_type::floating_point: return "a number with a fraction";
+    case toml::node_type::date:
+    case toml::node_type::time:
+    case toml::node_type::date_time: return "a date";
+    default: return "a value of another type";
+  }
+}
+
+TomlEntry entry_of(std::string key, const toml::node& node) {
+  TomlEntry entry{.key = std::move(key), .text = type_name(node)};
+  if (const auto* text = node.as_string()) {
+    entry.kind = TomlEntry::Kind::kString;
+    entry.text = text->get();
+  } else if (const auto* number = node.as_integer()) {
+    entry.kind = TomlEntry::Kind::kInteger;
+    entry.text = std::to_string(number->get());
+  } else if (const auto* flag = node.as_boolean()) {
+    entry.kind = TomlEntry::Kind::kBool;
+    entry.text = flag->get() ? "true" : "false";
+  }
+  return entry;
+}
+
+void flatten(const toml::table& table, const std::string& prefix, std::vector<TomlEntry>* entries) {
+  for (const auto& [key, node] : table) {
+    const std::string path = prefix + std::string(key.str());
+    if (const auto* inner = node.as_table(); inner != nullptr && !inner->empty()) {
+      flatten(*inner, path + ".", entries);
+      continue;
+    }
+    TomlEntry entry = entry_of(path, node);
+    entry.line = static_cast<int>(key.source().begin.line);
+    entry.column = static_cast<int>(key.source().begin.column);
+    entries->push_back(std::move(entry));
+  }
+}
+
+}  // namespace
+
+TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) return TomlResult::kMissing;
+    problems->push_back({.source = path, .message = std::string("can not be read: ") + std::strerror(error)});
+    return TomlResult::kFailed;
+  }
+  std::ostringstream content;
+  content << file.rdbuf();
+  // fail() alone: the file is empty.
+  if (file.bad() || content.bad()) {
+    problems->push_back({.source = path, .message = "can not be read"});
+    return TomlResult::kFailed;
+  }
+  const toml::parse_result parsed = toml::parse(content.str(), path);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    problems->push_back({.source = path,
+                         .line = static_cast<int>(error.source().begin.line),
+                         .column = static_cast<int>(error.source().begin.column),
+                         .message = std::string(error.description())});
+    return TomlResult::kFailed;
+  }
+  const auto first = static_cast<std::ptrdiff_t>(entries->size());
+  flatten(parsed.table(), "", entries);
+  // In the order of the file, not of toml++'s map.
+  std::stable_sort(entries->begin() + first, entries->end(), [](const TomlEntry& a, const TomlEntry& b) {
+    return a.line != b.line ? a.line < b.line : a.column < b.column;
+  });
+  return TomlResult::kRead;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table agrees with itself, and every row reaches its field.
+#include "config/option_table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+namespace thermocline {
+namespace {
+
+TEST(OptionTable, KeysAndVariablesAreUniqueAndFollowOneRule) {
+  std::set<std::string> keys;
+  for (const Option& option : option_table()) {
+    EXPECT_TRUE(keys.insert(option.key).second) << option.key;
+    std::string variable = "THERMOCLINE_" + std::string(option.key);
+    std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return std::toupper(c); });
+    EXPECT_EQ(option.variable, variable);
+    EXPECT_NE(std::string(option.doc), "");
+    EXPECT_EQ(find_option(option.key), &option);
+    EXPECT_EQ(find_option_by_variable(option.variable), &option);
+  }
+}
+
+TEST(OptionTable, EveryDefaultIsTheEffectiveValueOfDefaultSettings) {
+  const Settings settings = default_settings();
+  for (const Option& option : option_table()) {
+    Value expected;
+    ParseError error;
+    if (*option.default_text != '\0') {
+      ASSERT_TRUE(parse_value(option, option.default_text, &expected, &error)) << error.message;
+    }
+    const Value effective = option.load(settings);
+    EXPECT_EQ(effective.size, expected.size) << option.key;
+    EXPECT_EQ(effective.flag, expected.flag) << option.key;
+    EXPECT_EQ(effective.choice, expected.choice) << option.key;
+  }
+}
+
+TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
+  for (const Option& option : option_table()) {
+    Settings settings = default_settings();
+    const char* other = option.type == OptionType::kBool      ? "true"
+                        : option.type == OptionType::kPercent ? "7%"
+                        : option.type == OptionType::kChoice  ? option.choices.front().name
+                                                              : "7MiB";
+    Value value;
+    ParseError error;
+    ASSERT_TRUE(parse_value(option, other, &value, &error)) << error.message;
+    option.store(settings, value);
+    EXPECT_EQ(value_text(option, settings), other) << option.key;
+    const Settings defaults = default_settings();
+    for (const Option& others : option_table()) {
+      if (&others == &option) continue;
+      EXPECT_EQ(value_text(others, settings), value_text(others, defaults));
+    }
+  }
+}
+
+TEST(OptionTable, AChoiceThatThisVersionLacksSaysSo) {
+  Value value;
+  ParseError error;
+  EXPECT_FALSE(parse_value(*find_option("policy"), "learned", &value, &error));
+  EXPECT_EQ(error.message, "the learned policy is not in this version; 'reactive' is");
+  EXPECT_FALSE(parse_value(*find_option("safety"), "trusting", &value, &error));
+  EXPECT_EQ(error.message, "trusting safety is not in this version; 'strict' is");
+}
+
+TEST(OptionTable, AnUnknownChoiceListsTheKnownOnesAndSuggests) {
+  Value value;
+  ParseError error;
+  EXPECT_FALSE(parse_value(*find_option("policy"), "reactiv", &value, &error));
+  EXPECT_EQ(error.message, "'reactiv' is no policy; known are none, reactive");
+  EXPECT_EQ(error.suggestion, "reactive");
+}
+
+TEST(EngineOptions, PercentagesAreOfTheDeviceAndOfTheMachine) {
+  Settings settings = default_settings();
+  settings.budget = SizeSetting::of_percent_millionths(60'000'000);
+  const EngineOptions options = engine_options(settings, 3, 1000, 800);
+  EXPECT_EQ(options.device, 3);
+  EXPECT_EQ(options.budget_bytes, 600u);
+  EXPECT_EQ(options.host_limit_bytes, 400u);
+  EXPECT_EQ(options.policy, Policy::kReactive);
+}
+
+TEST(EngineOptions, DefaultsOfTheTableAreThoseOfTheEngine) {
+  const EngineOptions ours = engine_options(default_settings(), 0, 1000, 800);
+  const EngineOptions theirs;
+  EXPECT_EQ(ours.budget_bytes, theirs.budget_bytes);
+  EXPECT_EQ(ours.policy, theirs.policy);
+  EXPECT_EQ(ours.min_offload_bytes, theirs.min_offload_bytes);
+  EXPECT_EQ(ours.low_water_percent, theirs.low_water_percent);
+  EXPECT_EQ(ours.clean_reserve_percent, theirs.clean_reserve_percent);
+  EXPECT_EQ(ours.annotate, theirs.annotate);
+}
+
+TEST(HostMemory, OfThisMachineIsKnown) { EXPECT_GT(host_memory_bytes(), Bytes{1} << 24); }
+
+}  // namespace
+}  // namespace thermocline

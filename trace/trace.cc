@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/trace.h"
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+void Trace::validate() const {
+  enum class Life : std::uint8_t { kUnborn, kAlive, kDead };
+  std::vector<Life> lives(buffers.size(), Life::kUnborn);
+  std::size_t next_buffer = 0;
+  std::size_t next_operator = 0;
+  Bytes live = 0;
+  Bytes peak = 0;
+  for (const TraceEvent& event : events) {
+    THERMOCLINE_CHECK(event.stream < streams.size(), "an event's stream is one of the trace's");
+    switch (event.kind) {
+      case EventKind::kAllocate:
+        THERMOCLINE_CHECK(event.index == next_buffer++, "buffers stand in order of allocation");
+        lives[event.index] = Life::kAlive;
+        live += buffers[event.index].bytes;
+        peak = std::max(peak, live);
+        break;
+      case EventKind::kFree:
+        THERMOCLINE_CHECK(lives[event.index] == Life::kAlive, "only what is alive is freed");
+        lives[event.index] = Life::kDead;
+        live -= buffers[event.index].bytes;
+        break;
+      case EventKind::kOperator: {
+        THERMOCLINE_CHECK(event.index == next_operator++, "operators stand in program order");
+        const TraceOperator& op = operators[event.index];
+        THERMOCLINE_CHECK(op.name < names.size(), "an operator's name is one of the trace's");
+        for (const std::uint32_t b : reads(op)) THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is read is alive");
+        for (const std::uint32_t b : writes(op)) THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is written is alive");
+        break;
+      }
+    }
+  }
+  THERMOCLINE_CHECK(next_buffer == buffers.size() && next_operator == operators.size(), "every buffer and operator has its event");
+  THERMOCLINE_CHECK(peak == peak_live_bytes, "the peak is that of the events");
+  std::size_t end = 0;
+  for (const StepSpan& step : steps) {
+    THERMOCLINE_CHECK(step.begin == end && step.end >= step.begin, "steps follow one another");
+    end = step.end;
+  }
+  THERMOCLINE_CHECK(end <= events.size(), "steps consist of events");
+}
+
+}  // namespace thermocline
