@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: a run of whole pages of addresses, the unit that is mapped, evicted and restored. Buffer: what the program allocated.
-// A buffer of a few MiB and more has a block to itself; small ones share a block, called a slab. Both belong to a Heap.
+// Block: a run of whole pages of addresses, the unit that is mapped, evicted and restored. Buffer: what the program
+// allocated. A buffer of a few MiB and more has a block to itself; small ones share a block, called a slab. Both belong
+// to a Heap.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,10 @@ namespace thermocline {
 
 class Block;
 class Heap;
-struct AddressChunk;  // heap.h: level 1 of the allocator
-struct SlabChunk;     // heap.h: level 2
+template <class Tag>
+class BfcChunk;   // bfc.h
+struct SpaceTag;  // address_space.h: level 1 of the allocator
+struct SlabTag;   // slabs.h: level 2
 
 class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
  public:
@@ -31,8 +34,9 @@ class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize
   // In order of allocation, from 1.
   std::uint64_t number() const { return number_; }
 
-  // Uses by former owners of these bytes that were pending when they were handed out: the first use of the buffer runs after
-  // them. A part of block().uses; the rest of those are uses by neighbours in the slab, which need no order.
+  // Uses by former owners of these bytes that were pending when they were handed out: every stream's first use of the
+  // buffer runs after them. A part of block().uses; the rest of those are uses by neighbours in the slab, which need no
+  // order.
   UseSet former;
 
  private:
@@ -42,7 +46,7 @@ class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
-  SlabChunk* chunk_ = nullptr;  // null: the block is this buffer's own
+  BfcChunk<SlabTag>* chunk_ = nullptr;  // null: the block is this buffer's own
   StreamIndex hint_{};
   std::uint64_t number_ = 0;
 };
@@ -79,11 +83,12 @@ class Block {
   // The live buffers in order of address.
   const BuffersByAddress& buffers() const { return buffers_; }
 
-  // Everything submitted that may still use the pages behind the block. Whoever submits such work adds it here; after unmap it is
-  // empty, and when the block goes away while mapped it stays pending on the freed space.
+  // Everything submitted that may still use the pages behind the block. Whoever submits such work adds it here; after
+  // unmap it is empty, and when the block goes away while mapped it stays pending on the freed space.
   UseSet uses;
 
  private:
+  friend class Backing;
   friend class Heap;
   friend class Slabs;
 
@@ -92,7 +97,8 @@ class Block {
   Bytes page_bytes_ = 0;
   std::uint64_t mapped_pages_ = 0;
   PageHandle* handles_ = nullptr;  // in the heap's page table
-  AddressChunk* chunk_ = nullptr;
+  BfcChunk<SpaceTag>* chunk_ = nullptr;
+  BfcChunk<SlabTag>* first_ = nullptr;  // of a slab: the chunk that begins it
   bool is_slab_ = false;
   std::uint32_t live_buffers_ = 0;
   Bytes live_bytes_ = 0;

@@ -2,13 +2,17 @@
 // The device heap: addresses that never change, and the physical pages that come and go behind them.
 //
 // One reservation, far larger than the device, is cut into blocks of whole pages by best fit with coalescing (level 1).
-// Small buffers share slabs (level 2, slabs.h). Pages are fungible: any page can stand behind any address, so free memory is
-// never lost to fragmentation; but creating, mapping and unmapping cost tens of microseconds, so freed space keeps its pages
-// and its pending uses, and is handed out again with both. A steady program makes no driver call here.
+// Small buffers share slabs (level 2, slabs.h). Pages are fungible: any page can stand behind any address, so free
+// memory is never lost to fragmentation; but creating, mapping and unmapping cost tens of microseconds, so freed space
+// keeps its pages and its pending uses, and is handed out again with both. A steady program makes no driver call here.
 //
-//   allocate: addresses, best of (free mapped space; mapped space and the unmapped beside it; unmapped). No driver call.
-//   map:      memory behind the block's missing pages: from the pool, then created under the limit, then harvested from free
-//             mapped space, oldest first.
+//   allocate: addresses, best of (free mapped space; mapped space and the unmapped beside it; unmapped). No driver
+//   call. map:      memory behind the block's missing pages: from the pool, then created under the limit, then
+//   harvested from free
+//             mapped space, oldest first (backing.h).
+//
+// Invariants, beside those of the parts: every live buffer is in its block's set; a block without live buffers does not
+// exist; live bytes are the sum of what live buffers asked for; created bytes never exceed the limit.
 //
 // Not thread-safe: the owner locks. A context of the device must be current.
 #pragma once
@@ -16,9 +20,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "allocator/address_space.h"
+#include "allocator/backing.h"
 #include "allocator/block.h"
+#include "allocator/object_pool.h"
 #include "allocator/page_pool.h"
+#include "allocator/slabs.h"
 #include "allocator/stream_clock.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
@@ -26,8 +35,6 @@
 #include "driver/units.h"
 
 namespace thermocline {
-
-enum class Wait { kNo, kYes };
 
 struct HeapOptions {
   int device = 0;
@@ -57,7 +64,8 @@ struct HeapStatistics {
 class Heap {
  public:
   // `driver` and `clock` must outlive the heap.
-  static Status create(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<Heap>* out);
+  static Status create(const Driver& driver, StreamClock& clock, const HeapOptions& options,
+                       std::unique_ptr<Heap>* out);
   // Gives everything back; nothing may be running.
   ~Heap();
   Heap(const Heap&) = delete;
@@ -66,8 +74,8 @@ class Heap {
   // Finds addresses. Its block may be mapped or not, and new or (a slab) old. Fails when the addresses are exhausted
   // (out_of_memory) or `requested` is 0 (invalid_value).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out);
-  // True when the block went away with its last buffer (`buffer` is gone in any case): its pages, if it had any, stay behind
-  // the freed addresses, and its uses stay pending on them.
+  // True when the block went away with its last buffer (`buffer` is gone in any case): its pages, if it had any, stay
+  // behind the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
 
   // The live buffer that contains the address; one past the end counts for the buffer before it if none begins there.
@@ -77,12 +85,13 @@ class Heap {
   // Every live block, in order of address.
   void for_each_block(const std::function<void(Block&)>& visit) const;
 
-  // Puts memory behind the whole block. kNo never blocks; kYes may synchronise the uses of freed space. out_of_memory leaves
-  // everything as it was, except that pages may have moved from free addresses into the pool.
+  // Puts memory behind the whole block. kNo never blocks; kYes may synchronise the uses of freed space. out_of_memory
+  // leaves everything as it was, except that pages may have moved from free addresses into the pool.
   Status map(Block& block, Wait wait);
   // block.uses must have passed (checked). The pages return to the pool; block.uses is cleared.
   Status unmap(Block& block);
-  // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have passed).
+  // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
+  // passed).
   Bytes available_bytes(Wait wait);
 
   // Gives unused pages back to the driver until no more than `keep` bytes are created.
@@ -90,25 +99,50 @@ class Heap {
   // Trims as far as needed (kYes: waits). out_of_memory, and no change, when live blocks hold more.
   Status set_limit(Bytes limit, Wait wait = Wait::kYes);
 
-  DeviceAddress range_begin() const;
-  Bytes range_bytes() const;
-  Bytes page_bytes() const;
-  Bytes limit() const;
-  Bytes live_bytes() const;
-  Bytes peak_live_bytes() const;
-  Bytes mapped_bytes() const;
-  Bytes peak_mapped_bytes() const;
-  Bytes created_bytes() const;
-  Bytes peak_created_bytes() const;
+  DeviceAddress range_begin() const { return space_->begin(); }
+  Bytes range_bytes() const { return space_->bytes(); }
+  Bytes page_bytes() const { return options_.page_bytes; }
+  Bytes limit() const { return pool_.limit(); }
+  Bytes live_bytes() const { return live_bytes_; }
+  Bytes peak_live_bytes() const { return peak_live_bytes_; }
+  Bytes mapped_bytes() const { return backing_->mapped_pages() * options_.page_bytes; }
+  Bytes peak_mapped_bytes() const { return backing_->peak_mapped_pages() * options_.page_bytes; }
+  Bytes created_bytes() const { return pool_.created_bytes(); }
+  Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
   HeapStatistics statistics() const;
+
+  // The live block of that index, or null.
+  Block* block_of(std::uint32_t index) const { return index < blocks_.size() ? blocks_[index] : nullptr; }
 
   // Recomputes every number and link from first principles; checks what must hold. Linear in the number of pages.
   void validate() const;
 
  private:
-  class State;
-  explicit Heap(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
+
+  bool owns_pages(Bytes requested) const;
+  Block* new_block(std::uint64_t pages);
+  void end_block(Block* block);
+  bool place_in_slab(Bytes requested, Buffer* buffer);
+  bool place_in_pages(Bytes requested, Buffer* buffer);
+  Buffer* buffer_in(Block* block, DeviceAddress address) const;
+
+  HeapOptions options_;
+  // In order of construction: what is built on what.
+  std::unique_ptr<AddressSpace> space_;
+  PagePool pool_;
+  std::unique_ptr<Backing> backing_;
+  Slabs slabs_;
+  ObjectPool<Block> block_objects_;
+  ObjectPool<Buffer> buffer_objects_;
+  std::vector<Block*> blocks_;  // by index; null where free
+  std::vector<std::uint32_t> free_indices_;
+  std::uint64_t last_serial_ = 0;
+  std::uint64_t last_number_ = 0;
+  Bytes live_bytes_ = 0;
+  Bytes peak_live_bytes_ = 0;
+  Bytes slab_live_bytes_ = 0;
+  std::uint64_t frees_ = 0;
 };
 
 }  // namespace thermocline

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory for copies of evicted buffers. A private jemalloc arena cuts it into size classes; its extent hooks take
-// memory from the driver in large steps, since every registration costs a system-wide operation, and give a step back when
-// all of it is unused. The limit is exact: it counts the bytes taken from the driver.
+// Pinned host memory for copies of evicted buffers. A private jemalloc arena cuts it into size classes; its extent
+// hooks take extents out of large registrations (host_steps.h). What a class would round up by more than a
+// thirty-second is an extent of its own, since pinned memory is taken whether it is touched or not. The limit is exact:
+// it counts the bytes taken from the driver.
 //
-// A call may be made from any thread; jemalloc locks. The driver must be able to allocate host memory on the calling thread.
+// A call may be made from any thread; jemalloc locks. The driver must be able to allocate host memory on the calling
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@ namespace thermocline {
 
 class HostPool {
  public:
-  // limit 0: none. Steps are `step_bytes`, less where the limit is near, more for larger requests.
+  // limit 0: none. Steps are about `step_bytes`, less where the limit is near, more for larger requests.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out);
   // Everything must have been freed, and no copy may be using it.
   ~HostPool();
@@ -31,7 +33,7 @@ class HostPool {
   void trim();
 
   Bytes limit() const;
-  // What callers hold (as asked for).
+  // What callers hold, rounded as it was handed out.
   Bytes live_bytes() const;
   Bytes peak_live_bytes() const;
   // What is taken from the driver.

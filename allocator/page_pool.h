@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical pages: driver handles of one size, created up to a limit and kept for reuse, because creating one is the dearest
-// call of all (193 us for 2 MiB on an A100, against 1.5 us to map it; kvcached, benchmarks/bench_vmm/README.md).
+// Physical pages: driver handles of one size, created up to a limit and kept for reuse, because creating one is the
+// dearest call of all (193 us for 2 MiB on an A100, against 1.5 us to map it; kvcached,
+// benchmarks/bench_vmm/README.md).
 //
 // Not thread-safe: the owner locks.
 #pragma once
@@ -23,8 +24,8 @@ class PagePool {
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
-  // Appends `count` pages to `out`: from the pool, then new ones under the limit. All or none; out_of_memory when the limit or the
-  // driver says so (what the driver did create stays in the pool).
+  // Appends `count` pages to `out`: from the pool, then new ones under the limit. All or none; out_of_memory when the
+  // limit or the driver says so (what the driver did create stays in the pool).
   Status take(std::uint64_t count, std::vector<PageHandle>* out);
   void give(PageHandle page) { free_.push_back(page); }
 

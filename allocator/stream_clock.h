@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Knows how far every stream has come. Each operation has an ordinal in its stream; a fence is an event recorded behind all
-// that was submitted to a stream so far. From fences follow both kinds of order: one stream waits for another on the device
-// (wait), and the host learns what has passed (passed, synchronize). Nothing here blocks but synchronize.
+// Knows how far every stream has come. Each operation has an ordinal in its stream; a fence is an event recorded behind
+// all that was submitted to a stream so far. From fences follow both kinds of order: one stream waits for another on
+// the device (wait), and the host learns what has passed (passed, synchronize). Nothing here blocks but synchronize.
 //
-// Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own; the last one is another stream in every
-// thread, and since only its own thread can record an event in it, advance() fences it at once.
+// Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own; the last one is another
+// stream in every thread, and since only its own thread can record an event in it, advance() fences it at once.
 //
 // Capture: while a stream records a graph nothing may be recorded in it or waited for on its behalf. fence, wait and
-// synchronize then answer not_supported and change nothing, and passed answers from what is known. Before every driver call
-// on a program's stream the clock asks whether it is capturing.
+// synchronize then answer not_supported and change nothing, and passed answers from what is known. Before every driver
+// call on a program's stream the clock asks whether it is capturing.
 //
-// Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same lock.
+// Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same
+// lock.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +47,8 @@ class StreamClock {
   // Afterwards the newest fence covers everything submitted so far.
   Status fence(StreamIndex stream);
 
-  // Device-side: work submitted to `waiter` from now on runs after the use. No driver call when it is the same stream, when the
-  // use has passed, or when `waiter` has waited for it before.
+  // Device-side: work submitted to `waiter` from now on runs after the use. No driver call when it is the same stream,
+  // when the use has passed, or when `waiter` has waited for it before.
   Status wait(StreamIndex waiter, Use use);
   Status wait_all(StreamIndex waiter, const UseSet& uses);
 
@@ -63,8 +64,8 @@ class StreamClock {
   void synchronized(StreamIndex stream);
   void synchronized_all();
 
-  // The program is about to destroy the stream: a fence is recorded while it still can be. Ordinals stay valid; the handle, when
-  // it comes again, is a new stream.
+  // The program is about to destroy the stream: a fence is recorded while it still can be. Ordinals stay valid; the
+  // handle, when it comes again, is a new stream.
   void retire(StreamHandle handle);
 
   // Times that the host blocked in synchronize.
@@ -79,8 +80,8 @@ class StreamClock {
     EventHandle event;
   };
 
-  // Invariants: passed <= submitted; fences ascend strictly, all above passed and none above submitted; seen[other] <= the
-  // ordinal submitted to other. A free stream has no handle and passed == submitted.
+  // Invariants: passed <= submitted; fences ascend strictly, all above passed and none above submitted; seen[other] <=
+  // the ordinal submitted to other. A free stream has no handle and passed == submitted.
   struct Stream {
     StreamHandle handle{};
     std::uint64_t thread = 0;  // owner, for the per-thread handle; else 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses of memory by work on streams, and sets of them. Within one stream work runs in order, so the newest use of a stream
-// stands for all its older ones: a set holds at most one use per stream.
+// Uses of memory by work on streams, and sets of them. Within one stream work runs in order, so the newest use of a
+// stream stands for all its older ones: a set holds at most one use per stream.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace thermocline {
 
-// A stream as the StreamClock numbers it: dense, from 0. An index is given to another stream only after everything that was
-// submitted under it has passed, and ordinals go on counting; so a Use never changes its meaning.
+// A stream as the StreamClock numbers it: dense, from 0. An index is given to another stream only after everything that
+// was submitted under it has passed, and ordinals go on counting; so a Use never changes its meaning.
 enum class StreamIndex : std::uint32_t {};
 
 // The n-th operation of a stream; 0 stands before the first.

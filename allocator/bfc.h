@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use on device memory
+// (openxla/xla xla/tsl/framework/bfc_allocator.h), here with exact best fit from one tree per shelf in place of
+// power-of-two bins. It knows nothing of memory: a range is cut into chunks, and each chunk carries a tag of the
+// owner's.
+//
+// The tag says on which shelf a free chunk lies (shelves are searched one by one), which neighbours may become one, and
+// what the union of two tags is:
+//
+//   struct Tag {
+//     static constexpr unsigned kShelves;
+//     unsigned shelf() const;                       // of a free chunk; must not change while it is free (see set_tag)
+//     bool merges_with(const Tag& right) const;     // both free and side by side: make them one?
+//     void join(const Tag& right);                  // the tag of the union
+//     void clear();                                 // back to the state of a new one
+//   };
+//
+// Ranges may lie anywhere and are never merged with one another. Granules: the caller's unit.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
+
+#include "allocator/object_pool.h"
+#include "driver/check.h"
+
+namespace thermocline {
+
+template <class Tag>
+class Bfc;
+
+// Links by address and, while free, by size on its shelf.
+template <class Tag>
+class BfcChunk : public boost::intrusive::list_base_hook<>,
+                 public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+ public:
+  std::uint64_t offset() const { return offset_; }
+  std::uint64_t size() const { return size_; }
+  std::uint64_t end() const { return offset_ + size_; }
+  bool is_free() const { return free_; }
+
+  // The shelf of a free chunk must not be changed through this (see set_tag).
+  Tag tag;
+
+ private:
+  friend class Bfc<Tag>;
+  std::uint64_t offset_ = 0;
+  std::uint64_t size_ = 0;
+  bool free_ = false;
+  bool begins_range_ = false;
+};
+
+template <class Tag>
+class Bfc {
+ public:
+  using Chunk = BfcChunk<Tag>;
+
+  struct SizeThenOffset {
+    struct Key {
+      std::uint64_t size, offset;
+      friend auto operator<=>(const Key&, const Key&) = default;
+    };
+    using type = Key;
+    Key operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
+  };
+  using Shelf = boost::intrusive::set<Chunk, boost::intrusive::key_of_value<SizeThenOffset>>;
+
+  Bfc() = default;
+  Bfc(const Bfc&) = delete;
+  Bfc& operator=(const Bfc&) = delete;
+  ~Bfc() {
+    for (Shelf& shelf : shelves_) shelf.clear();
+    chunks_.clear();
+  }
+
+  // A new free range. The chunk that is returned begins it as long as the range exists, whatever becomes of the rest.
+  Chunk* add_range(std::uint64_t offset, std::uint64_t size, const Tag& tag) {
+    Chunk* chunk = new_chunk(offset, size);
+    chunk->tag = tag;
+    chunk->begins_range_ = true;
+    chunks_.push_back(*chunk);
+    shelve(chunk);
+    return chunk;
+  }
+
+  // The range that `first` begins must be free, in one chunk.
+  void remove_range(Chunk* first) {
+    THERMOCLINE_CHECK(first->free_ && first->begins_range_ && ends_range(first),
+                      "A range is removed when all of it is free.");
+    unshelve(first);
+    retire(first);
+  }
+
+  // The smallest free chunk of the shelf that is large enough, the lowest of equals; null when there is none.
+  Chunk* best_fit(unsigned shelf, std::uint64_t size) {
+    const auto found = shelves_[shelf].lower_bound(typename SizeThenOffset::Key{size, 0});
+    return found != shelves_[shelf].end() ? &*found : nullptr;
+  }
+
+  // Takes [offset, offset + size) out of `first` and, where that ends, the free chunks behind it, whatever their shelf.
+  // The result is in use and carries the union of their tags.
+  Chunk* take(Chunk* first, std::uint64_t offset, std::uint64_t size) {
+    THERMOCLINE_CHECK(first->free_ && first->offset_ <= offset && offset < first->end(),
+                      "A taken range begins in a free chunk.");
+    unshelve(first);
+    Chunk* taken = first;
+    if (first->offset_ < offset) {
+      taken = split_behind(first, offset - first->offset_);
+      shelve(first);
+    }
+    while (taken->size_ < size) {
+      Chunk* next = right_of(taken);
+      THERMOCLINE_CHECK(next != nullptr && next->free_, "A taken range is free to its end.");
+      unshelve(next);
+      // What is not wanted of it keeps its own tag.
+      if (taken->size_ + next->size_ > size) shelve(split_behind(next, size - taken->size_));
+      absorb(taken, next);
+    }
+    if (taken->size_ > size) shelve(split_behind(taken, size));
+    return taken;
+  }
+
+  // Frees a chunk; the result is the free chunk that it is now part of.
+  Chunk* give(Chunk* chunk) {
+    THERMOCLINE_CHECK(!chunk->free_, "A chunk is freed once.");
+    if (Chunk* right = right_of(chunk); right != nullptr && right->free_ && chunk->tag.merges_with(right->tag)) {
+      unshelve(right);
+      absorb(chunk, right);
+    }
+    if (Chunk* left = left_of(chunk); left != nullptr && left->free_ && left->tag.merges_with(chunk->tag)) {
+      unshelve(left);
+      absorb(left, chunk);
+      chunk = left;
+    }
+    shelve(chunk);
+    return chunk;
+  }
+
+  // Cuts a chunk in use in two; both carry its tag. The result is the right one.
+  Chunk* split(Chunk* chunk, std::uint64_t left_size) {
+    THERMOCLINE_CHECK(!chunk->free_ && left_size > 0 && left_size < chunk->size_, "A split leaves two chunks in use.");
+    return split_behind(chunk, left_size);
+  }
+
+  // Changes the tag of a chunk so that its shelf may change. No merging.
+  template <class Change>
+  void set_tag(Chunk* chunk, Change change) {
+    const bool was_free = chunk->free_;
+    if (was_free) unshelve(chunk);
+    change(chunk->tag);
+    if (was_free) shelve(chunk);
+  }
+
+  // Neighbours in the same range, or null.
+  Chunk* right_of(Chunk* chunk) {
+    auto next = std::next(chunks_.iterator_to(*chunk));
+    return next != chunks_.end() && !next->begins_range_ ? &*next : nullptr;
+  }
+  Chunk* left_of(Chunk* chunk) { return chunk->begins_range_ ? nullptr : &*std::prev(chunks_.iterator_to(*chunk)); }
+
+  Shelf& shelf(unsigned index) { return shelves_[index]; }
+  const Shelf& shelf(unsigned index) const { return shelves_[index]; }
+  std::uint64_t free_size(unsigned index) const { return free_size_[index]; }
+
+  // In order of address within each range.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Chunk& chunk : chunks_) visit(chunk);
+  }
+
+  // Invariants: the chunks of a range follow one another without a gap; a chunk is wholly free or wholly in use; it is
+  // on the shelf of its tag when free, and on none otherwise; no two free neighbours remain that their tags would make
+  // one.
+  void validate() const {
+    std::uint64_t sums[Tag::kShelves] = {};
+    std::size_t counts[Tag::kShelves] = {};
+    const Chunk* left = nullptr;
+    for (const Chunk& chunk : chunks_) {
+      THERMOCLINE_CHECK(chunk.size_ > 0, "A chunk is not empty.");
+      if (!chunk.begins_range_) {
+        THERMOCLINE_CHECK(left != nullptr && left->end() == chunk.offset_, "Chunks of a range follow without a gap.");
+        THERMOCLINE_CHECK(!(left->free_ && chunk.free_ && left->tag.merges_with(chunk.tag)),
+                          "Free neighbours are one chunk.");
+      }
+      left = &chunk;
+      if (!chunk.free_) continue;
+      const unsigned index = chunk.tag.shelf();
+      const auto found = shelves_[index].find(SizeThenOffset()(chunk));
+      THERMOCLINE_CHECK(found != shelves_[index].end() && &*found == &chunk, "A free chunk lies on its shelf.");
+      sums[index] += chunk.size_;
+      ++counts[index];
+    }
+    for (unsigned index = 0; index < Tag::kShelves; ++index) {
+      THERMOCLINE_CHECK(counts[index] == shelves_[index].size(), "Only free chunks lie on a shelf.");
+      THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
+    }
+    THERMOCLINE_CHECK(chunks_.size() == pool_.taken(), "Every chunk is in a range.");
+  }
+
+ private:
+  Chunk* new_chunk(std::uint64_t offset, std::uint64_t size) {
+    Chunk* chunk = pool_.take();
+    chunk->offset_ = offset;
+    chunk->size_ = size;
+    chunk->free_ = false;
+    chunk->begins_range_ = false;
+    return chunk;
+  }
+
+  void retire(Chunk* chunk) {
+    chunks_.erase(chunks_.iterator_to(*chunk));
+    chunk->tag.clear();
+    pool_.give(chunk);
+  }
+
+  void shelve(Chunk* chunk) {
+    chunk->free_ = true;
+    const unsigned index = chunk->tag.shelf();
+    free_size_[index] += chunk->size_;
+    shelves_[index].insert(*chunk);
+  }
+
+  void unshelve(Chunk* chunk) {
+    chunk->free_ = false;
+    const unsigned index = chunk->tag.shelf();
+    free_size_[index] -= chunk->size_;
+    shelves_[index].erase(shelves_[index].iterator_to(*chunk));
+  }
+
+  // Of a chunk on no shelf; the result, on none either, is the right part.
+  Chunk* split_behind(Chunk* chunk, std::uint64_t left_size) {
+    Chunk* right = new_chunk(chunk->offset_ + left_size, chunk->size_ - left_size);
+    right->tag = chunk->tag;
+    chunk->size_ = left_size;
+    chunks_.insert(std::next(chunks_.iterator_to(*chunk)), *right);
+    return right;
+  }
+
+  void absorb(Chunk* left, Chunk* right) {
+    left->tag.join(right->tag);
+    left->size_ += right->size_;
+    retire(right);
+  }
+
+  bool ends_range(Chunk* chunk) { return right_of(chunk) == nullptr; }
+
+  boost::intrusive::list<Chunk> chunks_;
+  Shelf shelves_[Tag::kShelves];
+  std::uint64_t free_size_[Tag::kShelves] = {};
+  ObjectPool<Chunk> pool_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/heap.h"
+
+#include <algorithm>
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+Bytes Block::contents_end() const { return buffers_.empty() ? 0 : buffers_.rbegin()->end() - begin_; }
+
+Status Heap::create(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<Heap>* out) {
+  std::unique_ptr<AddressSpace> space;
+  const Status status = AddressSpace::reserve(
+      driver, options.reserve_bytes, std::min(options.reserve_bytes, options.limit), options.page_bytes, &space);
+  if (!status.ok()) return status;
+  out->reset(new Heap(driver, clock, options, std::move(space)));
+  return Status();
+}
+
+Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space)
+    : options_(options),
+      space_(std::move(space)),
+      pool_(driver, options.device, options.page_bytes, options.limit),
+      backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_)),
+      slabs_(options.slab_bytes) {}
+
+Heap::~Heap() {
+  for (Block* block : blocks_) {
+    if (block != nullptr) block->buffers_.clear();
+  }
+}
+
+bool Heap::owns_pages(Bytes requested) const {
+  if (requested >= options_.whole_pages_from) return true;
+  const Bytes rounded = round_up(requested, options_.page_bytes);
+  return (rounded - requested) <= rounded / 8;
+}
+
+Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
+  if (requested == 0) return Status::invalid_value();
+  if (requested > space_->bytes()) return Status::out_of_memory();
+  Buffer* const buffer = buffer_objects_.take();
+  buffer->former.clear();
+  buffer->chunk_ = nullptr;
+  const bool placed = owns_pages(requested) ? place_in_pages(requested, buffer) : place_in_slab(requested, buffer);
+  if (!placed) {
+    buffer_objects_.give(buffer);
+    return Status::out_of_memory();
+  }
+  buffer->requested_ = requested;
+  buffer->hint_ = hint;
+  buffer->number_ = ++last_number_;
+  Block* const block = buffer->block_;
+  block->buffers_.insert(*buffer);
+  ++block->live_buffers_;
+  block->live_bytes_ += requested;
+  if (block->is_slab_) slab_live_bytes_ += requested;
+  live_bytes_ += requested;
+  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
+  *out = buffer;
+  return Status();
+}
+
+bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
+  Block* const block = new_block(round_up(requested, options_.page_bytes) / options_.page_bytes);
+  if (block == nullptr) return false;
+  buffer->address_ = block->begin();
+  buffer->block_ = block;
+  buffer->former.join(block->uses);
+  return true;
+}
+
+bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
+  if (slabs_.place(requested, buffer)) return true;
+  Block* const slab = new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes);
+  if (slab == nullptr) return false;
+  slab->is_slab_ = true;
+  slabs_.add(slab);
+  const bool placed = slabs_.place(requested, buffer);
+  THERMOCLINE_CHECK(placed, "A new slab has room for the buffer it was made for.");
+  return placed;
+}
+
+Block* Heap::new_block(std::uint64_t pages) {
+  AddressSpace::Chunk* const chunk = space_->take(pages);
+  if (chunk == nullptr) return nullptr;
+  Block* const block = block_objects_.take();
+  const std::uint64_t first = chunk->offset();
+  block->begin_ = space_->address_of(first);
+  block->pages_ = pages;
+  block->page_bytes_ = options_.page_bytes;
+  block->handles_ = space_->handles() + first;
+  block->mapped_pages_ =
+      pages - static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
+  block->chunk_ = chunk;
+  block->first_ = nullptr;
+  block->is_slab_ = false;
+  block->live_buffers_ = 0;
+  block->live_bytes_ = 0;
+  block->uses = chunk->tag.pending;
+  chunk->tag.pending.clear();
+  std::fill_n(space_->blocks() + first, pages, block);
+  block->serial_ = ++last_serial_;
+  if (free_indices_.empty()) {
+    block->index_ = static_cast<std::uint32_t>(blocks_.size());
+    blocks_.push_back(block);
+    free_indices_.reserve(blocks_.size());
+  } else {
+    block->index_ = free_indices_.back();
+    free_indices_.pop_back();
+    blocks_[block->index_] = block;
+  }
+  return block;
+}
+
+void Heap::end_block(Block* block) {
+  std::fill_n(space_->blocks() + block->chunk_->offset(), block->pages_, nullptr);
+  space_->give(block->chunk_, block->uses);
+  block->uses.clear();
+  block->chunk_ = nullptr;
+  blocks_[block->index_] = nullptr;
+  free_indices_.push_back(block->index_);
+  block_objects_.give(block);
+}
+
+bool Heap::free(Buffer* buffer) {
+  Block* const block = buffer->block_;
+  THERMOCLINE_CHECK(block != nullptr && buffer->is_linked(), "A buffer is freed once.");
+  block->buffers_.erase(block->buffers_.iterator_to(*buffer));
+  --block->live_buffers_;
+  block->live_bytes_ -= buffer->requested_;
+  live_bytes_ -= buffer->requested_;
+  ++frees_;
+  if (block->is_slab_) {
+    slab_live_bytes_ -= buffer->requested_;
+    slabs_.remove(buffer);
+  }
+  buffer->block_ = nullptr;
+  buffer_objects_.give(buffer);
+  if (block->live_buffers_ != 0) return false;
+  if (block->is_slab_) slabs_.drop(block);
+  end_block(block);
+  return true;
+}
+
+Block* Heap::block_at(DeviceAddress address) const {
+  return space_->contains(address) ? space_->blocks()[space_->page_of(address)] : nullptr;
+}
+
+Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
+  if (block == nullptr) return nullptr;
+  auto next = block->buffers_.upper_bound(address.value);
+  return next == block->buffers_.begin() ? nullptr : &*std::prev(next);
+}
+
+Buffer* Heap::find(DeviceAddress address) const {
+  // The last buffer of this block that begins at or below the address.
+  Buffer* const here = buffer_in(block_at(address), address);
+  if (here != nullptr && address <= here->end()) {
+    return here;
+  }
+  if (here != nullptr || address.value == 0) return nullptr;
+  // No buffer of this block begins below: one past the end of the block before.
+  Buffer* const before = buffer_in(block_at(address - 1), address);
+  return before != nullptr && before->end() == address ? before : nullptr;
+}
+
+void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
+  std::uint64_t page = 0;
+  while (page < space_->used_pages()) {
+    Block* const block = space_->blocks()[page];
+    if (block != nullptr) visit(*block);
+    page += block != nullptr ? block->pages() : 1;
+  }
+}
+
+Status Heap::map(Block& block, Wait wait) {
+  const bool was_mapped = block.mapped();
+  const Status status = backing_->map(block, wait);
+  if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
+  return status;
+}
+
+Status Heap::unmap(Block& block) {
+  const bool was_mapped = block.mapped();
+  const Status status = backing_->unmap(block);
+  if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
+  return status;
+}
+
+Bytes Heap::available_bytes(Wait wait) { return backing_->available_pages(wait) * options_.page_bytes; }
+
+Status Heap::trim(Bytes keep, Wait wait) {
+  if (const Status status = pool_.trim(keep); !status.ok()) return status;
+  if (pool_.created_bytes() <= keep) return Status();
+  const std::uint64_t excess = (pool_.created_bytes() - keep + options_.page_bytes - 1) / options_.page_bytes;
+  if (const Status status = backing_->harvest(excess, wait); !status.ok()) return status;
+  return pool_.trim(keep);
+}
+
+Status Heap::set_limit(Bytes limit, Wait wait) {
+  const Bytes held = (backing_->mapped_pages() - space_->free_mapped_pages()) * options_.page_bytes;
+  if (held > limit) return Status::out_of_memory();
+  if (const Status status = trim(limit, wait); !status.ok()) return status;
+  return pool_.set_limit(limit) ? Status() : Status::out_of_memory();
+}
+
+HeapStatistics Heap::statistics() const {
+  HeapStatistics s;
+  s.live_bytes = live_bytes_;
+  s.peak_live_bytes = peak_live_bytes_;
+  s.mapped_bytes = mapped_bytes();
+  s.peak_mapped_bytes = peak_mapped_bytes();
+  s.created_bytes = created_bytes();
+  s.peak_created_bytes = peak_created_bytes();
+  s.free_mapped_bytes = space_->free_mapped_pages() * options_.page_bytes;
+  s.slab_bytes = slabs_.bytes();
+  s.slab_live_bytes = slab_live_bytes_;
+  s.buffers = buffer_objects_.taken();
+  s.blocks = block_objects_.taken();
+  s.slabs = slabs_.count();
+  s.allocations = last_number_;
+  s.frees = frees_;
+  s.creates = pool_.creates();
+  s.destroys = pool_.destroys();
+  s.maps = backing_->maps();
+  s.set_accesses = backing_->set_accesses();
+  s.unmaps = backing_->unmaps();
+  s.harvested_pages = backing_->harvested_pages();
+  return s;
+}
+
+void Heap::validate() const {
+  space_->validate();
+  backing_->validate();
+  slabs_.validate();
+  Bytes live = 0;
+  Bytes slab_live = 0;
+  std::uint64_t buffers = 0;
+  std::uint64_t blocks = 0;
+  for (std::size_t index = 0; index < blocks_.size(); ++index) {
+    const Block* const block = blocks_[index];
+    if (block == nullptr) continue;
+    ++blocks;
+    THERMOCLINE_CHECK(block->index_ == index, "A block is found by its index.");
+    THERMOCLINE_CHECK(block->live_buffers_ == block->buffers_.size() && block->live_buffers_ > 0,
+                      "A block has live buffers.");
+    THERMOCLINE_CHECK(block->is_slab_ || block->live_buffers_ == 1, "Whole pages belong to one buffer.");
+    THERMOCLINE_CHECK(!block->chunk_->is_free() && block->chunk_->size() == block->pages_ &&
+                          space_->address_of(block->chunk_->offset()) == block->begin_,
+                      "A block is a chunk in use.");
+    block->uses.validate();
+    std::uint64_t mapped = 0;
+    for (std::uint64_t page = 0; page < block->pages_; ++page) {
+      THERMOCLINE_CHECK(space_->blocks()[block->chunk_->offset() + page] == block,
+                        "The page table leads to the block.");
+      mapped += block->handles_[page] != PageHandle{} ? 1 : 0;
+    }
+    THERMOCLINE_CHECK(mapped == block->mapped_pages_, "A block counts its mapped pages.");
+    Bytes block_live = 0;
+    DeviceAddress end = block->begin_;
+    for (const Buffer& buffer : block->buffers_) {
+      THERMOCLINE_CHECK(buffer.block_ == block && buffer.address_ >= end, "Buffers of a block do not overlap.");
+      block_live += buffer.requested_;
+      end = buffer.end();
+    }
+    THERMOCLINE_CHECK(end <= block->end(), "Buffers end in their block.");
+    THERMOCLINE_CHECK(block_live == block->live_bytes_, "A block's live bytes are its buffers'.");
+    live += block_live;
+    slab_live += block->is_slab_ ? block_live : 0;
+    buffers += block->live_buffers_;
+  }
+  THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
+  THERMOCLINE_CHECK(buffers == buffer_objects_.taken() && blocks == block_objects_.taken(),
+                    "Every object is in its place.");
+}
+
+}  // namespace thermocline

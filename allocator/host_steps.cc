@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/host_steps.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes)
+    : driver_(&driver), limit_(limit), step_bytes_(round_up(std::max(step_bytes, kPage), kPage)) {}
+
+HostSteps::~HostSteps() {
+  for (const auto& [address, step] : steps_) static_cast<void>(driver_->free_host(reinterpret_cast<void*>(address)));
+}
+
+void* HostSteps::take(Bytes bytes, Bytes alignment) {
+  if (bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
+  const std::uint64_t pages = round_up(bytes, kPage) / kPage;
+  const std::uint64_t alignment_pages = std::max<std::uint64_t>(alignment / kPage, 1);
+  const std::lock_guard lock(mutex_);
+  Chunk* chunk = take_locked(pages, alignment_pages);
+  if (chunk == nullptr) {
+    if (!add_step((pages + alignment_pages - 1) * kPage)) return nullptr;
+    chunk = take_locked(pages, alignment_pages);
+    THERMOCLINE_CHECK(chunk != nullptr, "A new step has room for the extent it was made for.");
+    if (chunk == nullptr) return nullptr;
+  }
+  const std::uint64_t address = chunk->offset() * kPage;
+  extents_.emplace(address, chunk);
+  steps_.find(chunk->tag.step)->second.used_pages += pages;
+  return reinterpret_cast<void*>(address);
+}
+
+HostSteps::Chunk* HostSteps::take_locked(std::uint64_t pages, std::uint64_t alignment_pages) {
+  const auto aligned = [alignment_pages](const Chunk* chunk) { return round_up(chunk->offset(), alignment_pages); };
+  Chunk* fit = space_.best_fit(0, pages);
+  if (fit != nullptr && aligned(fit) + pages > fit->end()) fit = space_.best_fit(0, pages + alignment_pages - 1);
+  return fit != nullptr ? space_.take(fit, aligned(fit), pages) : nullptr;
+}
+
+bool HostSteps::add_step(Bytes bytes) {
+  // As many extents of this size as a step would hold, and one more rather than a remainder.
+  const Bytes wanted = bytes < step_bytes_ ? (step_bytes_ + bytes - 1) / bytes * bytes : bytes;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Bytes room = limit_ == 0 ? wanted : limit_ - pinned_;
+    Bytes step = std::min(wanted, round_down(room, kPage));
+    while (step >= bytes) {
+      if (register_step(step)) return true;
+      if (step == bytes) break;
+      step = std::max(bytes, round_up(step / 2, kPage));
+    }
+    // Empty steps of other sizes may stand in the way.
+    trim_locked();
+  }
+  return false;
+}
+
+bool HostSteps::register_step(Bytes bytes) {
+  void* at = nullptr;
+  if (!driver_->allocate_host(bytes, &at).ok()) return false;
+  const auto address = reinterpret_cast<std::uint64_t>(at);
+  if (address % kPage != 0) {
+    static_cast<void>(driver_->free_host(at));
+    return false;
+  }
+  StepTag tag;
+  tag.step = address;
+  steps_.emplace(address, Step{space_.add_range(address / kPage, bytes / kPage, tag), bytes, 0});
+  pinned_ += bytes;
+  peak_pinned_ = std::max(peak_pinned_, pinned_);
+  return true;
+}
+
+bool HostSteps::give(void* at) {
+  const std::lock_guard lock(mutex_);
+  const auto found = extents_.find(reinterpret_cast<std::uint64_t>(at));
+  if (found == extents_.end()) return false;
+  Chunk* const chunk = found->second;
+  steps_.find(chunk->tag.step)->second.used_pages -= chunk->size();
+  extents_.erase(found);
+  space_.give(chunk);
+  return true;
+}
+
+bool HostSteps::owns(void* at) const {
+  const std::lock_guard lock(mutex_);
+  return extents_.contains(reinterpret_cast<std::uint64_t>(at));
+}
+
+void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
+  if (!driver_->free_host(reinterpret_cast<void*>(step->first)).ok()) return;
+  space_.remove_range(step->second.first);
+  pinned_ -= step->second.bytes;
+  steps_.erase(step);
+}
+
+void HostSteps::trim_locked() {
+  for (auto step = steps_.begin(); step != steps_.end();) {
+    const auto next = std::next(step);
+    if (step->second.used_pages == 0) give_back(step);
+    step = next;
+  }
+}
+
+void HostSteps::trim() {
+  const std::lock_guard lock(mutex_);
+  trim_locked();
+}
+
+Bytes HostSteps::pinned_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return pinned_;
+}
+
+Bytes HostSteps::peak_pinned_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_pinned_;
+}
+
+void HostSteps::validate() const {
+  const std::lock_guard lock(mutex_);
+  space_.validate();
+  Bytes pinned = 0;
+  std::uint64_t used = 0;
+  for (const auto& [address, step] : steps_) {
+    pinned += step.bytes;
+    used += step.used_pages;
+    THERMOCLINE_CHECK(step.first->offset() * kPage == address, "A step begins with its first chunk.");
+  }
+  THERMOCLINE_CHECK(pinned == pinned_ && (limit_ == 0 || pinned <= limit_),
+                    "Pinned bytes are the steps', under the limit.");
+  std::uint64_t in_use = 0;
+  std::size_t extents = 0;
+  space_.for_each([&](const Chunk& chunk) {
+    const auto step = steps_.find(chunk.tag.step);
+    THERMOCLINE_CHECK(step != steps_.end() && chunk.offset() * kPage >= step->first &&
+                          chunk.end() * kPage <= step->first + step->second.bytes,
+                      "A chunk lies in its step.");
+    if (chunk.is_free()) return;
+    in_use += chunk.size();
+    const auto extent = extents_.find(chunk.offset() * kPage);
+    THERMOCLINE_CHECK(extent != extents_.end() && extent->second == &chunk, "A chunk in use is an extent.");
+    ++extents;
+  });
+  THERMOCLINE_CHECK(in_use == used && extents == extents_.size(), "Steps count their extents.");
+}
+
+}  // namespace thermocline

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pinned host memory in large registrations, called steps, cut into extents of whole 4 KiB pages by best fit with
+// coalescing. Registering costs tens of milliseconds for 100 MB (rapidsai/cudf PR 15665), so a step that has become
+// empty is kept until trim, or until the limit leaves no other way. A step is made of a whole number of the extents
+// that asked for it, because what leaves the device in a training step comes in few sizes.
+//
+// Thread-safe; the lock is innermost (jemalloc calls in here with its own locks held).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#include "allocator/bfc.h"
+#include "driver/driver.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+struct StepTag {
+  static constexpr unsigned kShelves = 1;
+  std::uint64_t step = 0;  // address of the step
+
+  unsigned shelf() const { return 0; }
+  // Two registrations never become one extent, even when they lie side by side.
+  bool merges_with(const StepTag& right) const { return step == right.step; }
+  void join(const StepTag&) {}
+  void clear() { step = 0; }
+};
+
+// Invariants: pinned bytes are the sum of the steps, never above the limit; extents lie in their step and do not
+// overlap.
+class HostSteps {
+ public:
+  static constexpr Bytes kPage = 4 * kKiB;
+
+  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes);
+  // Gives all steps back, extents or not.
+  ~HostSteps();
+  HostSteps(const HostSteps&) = delete;
+  HostSteps& operator=(const HostSteps&) = delete;
+
+  // `alignment` a power of two. Null when the limit or the driver refuses.
+  void* take(Bytes bytes, Bytes alignment);
+  // False when `at` is no extent's address.
+  bool give(void* at);
+  bool owns(void* at) const;
+  void trim();
+
+  Bytes limit() const { return limit_; }
+  Bytes pinned_bytes() const;
+  Bytes peak_pinned_bytes() const;
+
+  void validate() const;
+
+ private:
+  using Space = Bfc<StepTag>;
+  using Chunk = Space::Chunk;
+  struct Step {
+    Chunk* first;
+    Bytes bytes;
+    std::uint64_t used_pages;
+  };
+
+  Chunk* take_locked(std::uint64_t pages, std::uint64_t alignment_pages);
+  bool add_step(Bytes bytes);
+  bool register_step(Bytes bytes);
+  void give_back(std::map<std::uint64_t, Step>::iterator step);
+  void trim_locked();
+
+  const Driver* driver_;
+  const Bytes limit_;  // 0: none
+  const Bytes step_bytes_;
+
+  mutable std::mutex mutex_;                           // guards all below
+  Space space_;                                        // in pages of host addresses
+  std::map<std::uint64_t, Step> steps_;                // by address
+  std::unordered_map<std::uint64_t, Chunk*> extents_;  // by the address handed out
+  Bytes pinned_ = 0;
+  Bytes peak_pinned_ = 0;
+};
+
+}  // namespace thermocline

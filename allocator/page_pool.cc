@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/page_pool.h"
+
+#include <algorithm>
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+PagePool::PagePool(const Driver& driver, int device, Bytes page_bytes, Bytes limit)
+    : driver_(&driver), device_(device), page_bytes_(page_bytes), limit_(limit) {
+  THERMOCLINE_CHECK(page_bytes != 0, "A page has a size.");
+}
+
+PagePool::~PagePool() { static_cast<void>(trim(0)); }
+
+Status PagePool::create(std::uint64_t count) {
+  count = std::min(count, creatable_pages());
+  // Then giving a page back needs no memory of the host, and can not fail.
+  free_.reserve(created_ + count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    PageHandle page{};
+    if (const Status status = driver_->create_page(page_bytes_, device_, &page); !status.ok()) return status;
+    ++creates_;
+    ++created_;
+    peak_created_ = std::max(peak_created_, created_);
+    free_.push_back(page);
+  }
+  return Status();
+}
+
+Status PagePool::take(std::uint64_t count, std::vector<PageHandle>* out) {
+  if (free_.size() < count) {
+    const std::uint64_t missing = count - free_.size();
+    if (missing > creatable_pages()) return Status::out_of_memory();
+    if (const Status status = create(missing); !status.ok()) return status;
+  }
+  // The last ones given come first: the next to be trimmed are those that were idle longest.
+  out->insert(out->end(), free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(count));
+  free_.resize(free_.size() - count);
+  return Status();
+}
+
+Status PagePool::trim(Bytes keep) {
+  Status result;
+  std::size_t destroyed = 0;
+  while (destroyed < free_.size() && created_bytes() > keep) {
+    if (const Status status = driver_->destroy_page(free_[destroyed]); !status.ok()) {
+      result = status;
+      break;
+    }
+    ++destroyed;
+    ++destroys_;
+    --created_;
+  }
+  free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(destroyed));
+  return result;
+}
+
+bool PagePool::set_limit(Bytes limit) {
+  if (created_bytes() > limit) return false;
+  limit_ = limit;
+  return true;
+}
+
+}  // namespace thermocline

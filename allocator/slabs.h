@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level 2: small buffers share blocks, called slabs, in granules of 512 bytes; best fit with coalescing over all slabs
+// at once. Mapped slabs are preferred, so that a small buffer does not bring an evicted slab back.
+#pragma once
+
+#include <cstdint>
+
+#include "allocator/bfc.h"
+#include "allocator/block.h"
+#include "allocator/object_pool.h"
+#include "allocator/use_set.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+struct SlabTag {
+  static constexpr unsigned kShelves = 2;
+  Block* block = nullptr;
+  bool mapped = false;
+  UseSet pending;  // uses of the slab when its former owners freed this part
+
+  unsigned shelf() const { return mapped ? 0 : 1; }
+  bool merges_with(const SlabTag& right) const { return block == right.block; }
+  void join(const SlabTag& right) { pending.join(right.pending); }
+  void clear() {
+    block = nullptr;
+    mapped = false;
+    pending.clear();
+  }
+};
+
+// Invariants: the chunks of a slab are those of one range; each chunk in use is one live buffer of the slab; `mapped`
+// of every chunk says what its block says; no slab is without a live buffer, except between add and the first place.
+class Slabs {
+ public:
+  static constexpr Bytes kGranule = 512;
+
+  explicit Slabs(Bytes slab_bytes) : slab_bytes_(slab_bytes) {}
+
+  // How large a slab should be when one is needed for `requested`: a quarter of what the slabs have so far, between
+  // `page_bytes` and the full size, so that a program with few small buffers does not pay for a full slab.
+  Bytes size_for(Bytes requested, Bytes page_bytes) const;
+
+  // Gives the buffer a place in a slab; false when none has room. Sets its address, block, chunk and former uses.
+  bool place(Bytes requested, Buffer* buffer);
+  // The buffer leaves; what its block is used by stays pending on its place.
+  void remove(Buffer* buffer);
+
+  void add(Block* slab);
+  // Without live buffers.
+  void drop(Block* slab);
+  // To be called whenever slab->mapped() has changed.
+  void mapped_changed(Block* slab);
+
+  Bytes bytes() const { return bytes_; }
+  std::uint64_t count() const { return count_; }
+
+  void validate() const;
+
+ private:
+  using Space = Bfc<SlabTag>;
+  using Chunk = Space::Chunk;
+
+  Bytes slab_bytes_;
+  Bytes bytes_ = 0;
+  std::uint64_t count_ = 0;
+  Space space_;  // in granules of addresses
+};
+
+}  // namespace thermocline

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/stream_clock.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+// CU_STREAM_PER_THREAD: the same handle names another stream in every thread.
+constexpr StreamHandle kPerThread{2};
+
+// More fences than this are thinned out: the newer of two neighbours covers what the older one did.
+constexpr std::size_t kMostFences = 32;
+
+// Thread ids of the system are given again; these are not.
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> next{1};
+  thread_local const std::uint64_t id = next.fetch_add(1, std::memory_order_relaxed);
+  return id;
+}
+
+std::uint32_t number(StreamIndex stream) { return static_cast<std::uint32_t>(stream); }
+
+}  // namespace
+
+std::size_t StreamClock::KeyHash::operator()(const Key& key) const {
+  return std::hash<std::uint64_t>()(static_cast<std::uint64_t>(key.handle) * 0x9E3779B97F4A7C15u ^ key.thread);
+}
+
+StreamClock::Key StreamClock::key_of(StreamHandle handle) { return {handle, handle == kPerThread ? this_thread() : 0}; }
+
+StreamClock::~StreamClock() {
+  for (const EventHandle event : spare_events_) static_cast<void>(driver_->destroy_event(event));
+  for (const Stream& stream : streams_) {
+    for (const Fence& fence : stream.fences) static_cast<void>(driver_->destroy_event(fence.event));
+  }
+}
+
+StreamClock::Stream& StreamClock::at(StreamIndex stream) {
+  THERMOCLINE_CHECK(number(stream) < streams_.size(), "A stream index was given by index_of.");
+  return streams_[number(stream)];
+}
+
+const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
+  THERMOCLINE_CHECK(number(stream) < streams_.size(), "A stream index was given by index_of.");
+  return streams_[number(stream)];
+}
+
+StreamIndex StreamClock::index_of(StreamHandle handle) {
+  const Key key = key_of(handle);
+  if (const auto known = index_.find(key); known != index_.end()) return known->second;
+  std::size_t slot = 0;
+  while (slot < streams_.size() && (streams_[slot].alive || streams_[slot].passed != streams_[slot].submitted)) ++slot;
+  if (slot == streams_.size()) streams_.emplace_back();
+  Stream& stream = streams_[slot];
+  stream.handle = handle;
+  stream.thread = key.thread;
+  stream.alive = true;
+  stream.lost = false;
+  // What the former owner of the index waited for says nothing about this stream.
+  stream.seen.clear();
+  const StreamIndex index{static_cast<std::uint32_t>(slot)};
+  index_.emplace(key, index);
+  return index;
+}
+
+StreamHandle StreamClock::handle_of(StreamIndex stream) const { return at(stream).handle; }
+
+Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).submitted; }
+
+Ordinal StreamClock::advance(StreamIndex index) {
+  Stream& stream = at(index);
+  const Ordinal ordinal = ++stream.submitted;
+  // Another thread could not record it later. If it fails, passed and wait try again from this thread.
+  if (stream.thread != 0) static_cast<void>(fence(index));
+  return ordinal;
+}
+
+bool StreamClock::can_record(const Stream& stream) const {
+  if (!stream.alive || (stream.thread != 0 && stream.thread != this_thread())) return false;
+  return !driver_->is_capturing(stream.handle);
+}
+
+Status StreamClock::take_event(EventHandle* out) {
+  if (spare_events_.empty()) return driver_->create_event(false, out);
+  *out = spare_events_.back();
+  spare_events_.pop_back();
+  return Status();
+}
+
+const StreamClock::Fence* StreamClock::covering(const Stream& stream, Ordinal ordinal) const {
+  const auto found = std::lower_bound(stream.fences.begin(), stream.fences.end(), ordinal,
+                                      [](const Fence& fence, Ordinal wanted) { return fence.ordinal < wanted; });
+  return found != stream.fences.end() ? &*found : nullptr;
+}
+
+Status StreamClock::fence(StreamIndex index) {
+  Stream& stream = at(index);
+  if (stream.passed == stream.submitted || covering(stream, stream.submitted) != nullptr) return Status();
+  if (!can_record(stream)) return Status::not_supported();
+  if (stream.fences.size() >= kMostFences) thin_fences(stream);
+  EventHandle event{};
+  if (const Status status = take_event(&event); !status.ok()) return status;
+  if (const Status status = driver_->record(event, stream.handle); !status.ok()) {
+    spare_events_.push_back(event);
+    return status;
+  }
+  stream.fences.push_back({stream.submitted, event});
+  return Status();
+}
+
+void StreamClock::thin_fences(Stream& stream) {
+  poll(stream);
+  if (stream.fences.size() < kMostFences) return;
+  std::deque<Fence> kept;
+  for (std::size_t i = 0; i < stream.fences.size(); ++i) {
+    // The newest stays, and every second one before it.
+    if ((stream.fences.size() - 1 - i) % 2 == 0) {
+      kept.push_back(stream.fences[i]);
+    } else {
+      spare_events_.push_back(stream.fences[i].event);
+    }
+  }
+  stream.fences.swap(kept);
+}
+
+Status StreamClock::wait(StreamIndex waiter, Use use) {
+  if (waiter == use.stream) return Status();
+  Stream& from = at(use.stream);
+  THERMOCLINE_CHECK(use.ordinal <= from.submitted, "A use was submitted before it is waited for.");
+  if (use.ordinal <= from.passed) return Status();
+  Stream& to = at(waiter);
+  if (to.seen.size() <= number(use.stream)) to.seen.resize(streams_.size());
+  if (to.seen[number(use.stream)] >= use.ordinal) return Status();
+  if (covering(from, use.ordinal) == nullptr) {
+    if (const Status status = fence(use.stream); !status.ok()) return status;
+  }
+  const Fence* fence = covering(from, use.ordinal);
+  THERMOCLINE_CHECK(fence != nullptr, "A new fence covers everything submitted.");
+  if (!can_record(to)) return Status::not_supported();
+  if (const Status status = driver_->wait(to.handle, fence->event); !status.ok()) return status;
+  to.seen[number(use.stream)] = fence->ordinal;
+  return Status();
+}
+
+Status StreamClock::wait_all(StreamIndex waiter, const UseSet& uses) {
+  for (const Use& use : uses) {
+    if (const Status status = wait(waiter, use); !status.ok()) return status;
+  }
+  return Status();
+}
+
+void StreamClock::mark_passed(Stream& stream, Ordinal ordinal) {
+  while (!stream.fences.empty() && stream.fences.front().ordinal <= ordinal) {
+    spare_events_.push_back(stream.fences.front().event);
+    stream.fences.pop_front();
+  }
+  stream.passed = std::max(stream.passed, ordinal);
+}
+
+void StreamClock::poll(Stream& stream) {
+  while (!stream.fences.empty() && driver_->query(stream.fences.front().event).ok()) {
+    mark_passed(stream, stream.fences.front().ordinal);
+  }
+}
+
+bool StreamClock::passed(Use use) {
+  Stream& stream = at(use.stream);
+  THERMOCLINE_CHECK(use.ordinal <= stream.submitted, "A use was submitted before it is asked for.");
+  if (use.ordinal <= stream.passed) return true;
+  // Failure to record (a capture) leaves the older fences to be asked.
+  if (covering(stream, use.ordinal) == nullptr) static_cast<void>(fence(use.stream));
+  while (use.ordinal > stream.passed && !stream.fences.empty() && driver_->query(stream.fences.front().event).ok()) {
+    mark_passed(stream, stream.fences.front().ordinal);
+  }
+  return use.ordinal <= stream.passed;
+}
+
+bool StreamClock::passed(const UseSet& uses) {
+  bool all = true;
+  // No early end: every stream gets the fence that a later question will find passed.
+  for (const Use& use : uses) all = passed(use) && all;
+  return all;
+}
+
+Status StreamClock::synchronize(Use use) {
+  if (passed(use)) return Status();
+  Stream& stream = at(use.stream);
+  if (covering(stream, use.ordinal) == nullptr) {
+    const Status status = fence(use.stream);
+    // Nothing to wait for but the whole context: the stream is gone, or another thread's own.
+    if (!status.ok() && (stream.lost || (stream.thread != 0 && stream.thread != this_thread()))) {
+      ++host_waits_;
+      if (const Status all = driver_->synchronize_context(); !all.ok()) return all;
+      mark_passed(stream, stream.submitted);
+      return Status();
+    }
+    if (!status.ok()) return status;
+  }
+  const Fence fence = *covering(stream, use.ordinal);
+  ++host_waits_;
+  if (const Status status = driver_->synchronize(fence.event); !status.ok()) return status;
+  mark_passed(stream, fence.ordinal);
+  return Status();
+}
+
+Status StreamClock::synchronize(const UseSet& uses) {
+  for (const Use& use : uses) {
+    if (const Status status = synchronize(use); !status.ok()) return status;
+  }
+  return Status();
+}
+
+void StreamClock::synchronized(StreamIndex stream) { mark_passed(at(stream), at(stream).submitted); }
+
+void StreamClock::synchronized_all() {
+  for (Stream& stream : streams_) mark_passed(stream, stream.submitted);
+}
+
+void StreamClock::retire(StreamHandle handle) {
+  const auto known = index_.find(key_of(handle));
+  if (known == index_.end()) return;
+  Stream& stream = at(known->second);
+  stream.lost = !fence(known->second).ok();
+  stream.alive = false;
+  stream.handle = StreamHandle{};
+  stream.thread = 0;
+  index_.erase(known);
+}
+
+void StreamClock::validate() const {
+  std::size_t alive = 0;
+  for (const Stream& stream : streams_) {
+    THERMOCLINE_CHECK(stream.passed <= stream.submitted, "Only what was submitted has passed.");
+    Ordinal last = stream.passed;
+    for (const Fence& fence : stream.fences) {
+      THERMOCLINE_CHECK(fence.ordinal > last, "Fences ascend, above what has passed.");
+      last = fence.ordinal;
+    }
+    THERMOCLINE_CHECK(last <= stream.submitted, "A fence covers only what was submitted.");
+    for (std::size_t other = 0; other < stream.seen.size(); ++other) {
+      THERMOCLINE_CHECK(stream.seen[other] <= streams_[other].submitted, "Only what was submitted was waited for.");
+    }
+    alive += stream.alive ? 1 : 0;
+  }
+  THERMOCLINE_CHECK(alive == index_.size(), "Every living stream has one key.");
+  for (const auto& [key, index] : index_) {
+    THERMOCLINE_CHECK(at(index).alive && at(index).handle == key.handle, "A key leads to its stream.");
+  }
+}
+
+}  // namespace thermocline
