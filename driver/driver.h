@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the library and CUDA: the driver calls that we make ourselves, and nothing else. The calls go through a table
-// of function pointers that is found at run time (driver/table.h), so the library links nothing of CUDA, and so that tests can
-// replace any entry and make it fail.
+// The seam between the library and CUDA: the driver calls that we make ourselves, and nothing else. The calls go
+// through a table of function pointers that is found at run time (driver/table.h), so the library links nothing of
+// CUDA, and so that tests can replace any entry and make it fail.
 //
-// Contract of all calls: thread-safe as far as the driver is; they never throw; on failure nothing has changed unless said
-// otherwise. Whoever calls owns what it creates until the matching verb: reserve/release (addresses), create/destroy (pages,
-// streams, events), map/unmap, allocate/free (host memory). A context must be current on the calling thread.
+// Contract of all calls: thread-safe as far as the driver is; they never throw; on failure nothing has changed unless
+// said otherwise. Whoever calls owns what it creates until the matching verb: reserve/release (addresses),
+// create/destroy (pages, streams, events), map/unmap, allocate/free (host memory). A context must be current on the
+// calling thread.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ enum class PageHandle : std::uint64_t {};
 enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct DeviceFacts {
-  int device = 0;             // ordinal
-  Bytes total_memory = 0;     // cuDeviceTotalMem
-  Bytes page_bytes = 0;       // recommended granularity of physical handles
+  int device = 0;          // ordinal
+  Bytes total_memory = 0;  // cuDeviceTotalMem
+  Bytes page_bytes = 0;    // recommended granularity of physical handles
   bool has_virtual_memory = false;
   bool can_map_host = false;  // host-located mappings
 };
@@ -53,8 +54,8 @@ class Driver {
   Status create_page(Bytes bytes, int device, PageHandle* out) const;
   Status destroy_page(PageHandle page) const;
 
-  // Mapping: a page is mapped whole. After map the range is inaccessible until set_access. unmap takes one or more whole
-  // mappings that lie side by side; it does not wait for the device: fence first.
+  // Mapping: a page is mapped whole. After map the range is inaccessible until set_access. unmap takes one or more
+  // whole mappings that lie side by side; it does not wait for the device: fence first.
   Status map(DeviceAddress at, Bytes bytes, PageHandle page) const;
   Status set_access(DeviceAddress at, Bytes bytes, int device) const;
   Status unmap(DeviceAddress at, Bytes bytes) const;
@@ -70,8 +71,8 @@ class Driver {
   Status synchronize_context() const;
   // True while the stream records a graph; then nothing may be recorded, waited for or mapped on its behalf.
   bool is_capturing(StreamHandle stream) const;
-  // Sets the calling thread's mode, and gives the one before. While a capture is in progress anywhere in the process, calls that
-  // create, map or query are only legal in kRelaxed (owned.h has a scope for it).
+  // Sets the calling thread's mode, and gives the one before. While a capture is in progress anywhere in the process,
+  // calls that create, map or query are only legal in kRelaxed (owned.h has a scope for it).
   Status exchange_capture_mode(CaptureMode* mode) const;
 
   // Events carry no timing unless `timed`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of driver objects: each gives its object back at the end of its scope. Errors of giving back are dropped, for by then nobody
-// can act on them (the context may be gone).
+// Owners of driver objects: each gives its object back at the end of its scope. Errors of giving back are dropped, for
+// by then nobody can act on them (the context may be gone).
 #pragma once
 
 #include <utility>

@@ -14,8 +14,8 @@ template <class Find>
 Status fill(Find find, DriverTable* out, std::string* why) {
   DriverTable table;
   const char* missing = nullptr;
-#define THERMOCLINE_LOAD(function, required)                                                                  \
-  table.function = reinterpret_cast<decltype(table.function)>(find(THERMOCLINE_EXACT_NAME(function)));        \
+#define THERMOCLINE_LOAD(function, required)                                                           \
+  table.function = reinterpret_cast<decltype(table.function)>(find(THERMOCLINE_EXACT_NAME(function))); \
   if (table.function == nullptr && (required) && missing == nullptr) missing = THERMOCLINE_EXACT_NAME(function);
   THERMOCLINE_DRIVER_FUNCTIONS(THERMOCLINE_LOAD)
 #undef THERMOCLINE_LOAD
