@@ -60,7 +60,7 @@ typedef struct SimulatedDeviceControl {
   const char* (*configure)(const char* key, const char* value);
 
   /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where that is
-   * a number, else the larger of flops / rate and bytes / bandwidth; plus the launch. Reads the `read` operands, writes into the
+   * a number, else the larger of flops / rate and bytes / bandwidth, plus the launch. Reads the `read` operands, writes into the
    * `write` ones contents derived from the name, the operator's ordinal and all that it read. At most 65536 operands. */
   int (*launch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                          const SimulatedOperand* operands, size_t count);

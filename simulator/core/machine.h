@@ -13,30 +13,26 @@
 #include <cuda.h>
 
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "simulator/control.h"
+#include "simulator/core/buffers.h"
 #include "simulator/core/operation.h"
+#include "simulator/core/page_table.h"
 #include "simulator/core/types.h"
 #include "simulator/profile.h"
 
 namespace simulator {
 
-enum class Access : std::uint8_t { kNone = 0, kRead = 1, kReadWrite = 3 };
+
+struct Device;
 
 enum class Fresh : bool { kNo, kYes };
 
 enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kUnmap };
-
-struct Buffer {
-  std::uint64_t number = 0;  // in order of registration, from 1
-  Address address = 0;
-  Bytes bytes = 0;
-};
 
 class Machine {
  public:
@@ -85,9 +81,11 @@ class Machine {
   StreamId create_stream(bool non_blocking);
   // What it holds still completes. The id must not be used afterwards.
   void destroy_stream(StreamId stream);
+  bool stream_exists(StreamId stream) const;
   // How control.h's launch_operator finds a stream from a CUstream. Without one, the handle's value is the id.
   using StreamResolver = bool (*)(const void* handle, StreamId* out);
   void set_stream_resolver(StreamResolver resolver);
+  CUresult resolve_stream(const void* handle, StreamId* out) const;
 
   // --- Queueing ---------------------------------------------------------------------------------------------------------------
   struct Order {
@@ -169,18 +167,29 @@ class Machine {
   std::optional<Buffer> buffer_at(Address at) const;  // containing it
 
   // --- Figures ----------------------------------------------------------------------------------------------------------------
+  void validate() const;  // recomputes every invariant of every part
   std::uint64_t checksum() const;
   std::uint64_t order_hash() const;
   Time device_now() const;
   void statistics(SimulatedStatistics* out) const;
 
  private:
+  struct State;
   Machine();
   ~Machine() = delete;  // lives as long as the process: destructors of others may still call the driver
   static Machine& instance();
-  struct State;
+  static void at_exit();
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  OperationId queue(StreamId stream, Work work, const Order& order);
+  void prepare(Work& work);
+  Device& device();
+  const Device& device() const;
+
   std::mutex mutex_;
-  std::unique_ptr<State> state_;
+  State* const state_;
 };
 
 }  // namespace simulator

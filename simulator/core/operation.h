@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "simulator/core/buffers.h"
 #include "simulator/core/types.h"
 
 namespace simulator {
@@ -63,6 +64,11 @@ struct Kernel {
   std::vector<Parameter> parameters;
   std::vector<std::byte> block_of_parameters;  // packed, by the offsets above
   KernelFunction function = nullptr;           // nullptr: the kernel mixes the buffers that it names
+
+  // Filled in at submission.
+  std::uint64_t ordinal = 0;
+  std::vector<Buffer> named;   // buffers that the parameters name, each once, in order of first mention
+  std::uint64_t identity = 0;  // hash of name, grid, block and parameters, independent of addresses
 };
 
 struct Operand {
@@ -80,6 +86,8 @@ struct Operator {
   double bytes = 0;
   double microseconds = -1;
   boost::container::small_vector<Operand, 8> operands;
+
+  std::uint64_t ordinal = 0;  // filled in at submission
 };
 
 // Runs on the thread that completes the operation, with the machine's lock held: it must not call the driver.

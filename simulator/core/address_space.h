@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations and mappings, by the rules that CUDA documents for cuMemAddressReserve, cuMemMap, cuMemSetAccess, cuMemUnmap and
+// cuMemAddressFree. Wrong use changes nothing and answers the documented number.
+//
+// Invariants (validate()): reservations and mappings do not overlap, each mapping lies in one reservation, and the page table shows a page
+// of the mapping's run, with its access, behind each of its addresses, and nothing anywhere else in a reservation.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <optional>
+
+#include "simulator/core/contents.h"
+#include "simulator/core/page_table.h"
+#include "simulator/core/physical.h"
+
+namespace simulator {
+
+struct Span {
+  Address begin = 0;
+  Bytes bytes = 0;
+};
+
+class AddressSpace {
+ public:
+  AddressSpace(PageTable& table, PhysicalMemory& physical, Contents& contents)
+      : table_(table), physical_(physical), contents_(contents) {}
+  ~AddressSpace();  // gives all reservations back to the system
+
+  CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
+  CUresult release(Address at, Bytes bytes);
+  CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId id);
+  CUresult set_access(Address at, Bytes bytes, Access access);
+  CUresult unmap(Address at, Bytes bytes);
+
+  std::optional<Span> reservation_at(Address at) const;
+  std::optional<Span> mapping_at(Address at) const;
+  std::optional<PhysicalId> physical_at(Address at) const;
+  bool is_reserved(Address at) const { return reservation_at(at).has_value(); }
+
+  void validate() const;
+
+ private:
+  struct Mapping {
+    Bytes bytes = 0;
+    PhysicalId id = 0;
+    PageRun run;
+    Access access = Access::kNone;
+  };
+  using Mappings = std::map<Address, Mapping>;
+
+  // The first mapping of [at, at + bytes) when that range is whole mappings side by side, else end().
+  Mappings::iterator whole_mappings(Address at, Bytes bytes);
+  // The device has no access and the system shows nothing there.
+  void set_entries(Address at, const Mapping& mapping);
+
+  PageTable& table_;
+  PhysicalMemory& physical_;
+  Contents& contents_;
+  std::map<Address, Bytes> reservations_;
+  Mappings mappings_;
+};
+
+}  // namespace simulator

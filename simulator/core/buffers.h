@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program asked for: buffers by address, numbered in order of registration, and the heaps whose inside is nobody's buffer.
+//
+// Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used again: the first
+// operation to touch a fresh buffer, when it is executed, clears it. Which buffers an operation touches is settled at submission, because an
+// operation on the buffer that lived there before may still be pending when the next one is registered.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+struct Buffer {
+  std::uint64_t number = 0;  // in order of registration, from 1
+  Address address = 0;
+  Bytes bytes = 0;
+};
+
+class Buffers {
+ public:
+  using Slot = std::uint32_t;
+  using Slots = boost::container::small_vector<Slot, 2>;
+
+  // False when it would overlap another buffer.
+  bool add(Address at, Bytes bytes, bool fresh);
+  bool remove(Address at);
+  std::optional<Buffer> find(Address at) const;
+
+  void add_heap(Address at, Bytes bytes) { heaps_[at] = bytes; }
+  void remove_heap(Address at) { heaps_.erase(at); }
+  bool in_heap(Address at) const;
+
+  // Notes the fresh buffers that [at, at + bytes) touches, each held until let_go().
+  void hold_fresh(Address at, Bytes bytes, Slots& out);
+  // The buffer to clear when it still is fresh; it is not afterwards.
+  std::optional<Buffer> take_fresh(Slot slot);
+  void let_go(Slot slot);
+
+  Bytes live() const { return live_; }
+  Bytes peak() const { return peak_; }
+
+  void validate() const;
+
+ private:
+  struct Record {
+    Buffer buffer;
+    bool fresh = false;
+    bool alive = false;
+    std::uint32_t holds = 0;
+  };
+
+  Slot take_slot();
+  void recycle(Slot slot);
+
+  std::vector<Record> records_;
+  std::vector<Slot> free_slots_;
+  std::map<Address, Slot> by_address_;
+  std::map<Address, Bytes> heaps_;
+  std::uint64_t next_number_ = 1;
+  std::size_t fresh_ = 0;  // live records that are fresh
+  Bytes live_ = 0;
+  Bytes peak_ = 0;
+};
+
+}  // namespace simulator

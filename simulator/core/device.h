@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of one simulated device, made together from settings and dropped together. Declared in order of dependency: each part refers
+// to earlier ones only.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "simulator/core/address_space.h"
+#include "simulator/core/buffers.h"
+#include "simulator/core/contents.h"
+#include "simulator/core/device_heap.h"
+#include "simulator/core/events.h"
+#include "simulator/core/executor.h"
+#include "simulator/core/host_memory.h"
+#include "simulator/core/page_table.h"
+#include "simulator/core/physical.h"
+#include "simulator/core/settings.h"
+#include "simulator/core/streams.h"
+#include "simulator/core/timeline.h"
+
+namespace simulator {
+
+// Host time: moves when calls charge it and when the host waits for the device.
+class HostClock {
+ public:
+  Time now() const { return now_; }
+  void spend(Time cost) { now_ += cost; }
+  void wait_until(Time end) { now_ = std::max(now_, end); }
+
+ private:
+  Time now_ = 0;
+};
+
+struct Device {
+  explicit Device(const Settings& chosen)
+      : settings(chosen), contents(settings.tagged ? make_tagged_contents(table) : make_real_contents()) {}
+
+  const Settings settings;
+  HostClock clock;
+  PageTable table;
+  std::unique_ptr<Contents> contents;
+  PhysicalMemory physical{settings.capacity(), [this](PageRun run) { contents->discard(run); }};
+  AddressSpace addresses{table, physical, *contents};
+  DeviceHeap heap{addresses, physical};
+  HostMemory host{*contents};
+  Buffers buffers;
+  Events events;
+  Executor executor{table, *contents, buffers, host, events, settings.tagged};
+  Timeline timeline{executor, settings.seed};
+  Streams streams{timeline};
+  std::uint64_t ordinal = 0;  // of the newest kernel or operator
+  std::uint64_t maps = 0, unmaps = 0, set_accesses = 0, reserves = 0;
+};
+
+}  // namespace simulator

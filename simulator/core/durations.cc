@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/durations.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace simulator {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+Time at_rate(double amount, double per_second) { return std::llround(amount / per_second * kNanosecondsPerSecond); }
+
+struct Costing {
+  const Settings& settings;
+  const Profile& profile = *settings.profile;
+
+  Service operator()(const Kernel& kernel) const {
+    Bytes named = 0;
+    for (const Buffer& buffer : kernel.named) named += buffer.bytes;
+    return {Engine::kCompute, at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value) + profile.launch.value};
+  }
+
+  Service operator()(const Operator& op) const {
+    if (op.microseconds >= 0) return {Engine::kCompute, std::llround(op.microseconds * 1000)};
+    const double rate = settings.tensor_rate ? profile.tensor_flops.value : profile.fp32_flops.value;
+    const Time time = std::max(at_rate(op.flops, rate), at_rate(op.bytes, profile.memory_bandwidth.value));
+    return {Engine::kCompute, time + profile.launch.value};
+  }
+
+  Service operator()(const Copy& copy) const {
+    const auto bytes = static_cast<double>(copy.to_shape.bytes());
+    switch (copy.direction) {
+      case Direction::kToDevice:
+        return {Engine::kToDevice, at_rate(bytes, profile.link_to_device.value * settings.link_scale)};
+      case Direction::kToHost:
+        return {Engine::kToHost, at_rate(bytes, profile.link_to_host.value * settings.link_scale)};
+      case Direction::kOnDevice:
+        return {Engine::kCompute, at_rate(2 * bytes, profile.memory_bandwidth.value)};
+      case Direction::kOnHost:
+        break;
+    }
+    return {};
+  }
+
+  Service operator()(const Set& set) const {
+    return {Engine::kCompute, at_rate(static_cast<double>(set.shape.bytes()), profile.memory_bandwidth.value)};
+  }
+
+  Service operator()(const Marker&) const { return {}; }
+  Service operator()(const Record&) const { return {}; }
+  Service operator()(const HostFunction&) const { return {}; }
+  Service operator()(const Internal&) const { return {}; }
+};
+
+}  // namespace
+
+Service service_of(const Work& work, const Settings& settings) { return std::visit(Costing{settings}, work); }
+
+}  // namespace simulator

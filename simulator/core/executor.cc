@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/executor.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "simulator/core/fault_guard.h"
+#include "simulator/core/hash.h"
+#include "simulator/core/mixing.h"
+
+namespace simulator {
+namespace {
+
+thread_local bool inside_host_function = false;
+
+struct HostFunctionScope {
+  HostFunctionScope() { inside_host_function = true; }
+  ~HostFunctionScope() { inside_host_function = false; }
+};
+
+// Calls `row(offset in this shape, bytes)` for each contiguous stretch.
+template <typename Row>
+void for_rows(const Shape& shape, Row row) {
+  const Bytes slice = shape.width * shape.height;
+  const bool rows_touch = shape.height == 1 || shape.row_pitch == shape.width;
+  const bool slices_touch = shape.depth == 1 || shape.slice_pitch == slice;
+  if (rows_touch && slices_touch) {
+    row(Bytes{0}, slice * shape.depth);
+    return;
+  }
+  for (Bytes z = 0; z < shape.depth; ++z) {
+    for (Bytes y = 0; y < shape.height; ++y) row(z * shape.slice_pitch + y * shape.row_pitch, shape.width);
+  }
+}
+
+bool is_plain(const Shape& shape) { return shape.height == 1 && shape.depth == 1; }
+
+const char* name_of(const Work& work) {
+  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->name.c_str();
+  if (const auto* op = std::get_if<Operator>(&work)) return op->name.c_str();
+  if (std::holds_alternative<Set>(work)) return "set";
+  if (const auto* copy = std::get_if<Copy>(&work)) {
+    switch (copy->direction) {
+      case Direction::kToDevice: return "copy to device";
+      case Direction::kToHost: return "copy to host";
+      case Direction::kOnDevice: return "copy on device";
+      case Direction::kOnHost: return "copy on host";
+    }
+  }
+  return "host function";
+}
+
+}  // namespace
+
+bool Executor::in_host_function() { return inside_host_function; }
+
+std::optional<Address> Executor::denied(Address at, Bytes bytes, Access needed) const {
+  if (bytes == 0) return std::nullopt;
+  const auto first = table_.first_denied(at, bytes, needed);
+  if (!first) return std::nullopt;
+  // Pinned host memory is the device's to touch, too.
+  const auto pinned = host_.find(at);
+  if (pinned && at + bytes <= pinned->begin + pinned->bytes) return std::nullopt;
+  return first;
+}
+
+std::optional<Address> Executor::denied(Address at, const Shape& shape, Access needed) const {
+  std::optional<Address> result;
+  for_rows(shape, [&](Bytes offset, Bytes bytes) {
+    if (!result) result = denied(at + offset, bytes, needed);
+  });
+  return result;
+}
+
+void Executor::fault(const Operation& operation, Address at) {
+  error_ = CUDA_ERROR_ILLEGAL_ADDRESS;
+  std::fprintf(stderr, "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u); the context is lost\n",
+               static_cast<unsigned long long>(at), name_of(operation.work), static_cast<unsigned long long>(operation.id),
+               operation.stream);
+}
+
+// Effects of each kind of work. Each answers the address of an illegal access, if any.
+struct Executor::Run {
+  Executor& executor;
+
+  std::optional<Address> operator()(Marker&) { return std::nullopt; }
+  std::optional<Address> operator()(Record&) { return std::nullopt; }
+
+  std::optional<Address> operator()(HostFunction& work) {
+    const HostFunctionScope scope;
+    work.function();
+    return std::nullopt;
+  }
+
+  std::optional<Address> operator()(Internal& work) {
+    work.function();
+    return std::nullopt;
+  }
+
+  template <typename Body>
+  std::optional<Address> touch(Body body) {
+    if (executor.tagged_) {
+      body();
+      return std::nullopt;
+    }
+    return run_guarded(body);
+  }
+
+  std::optional<Address> operator()(Copy& copy) {
+    const bool writes_device = copy.direction == Direction::kToDevice || copy.direction == Direction::kOnDevice;
+    const bool reads_device = copy.direction == Direction::kToHost || copy.direction == Direction::kOnDevice;
+    if (writes_device) {
+      if (const auto at = executor.denied(copy.to, copy.to_shape, Access::kReadWrite)) return at;
+    }
+    if (reads_device) {
+      if (const auto at = executor.denied(copy.from, copy.from_shape, Access::kRead)) return at;
+    }
+    return touch([&] { move(copy); });
+  }
+
+  void move(Copy& copy) {
+    Contents& contents = executor.contents_;
+    if (!copy.staged.empty()) {
+      const std::byte* from = copy.staged.data();
+      for_rows(copy.to_shape, [&](Bytes offset, Bytes bytes) {
+        contents.write(copy.to + offset, from, bytes);
+        from += bytes;
+      });
+      return;
+    }
+    if (is_plain(copy.to_shape) && is_plain(copy.from_shape)) {
+      contents.copy(copy.to, copy.from, copy.to_shape.width);
+      return;
+    }
+    const Shape& to = copy.to_shape;
+    const Shape& from = copy.from_shape;
+    for (Bytes z = 0; z < to.depth; ++z) {
+      for (Bytes y = 0; y < to.height; ++y) {
+        contents.copy(copy.to + z * to.slice_pitch + y * to.row_pitch, copy.from + z * from.slice_pitch + y * from.row_pitch,
+                      to.width);
+      }
+    }
+  }
+
+  std::optional<Address> operator()(Set& set) {
+    if (const auto at = executor.denied(set.to, set.shape, Access::kReadWrite)) return at;
+    return touch([&] {
+      for_rows(set.shape, [&](Bytes offset, Bytes bytes) {
+        executor.contents_.fill(set.to + offset, bytes, set.value, set.element);
+      });
+    });
+  }
+
+  std::optional<Address> operator()(Kernel& kernel) {
+    if (kernel.function != nullptr && !executor.tagged_) return call(kernel);
+    for (const Buffer& buffer : kernel.named) {
+      if (const auto at = executor.denied(buffer.address, buffer.bytes, Access::kReadWrite)) return at;
+    }
+    std::uint64_t result = 0;
+    const auto at = touch([&] { result = mix_buffers(kernel, executor.contents_); });
+    executor.checksum_ += combine(kernel.ordinal, result);
+    return at;
+  }
+
+  std::optional<Address> call(Kernel& kernel) {
+    std::vector<void*> arguments;
+    arguments.reserve(kernel.parameters.size() + 1);
+    for (const Parameter& parameter : kernel.parameters) {
+      arguments.push_back(kernel.block_of_parameters.data() + parameter.offset);
+    }
+    arguments.push_back(nullptr);
+    const HostFunctionScope scope;
+    return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); });
+  }
+
+  std::optional<Address> operator()(Operator& op) {
+    for (const Operand& operand : op.operands) {
+      const Access needed = operand.write || operand.fresh ? Access::kReadWrite : Access::kRead;
+      if (const auto at = executor.denied(operand.address, operand.bytes, needed)) return at;
+    }
+    std::uint64_t hash = combine(hash_text(op.name), op.ordinal);
+    const auto at = touch([&] { hash = compute(op, hash); });
+    executor.checksum_ += combine(op.ordinal, hash);
+    return at;
+  }
+
+  std::uint64_t compute(const Operator& op, std::uint64_t hash) {
+    Contents& contents = executor.contents_;
+    for (const Operand& operand : op.operands) {
+      if (operand.fresh) contents.zero(operand.address, operand.bytes);
+    }
+    for (const Operand& operand : op.operands) {
+      if (operand.read) hash = combine(hash, contents.digest(operand.address, operand.bytes));
+    }
+    for (std::size_t position = 0; position < op.operands.size(); ++position) {
+      const Operand& operand = op.operands[position];
+      if (operand.write) contents.derive(operand.address, operand.bytes, combine(hash, position));
+    }
+    return hash;
+  }
+};
+
+// Only where pages stand behind it: an operation that touches the rest faults by itself.
+void Executor::clear_fresh(const Operation& operation) {
+  for (const Buffers::Slot slot : operation.fresh_buffers) {
+    const auto buffer = buffers_.take_fresh(slot);
+    if (!buffer) continue;
+    const Address end = buffer->address + buffer->bytes;
+    for (Address at = buffer->address; at < end;) {
+      const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
+      if (!table_.first_denied(at, stop - at, Access::kReadWrite)) contents_.zero(at, stop - at);
+      at = stop;
+    }
+  }
+}
+
+void Executor::execute(Operation& operation) {
+  if (error_ == CUDA_SUCCESS) {
+    clear_fresh(operation);
+    if (const auto at = std::visit(Run{*this}, operation.work)) fault(operation, *at);
+  }
+  for (const Buffers::Slot slot : operation.fresh_buffers) buffers_.let_go(slot);
+  operation.fresh_buffers.clear();
+}
+
+void Executor::count(const Copy& copy) {
+  const Bytes bytes = copy.to_shape.bytes();
+  switch (copy.direction) {
+    case Direction::kToDevice:
+      ++counts_.h2d_copies;
+      counts_.h2d_bytes += bytes;
+      break;
+    case Direction::kToHost:
+      ++counts_.d2h_copies;
+      counts_.d2h_bytes += bytes;
+      break;
+    case Direction::kOnDevice:
+      ++counts_.d2d_copies;
+      counts_.d2d_bytes += bytes;
+      break;
+    case Direction::kOnHost:
+      break;
+  }
+}
+
+void Executor::completed(Operation& operation) {
+  if (const auto* record = std::get_if<Record>(&operation.work)) {
+    events_.completed(*record, operation.id, operation.end);
+    return;
+  }
+  if (std::holds_alternative<Marker>(operation.work) || std::holds_alternative<Internal>(operation.work)) return;
+  counts_.last_end_ns = std::max(counts_.last_end_ns, operation.end);
+  if (const auto* copy = std::get_if<Copy>(&operation.work)) count(*copy);
+  if (const auto* set = std::get_if<Set>(&operation.work)) {
+    ++counts_.sets;
+    counts_.set_bytes += set->shape.bytes();
+  }
+  if (std::holds_alternative<HostFunction>(operation.work)) ++counts_.host_functions;
+  if (std::holds_alternative<Kernel>(operation.work) || std::holds_alternative<Operator>(operation.work)) ++counts_.kernels;
+}
+
+}  // namespace simulator

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does what operations say: checks every device range that they name against mappings and access, clears fresh buffers, moves contents, runs
+// host functions and kernels. After the first fault nothing has an effect any more: the context is lost.
+#pragma once
+
+#include <cuda.h>
+
+#include "simulator/control.h"
+#include "simulator/core/address_space.h"
+#include "simulator/core/buffers.h"
+#include "simulator/core/contents.h"
+#include "simulator/core/events.h"
+#include "simulator/core/host_memory.h"
+#include "simulator/core/timeline.h"
+
+namespace simulator {
+
+class Executor final : public Effects {
+ public:
+  Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events, bool tagged)
+      : table_(table), contents_(contents), buffers_(buffers), host_(host), events_(events), tagged_(tagged) {}
+
+  void execute(Operation& operation) override;
+  void completed(Operation& operation) override;
+
+  CUresult error() const { return error_; }
+  std::uint64_t checksum() const { return checksum_; }
+  const SimulatedStatistics& counts() const { return counts_; }  // of work alone
+
+  // Inside a host function or kernel, on this thread.
+  static bool in_host_function();
+
+ private:
+  struct Run;  // one operation's effects
+
+  void clear_fresh(const Operation& operation);
+  // The first address of the range that the device must not touch so.
+  std::optional<Address> denied(Address at, Bytes bytes, Access needed) const;
+  std::optional<Address> denied(Address at, const Shape& shape, Access needed) const;
+  void fault(const Operation& operation, Address at);
+  void count(const Copy& copy);
+
+  const PageTable& table_;
+  Contents& contents_;
+  Buffers& buffers_;
+  const HostMemory& host_;
+  Events& events_;
+  const bool tagged_;
+  CUresult error_ = CUDA_SUCCESS;
+  std::uint64_t checksum_ = 0;
+  SimulatedStatistics counts_{};
+};
+
+}  // namespace simulator

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/fault_guard.h"
+
+#include <setjmp.h>
+#include <signal.h>
+
+#include <mutex>
+
+#include "simulator/core/check.h"
+
+namespace simulator {
+namespace {
+
+thread_local sigjmp_buf jump_target;
+thread_local volatile sig_atomic_t guarded = 0;
+thread_local volatile Address fault_address = 0;
+
+struct sigaction previous_segv;
+struct sigaction previous_bus;
+
+// As if we had never been there. A default action can only be taken by faulting again without a handler.
+void pass_on(int signal, siginfo_t* info, void* context) {
+  const struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(signal, info, context);
+  } else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, nullptr);
+  } else {
+    previous.sa_handler(signal);
+  }
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  if (guarded == 0) {
+    pass_on(signal, info, context);
+    return;
+  }
+  fault_address = reinterpret_cast<Address>(info->si_addr);
+  siglongjmp(jump_target, 1);
+}
+
+void install() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  // NODEFER: the jump leaves the handler without restoring the signal mask.
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  const bool installed = sigaction(SIGSEGV, &action, &previous_segv) == 0 && sigaction(SIGBUS, &action, &previous_bus) == 0;
+  SIMULATOR_CHECK(installed, "fault handlers can be installed");
+}
+
+}  // namespace
+
+std::optional<Address> run_guarded(void (*body)(void*), void* data) {
+  static std::once_flag once;
+  std::call_once(once, install);
+  SIMULATOR_CHECK(guarded == 0, "guards do not nest");
+  if (sigsetjmp(jump_target, 0) != 0) {
+    guarded = 0;
+    return fault_address;
+  }
+  guarded = 1;
+  body(data);
+  guarded = 0;
+  return std::nullopt;
+}
+
+}  // namespace simulator

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical memory, addresses, allocations, host memory, buffers.
+#include <algorithm>
+
+#include "simulator/core/machine.h"
+#include "simulator/core/machine_state.h"
+
+namespace simulator {
+namespace {
+
+Time creation_cost(const HostCosts& host, std::uint64_t pages) {
+  const auto count = static_cast<Time>(pages);
+  return count <= host.create_pages_limit.value ? count * host.create_page.value : host.create_many.value;
+}
+
+bool answer(const std::optional<Span>& span, Address* begin, Bytes* bytes) {
+  if (!span) return false;
+  *begin = span->begin;
+  *bytes = span->bytes;
+  return true;
+}
+
+}  // namespace
+
+// Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under pressure.
+CUresult Machine::create_physical(Bytes bytes, PhysicalId* out) {
+  Device& d = device();
+  CUresult result = d.physical.create(bytes, out);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
+    if (const CUresult error = wait_all(); error != CUDA_SUCCESS) return error;
+    result = d.physical.create(bytes, out);
+  }
+  if (result == CUDA_SUCCESS) d.clock.spend(creation_cost(profile().host, bytes / kPageBytes));
+  return result;
+}
+
+CUresult Machine::retain_physical(PhysicalId physical) { return device().physical.retain(physical); }
+CUresult Machine::release_physical(PhysicalId physical) { return device().physical.release(physical); }
+
+Bytes Machine::physical_bytes(PhysicalId physical) const {
+  const PageRun* const run = device().physical.find(physical);
+  return run == nullptr ? 0 : run->bytes();
+}
+
+Bytes Machine::capacity() const { return device().physical.capacity(); }
+Bytes Machine::free_bytes() const { return device().physical.capacity() - device().physical.used(); }
+
+CUresult Machine::reserve(Bytes bytes, Bytes alignment, Address hint, Address* out) {
+  ++device().reserves;
+  return device().addresses.reserve(bytes, alignment, hint, out);
+}
+
+CUresult Machine::release_addresses(Address at, Bytes bytes) { return device().addresses.release(at, bytes); }
+
+CUresult Machine::map(Address at, Bytes bytes, Bytes offset, PhysicalId physical) {
+  const CUresult result = device().addresses.map(at, bytes, offset, physical);
+  if (result != CUDA_SUCCESS) return result;
+  charge(Cost::kMap);
+  ++device().maps;
+  return result;
+}
+
+CUresult Machine::set_access(Address at, Bytes bytes, Access access) {
+  const CUresult result = device().addresses.set_access(at, bytes, access);
+  if (result != CUDA_SUCCESS) return result;
+  charge(Cost::kSetAccess);
+  ++device().set_accesses;
+  return result;
+}
+
+// What has ended by now ended before the unmapping; what has not may meet its absence.
+CUresult Machine::unmap(Address at, Bytes bytes) {
+  poll();
+  const CUresult result = device().addresses.unmap(at, bytes);
+  if (result != CUDA_SUCCESS) return result;
+  charge(Cost::kUnmap);
+  ++device().unmaps;
+  return result;
+}
+
+std::optional<PhysicalId> Machine::physical_at(Address at) const { return device().addresses.physical_at(at); }
+
+bool Machine::mapping_at(Address at, Address* begin, Bytes* bytes) const {
+  return answer(device().addresses.mapping_at(at), begin, bytes);
+}
+
+bool Machine::reservation_at(Address at, Address* begin, Bytes* bytes) const {
+  return answer(device().addresses.reservation_at(at), begin, bytes);
+}
+
+Access Machine::access_at(Address at) const {
+  const PageTable::Entry entry = device().table.entry(at);
+  return PageTable::is_device(entry) ? PageTable::access(entry) : Access::kNone;
+}
+
+// The driver does for itself what a program does with handles, so it costs the same.
+CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out) {
+  Device& d = device();
+  Bytes new_pages = 0;
+  CUresult result = d.heap.allocate(bytes, own_pages, out, &new_pages);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
+    if (const CUresult error = wait_all(); error != CUDA_SUCCESS) return error;
+    result = d.heap.allocate(bytes, own_pages, out, &new_pages);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  charge(Cost::kStreamCall);
+  if (new_pages > 0) {
+    d.clock.spend(creation_cost(profile().host, new_pages));
+    charge(Cost::kMap);
+    charge(Cost::kSetAccess);
+  }
+  return result;
+}
+
+CUresult Machine::free(Address at) {
+  poll();
+  const CUresult result = device().heap.free(at);
+  if (result == CUDA_SUCCESS) charge(Cost::kUnmap);
+  return result;
+}
+
+bool Machine::allocation_at(Address at, Address* begin, Bytes* bytes) const {
+  return answer(device().heap.find(at), begin, bytes);
+}
+
+CUresult Machine::allocate_host(Bytes bytes, void** out) { return device().host.allocate(bytes, out); }
+CUresult Machine::free_host(void* at) { return device().host.free(at); }
+CUresult Machine::register_host(void* at, Bytes bytes) { return device().host.pin(at, bytes); }
+CUresult Machine::unregister_host(void* at) { return device().host.unpin(at); }
+
+bool Machine::pinned_at(const void* at, Address* begin, Bytes* bytes) const {
+  return answer(device().host.find(reinterpret_cast<Address>(at)), begin, bytes);
+}
+
+CUresult Machine::register_buffer(Address at, Bytes bytes, Fresh fresh) {
+  return device().buffers.add(at, bytes, fresh == Fresh::kYes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult Machine::unregister_buffer(Address at) {
+  return device().buffers.remove(at) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void Machine::register_heap(Address at, Bytes bytes) { device().buffers.add_heap(at, bytes); }
+void Machine::unregister_heap(Address at) { device().buffers.remove_heap(at); }
+bool Machine::is_heap(Address at) const { return device().buffers.in_heap(at); }
+std::optional<Buffer> Machine::buffer_at(Address at) const { return device().buffers.find(at); }
+
+}  // namespace simulator

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the one machine holds besides its lock: the device, and what outlives it over reset().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/core/device.h"
+#include "simulator/core/machine.h"
+#include "simulator/core/progress.h"
+
+namespace simulator {
+
+struct Machine::State {
+  explicit State(std::mutex& lock);
+
+  Settings settings;
+  std::vector<std::pair<std::string, std::string>> configured;  // wins over the environment
+  std::string complaint;                                        // what configure() answered last
+  std::unique_ptr<Device> device;                               // while initialised
+  Progress progress;
+  std::function<void()> on_reset;
+  StreamResolver resolver = nullptr;
+  bool forked = false;  // in a child of an initialised parent
+};
+
+}  // namespace simulator

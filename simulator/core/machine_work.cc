@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events, queueing, waiting.
+#include <utility>
+
+#include "simulator/core/durations.h"
+#include "simulator/core/machine.h"
+#include "simulator/core/machine_state.h"
+#include "simulator/core/mixing.h"
+
+namespace simulator {
+namespace {
+
+// Completed operations are dropped now and then even when the host asks nothing.
+constexpr OperationId kPollEvery = 1024;
+
+// Every device range that a submission names.
+template <typename Visit>
+void for_ranges(const Work& work, Visit visit) {
+  const auto extent = [](const Shape& shape) {
+    return (shape.depth - 1) * shape.slice_pitch + (shape.height - 1) * shape.row_pitch + shape.width;
+  };
+  if (const auto* copy = std::get_if<Copy>(&work)) {
+    if (copy->to_shape.bytes() == 0) return;
+    if (copy->direction != Direction::kToHost) visit(copy->to, extent(copy->to_shape));
+    if (copy->direction != Direction::kToDevice) visit(copy->from, extent(copy->from_shape));
+  } else if (const auto* set = std::get_if<Set>(&work)) {
+    if (set->shape.bytes() > 0) visit(set->to, extent(set->shape));
+  } else if (const auto* kernel = std::get_if<Kernel>(&work)) {
+    for (const Buffer& buffer : kernel->named) visit(buffer.address, buffer.bytes);
+  } else if (const auto* op = std::get_if<Operator>(&work)) {
+    for (const Operand& operand : op->operands) visit(operand.address, operand.bytes);
+  }
+}
+
+Cost cost_of(const Work& work) {
+  if (std::holds_alternative<Kernel>(work) || std::holds_alternative<Operator>(work)) return Cost::kLaunch;
+  if (std::holds_alternative<Copy>(work) || std::holds_alternative<Set>(work)) return Cost::kCopy;
+  return std::holds_alternative<HostFunction>(work) ? Cost::kCopy : Cost::kStreamCall;
+}
+
+}  // namespace
+
+StreamId Machine::create_stream(bool non_blocking) {
+  charge(Cost::kStreamCall);
+  return device().streams.create(non_blocking);
+}
+
+void Machine::destroy_stream(StreamId stream) {
+  charge(Cost::kStreamCall);
+  device().streams.destroy(stream);
+}
+
+bool Machine::stream_exists(StreamId stream) const { return device().streams.exists(stream); }
+
+void Machine::set_stream_resolver(StreamResolver resolver) { state_->resolver = resolver; }
+
+CUresult Machine::resolve_stream(const void* handle, StreamId* out) const {
+  if (state_->resolver != nullptr) return state_->resolver(handle, out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value > ~StreamId{0} || !stream_exists(static_cast<StreamId>(value))) return CUDA_ERROR_INVALID_HANDLE;
+  *out = static_cast<StreamId>(value);
+  return CUDA_SUCCESS;
+}
+
+void Machine::prepare(Work& work) {
+  Device& d = device();
+  if (auto* kernel = std::get_if<Kernel>(&work)) {
+    kernel->ordinal = ++d.ordinal;
+    name_buffers(*kernel, d.buffers, d.addresses, d.host);
+  } else if (auto* op = std::get_if<Operator>(&work)) {
+    op->ordinal = ++d.ordinal;
+  }
+}
+
+OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
+  Device& d = device();
+  prepare(work);
+  Operation operation;
+  operation.stream = stream;
+  operation.submitted = d.clock.now();
+  const Service service = service_of(work, d.settings);
+  operation.engine = service.engine;
+  operation.duration = service.duration;
+  for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
+  operation.work = std::move(work);
+
+  Streams::Operations after;
+  if (!order.detached) d.streams.predecessors(stream, after);
+  after.insert(after.end(), order.after.begin(), order.after.end());
+  const OperationId id = d.timeline.submit(std::move(operation), {after.data(), after.size()});
+  if (!order.detached) d.streams.submitted(stream, id);
+  if (id % kPollEvery == 0) poll();
+  if (d.settings.progress && d.timeline.has_unexecuted()) state_->progress.work_added();
+  return id;
+}
+
+OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
+  charge(cost_of(work));
+  return queue(stream, std::move(work), order);
+}
+
+OperationId Machine::tail(StreamId stream) const { return device().streams.tail(stream); }
+
+CUresult Machine::wait(OperationId operation) {
+  device().clock.wait_until(device().timeline.finish(operation));
+  return error();
+}
+
+CUresult Machine::wait_stream(StreamId stream) {
+  if (stream == kLegacyStream) return wait(queue(stream, Marker{}, {}));
+  return wait(tail(stream));
+}
+
+CUresult Machine::wait_all() {
+  device().clock.wait_until(device().timeline.finish_all());
+  return error();
+}
+
+void Machine::poll() { device().timeline.run_until(device().clock.now()); }
+
+bool Machine::query(OperationId operation) {
+  poll();
+  return device().timeline.executed(operation);
+}
+
+bool Machine::query_stream(StreamId stream) {
+  poll();
+  if (stream != kLegacyStream) return device().timeline.executed(tail(stream));
+  Streams::Operations pending;
+  device().streams.predecessors(stream, pending);
+  for (const OperationId operation : pending) {
+    if (!device().timeline.executed(operation)) return false;
+  }
+  return true;
+}
+
+EventId Machine::create_event() {
+  charge(Cost::kStreamCall);
+  return device().events.create();
+}
+
+void Machine::destroy_event(EventId event) {
+  charge(Cost::kStreamCall);
+  device().events.destroy(event);
+}
+
+// The event must know its operation before that completes, which in adversarial order may be at once.
+OperationId Machine::record_event(EventId event, StreamId stream, const Order& order) {
+  charge(Cost::kStreamCall);
+  Device& d = device();
+  d.events.recorded(event, d.timeline.newest() + 1);
+  return queue(stream, d.events.record_of(event), order);
+}
+
+void Machine::stream_wait_event(StreamId stream, EventId event) {
+  charge(Cost::kStreamCall);
+  const OperationId newest = recorded(event);
+  if (newest != 0) queue(stream, Marker{}, {{&newest, 1}, false});
+}
+
+OperationId Machine::recorded(EventId event) const { return device().events.newest(event); }
+
+CUresult Machine::elapsed(EventId begin, EventId end, Time* out) {
+  charge(Cost::kStreamCall);
+  Device& d = device();
+  for (const EventId event : {begin, end}) {
+    const OperationId newest = d.events.newest(event);
+    if (newest == 0) return CUDA_ERROR_INVALID_HANDLE;
+    if (!query(newest)) return CUDA_ERROR_NOT_READY;
+    // Happened early: the time line catches up, the host does not wait.
+    d.timeline.finish(newest);
+  }
+  *out = d.events.time(end) - d.events.time(begin);
+  return error();
+}
+
+}  // namespace simulator

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/mixing.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "simulator/core/hash.h"
+
+namespace simulator {
+namespace {
+
+constexpr std::uint32_t kWord = sizeof(Address);
+constexpr Address kLowestAddress = 0x10000;  // no mapping lies below; small integers need no look-up
+
+class Scanner {
+ public:
+  Scanner(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host)
+      : kernel_(kernel), buffers_(buffers), addresses_(addresses), host_(host) {}
+
+  void scan(Parameter parameter) {
+    hash_ = combine(hash_, parameter.size);
+    const std::byte* const data = kernel_.block_of_parameters.data() + parameter.offset;
+    for (std::uint32_t at = 0; at < parameter.size;) {
+      if (at + kWord <= parameter.size && take_address(data + at)) {
+        at += kWord;
+        continue;
+      }
+      // A lone word that is no address counts whole; larger parameters are searched at every byte.
+      std::uint64_t plain = 0;
+      const std::uint32_t bytes = parameter.size == kWord ? kWord : 1;
+      std::memcpy(&plain, data + at, bytes);
+      hash_ = combine(hash_, plain);
+      at += bytes;
+    }
+  }
+
+  std::uint64_t hash() const { return hash_; }
+
+ private:
+  bool take_address(const std::byte* from) {
+    Address address = 0;
+    std::memcpy(&address, from, kWord);
+    if (address < kLowestAddress) return false;
+    auto buffer = buffers_.find(address);
+    if (!buffer) {
+      buffer = buffers_.find(address - 1);  // one past the end
+    }
+    if (buffer) {
+      hash_ = combine(combine(combine(hash_, 1), buffer->number), address - buffer->address);
+      const auto same = [&](const Buffer& other) { return other.number == buffer->number; };
+      if (std::none_of(kernel_.named.begin(), kernel_.named.end(), same)) kernel_.named.push_back(*buffer);
+      return true;
+    }
+    if (!addresses_.is_reserved(address) && !host_.find(address)) return false;
+    hash_ = combine(hash_, 2);
+    return true;
+  }
+
+  Kernel& kernel_;
+  const Buffers& buffers_;
+  const AddressSpace& addresses_;
+  const HostMemory& host_;
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace
+
+void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host) {
+  kernel.named.clear();
+  Scanner scanner(kernel, buffers, addresses, host);
+  for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
+  std::uint64_t identity = combine(hash_text(kernel.name), scanner.hash());
+  for (const unsigned extent : {kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z}) {
+    identity = combine(identity, extent);
+  }
+  kernel.identity = identity;
+}
+
+std::uint64_t mix_buffers(const Kernel& kernel, Contents& contents) {
+  std::uint64_t hash = kernel.identity;
+  for (const Buffer& buffer : kernel.named) hash = combine(hash, contents.digest(buffer.address, buffer.bytes));
+  for (const Buffer& buffer : kernel.named) contents.derive(buffer.address, buffer.bytes, combine(hash, buffer.number));
+  return hash;
+}
+
+}  // namespace simulator

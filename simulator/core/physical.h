@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Physical device memory: runs of 2 MiB pages, counted against the capacity. A run lives while it has a handle or a mapping.
+//
+// Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count. A run is
+// contiguous, so freed runs are reused by runs of the same length only; the numbers used never exceed the sum of each length's peak.
+#pragma once
+
+#include <cuda.h>
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+struct PageRun {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  Bytes bytes() const { return count * kPageBytes; }
+};
+
+class PhysicalMemory {
+ public:
+  // `discard` is told of every run that nobody uses any more: its contents become zero.
+  PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard);
+
+  CUresult create(Bytes bytes, PhysicalId* out);
+  CUresult retain(PhysicalId id);
+  CUresult release(PhysicalId id);
+  // nullptr: no such handle, or all its handles are released.
+  const PageRun* find(PhysicalId id) const;
+
+  void mapped(PhysicalId id);
+  void unmapped(PhysicalId id);
+
+  Bytes capacity() const { return capacity_; }
+  Bytes used() const { return used_; }
+  Bytes peak() const { return peak_; }
+  std::uint64_t creates() const { return next_ - 1; }
+
+ private:
+  struct Run {
+    PageRun pages;
+    std::uint32_t handles = 0;
+    std::uint32_t mappings = 0;
+  };
+  using Runs = std::unordered_map<PhysicalId, Run>;  // looked up, never walked
+
+  void drop_if_unused(Runs::iterator run);
+
+  const Bytes capacity_;
+  const std::function<void(PageRun)> discard_;
+  Runs runs_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_;  // by length
+  std::uint32_t next_page_ = 0;
+  PhysicalId next_ = 1;
+  Bytes used_ = 0;
+  Bytes peak_ = 0;
+};
+
+}  // namespace simulator

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/settings.h"
+
+#include <charconv>
+#include <cstdlib>
+
+namespace simulator {
+namespace {
+
+template <typename Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+using Setter = bool (*)(Settings&, std::string_view);
+
+// One of two words.
+bool choose(std::string_view value, std::string_view yes, std::string_view no, bool& out) {
+  if (value != yes && value != no) return false;
+  out = value == yes;
+  return true;
+}
+
+bool set_device(Settings& settings, std::string_view value) {
+  const Profile* const profile = find_profile(value);
+  if (profile != nullptr) settings.profile = profile;
+  return profile != nullptr;
+}
+
+bool set_seed(Settings& settings, std::string_view value) {
+  const auto seed = parse<std::uint64_t>(value);
+  if (!seed && value != "time") return false;
+  settings.seed = seed;
+  return true;
+}
+
+bool set_link_scale(Settings& settings, std::string_view value) {
+  const auto scale = parse<double>(value);
+  if (!scale || !(*scale > 0) || *scale > 1e6) return false;
+  settings.link_scale = *scale;
+  return true;
+}
+
+bool set_memory_bytes(Settings& settings, std::string_view value) {
+  const auto bytes = parse<std::uint64_t>(value);
+  if (!bytes || *bytes < kPageBytes || *bytes > Bytes{1} << 44) return false;
+  settings.memory_bytes = bytes;
+  return true;
+}
+
+struct Key {
+  const char* name;
+  const char* variable;
+  const char* expected;
+  Setter set;
+};
+
+constexpr Key kKeys[] = {
+    {"device", "THERMOCLINE_SIMULATE_DEVICE", "the name of a device profile, such as reference", set_device},
+    {"memory", "THERMOCLINE_SIMULATE_MEMORY", "real or tagged",
+     [](Settings& s, std::string_view v) { return choose(v, "tagged", "real", s.tagged); }},
+    {"seed", "THERMOCLINE_SIMULATE_SEED", "a number, or time", set_seed},
+    {"progress", "THERMOCLINE_SIMULATE_PROGRESS", "on or off",
+     [](Settings& s, std::string_view v) { return choose(v, "on", "off", s.progress); }},
+    {"link-scale", "THERMOCLINE_SIMULATE_LINK_SCALE", "a factor above 0", set_link_scale},
+    {"memory-bytes", "THERMOCLINE_SIMULATE_MEMORY_BYTES", "a number of bytes from 2 MiB to 16 TiB", set_memory_bytes},
+    {"rate", "THERMOCLINE_SIMULATE_RATE", "fp32 or tensor",
+     [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
+    {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",
+     [](Settings& s, std::string_view v) { return choose(v, "1", "0", s.stats); }},
+};
+
+std::string complaint(std::string_view name, std::string_view value, std::string_view expected) {
+  return std::string(name) + "=" + std::string(value) + " does not hold: expected " + std::string(expected);
+}
+
+}  // namespace
+
+std::string Settings::set(std::string_view key, std::string_view value) {
+  std::string known;
+  for (const Key& entry : kKeys) {
+    if (key == entry.name) return entry.set(*this, value) ? std::string() : complaint(key, value, entry.expected);
+    known += std::string(known.empty() ? "" : ", ") + entry.name;
+  }
+  return "unknown key " + std::string(key) + "; known are " + known;
+}
+
+std::string Settings::set_from_environment() {
+  for (const Key& entry : kKeys) {
+    const char* const value = std::getenv(entry.variable);
+    if (value == nullptr || *value == '\0') continue;
+    if (!entry.set(*this, value)) return complaint(entry.variable, value, entry.expected);
+  }
+  return {};
+}
+
+}  // namespace simulator

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of the simulated device: key and value as text, from control.h or from THERMOCLINE_SIMULATE_<KEY>. One table knows all keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "simulator/core/types.h"
+#include "simulator/profile.h"
+
+namespace simulator {
+
+struct Settings {
+  const Profile* profile = find_profile("reference");
+  bool tagged = false;
+  std::optional<std::uint64_t> seed;  // none: order of time
+  bool progress = true;
+  double link_scale = 1;
+  std::optional<Bytes> memory_bytes;
+  bool tensor_rate = false;
+  bool stats = false;
+
+  Bytes capacity() const { return memory_bytes.value_or(profile->memory_bytes.value); }
+
+  // Empty, or a sentence that says what is wrong; then nothing has changed.
+  std::string set(std::string_view key, std::string_view value);
+  // Sets what the environment names. The first thing wrong, or empty.
+  std::string set_from_environment();
+};
+
+}  // namespace simulator

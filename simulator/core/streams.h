@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams: which operations a new one comes behind. Each stream is a queue; an operation in the legacy stream also comes behind all
+// earlier work of blocking streams, and work in a blocking stream behind all earlier work of the legacy stream (CUDA Runtime API,
+// stream synchronization behavior). Non-blocking streams stand alone.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <vector>
+
+#include "simulator/core/check.h"
+#include "simulator/core/timeline.h"
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+class Streams {
+ public:
+  using Operations = boost::container::small_vector<OperationId, 4>;
+
+  explicit Streams(const Timeline& timeline) : timeline_(timeline), streams_(1) {}
+
+  StreamId create(bool non_blocking);
+  void destroy(StreamId stream);
+  bool exists(StreamId stream) const { return stream < streams_.size() && streams_[stream].alive; }
+
+  // What the next operation in `stream` comes behind; completed ones are left out.
+  void predecessors(StreamId stream, Operations& out) const;
+  void submitted(StreamId stream, OperationId id) { streams_[stream].tail = id; }
+  OperationId tail(StreamId stream) const { return streams_[stream].tail; }
+
+ private:
+  struct Stream {
+    OperationId tail = 0;
+    bool non_blocking = false;
+    bool alive = true;  // a dead blocking stream still holds up the legacy stream until its tail has completed
+  };
+
+  void add(OperationId id, Operations& out) const {
+    if (!timeline_.completed(id)) out.push_back(id);
+  }
+
+  const Timeline& timeline_;
+  std::vector<Stream> streams_;  // [0]: legacy
+  std::vector<StreamId> dead_;   // in order of death
+};
+
+inline StreamId Streams::create(bool non_blocking) {
+  if (!dead_.empty() && timeline_.completed(streams_[dead_.front()].tail)) {
+    const StreamId reused = dead_.front();
+    dead_.erase(dead_.begin());
+    streams_[reused] = {0, non_blocking, true};
+    return reused;
+  }
+  streams_.push_back({0, non_blocking, true});
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+inline void Streams::destroy(StreamId stream) {
+  SIMULATOR_CHECK(stream != kLegacyStream && exists(stream), "only a stream that was created is destroyed");
+  streams_[stream].alive = false;
+  dead_.push_back(stream);
+}
+
+inline void Streams::predecessors(StreamId stream, Operations& out) const {
+  SIMULATOR_CHECK(exists(stream), "work goes to a stream that exists");
+  if (stream == kLegacyStream) {
+    for (const Stream& other : streams_) {
+      if (!other.non_blocking) add(other.tail, out);
+    }
+    return;
+  }
+  add(streams_[stream].tail, out);
+  if (!streams_[stream].non_blocking) add(streams_[kLegacyStream].tail, out);
+}
+
+}  // namespace simulator

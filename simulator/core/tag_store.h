@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents as tags: each byte of a page holds (tag, offset), meaning "byte `offset` of the data named `tag`". A page is one piece as long
+// as one piece covers it, and else a sorted list of pieces.
+//
+// Normal form: tag 0 is zero. A constant tag (0, or the lowest bit set) is the same everywhere, its offset is 0. Two neighbours continue
+// each other when they are one constant, or one tag whose offsets continue. How a range was written, in which parts and onto which pages, never
+// shows in the pieces read back.
+#pragma once
+
+#include <vector>
+
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+using Tag = std::uint64_t;
+
+constexpr bool is_constant(Tag tag) { return tag == 0 || (tag & 1) != 0; }
+
+struct Piece {
+  Bytes length = 0;
+  Tag tag = 0;
+  Bytes offset = 0;
+};
+
+// Appends, merging with the last piece where it is continued.
+inline void append(std::vector<Piece>& pieces, Piece piece) {
+  if (!pieces.empty()) {
+    Piece& last = pieces.back();
+    if (last.tag == piece.tag && (is_constant(piece.tag) || last.offset + last.length == piece.offset)) {
+      last.length += piece.length;
+      return;
+    }
+  }
+  pieces.push_back(piece);
+}
+
+class TagStore {
+ public:
+  // Pages come into being, as zero, when they are first written.
+  void read(std::uint32_t page, Bytes begin, Bytes end, std::vector<Piece>& out) const;
+  void write(std::uint32_t page, Bytes begin, Bytes end, Tag tag, Bytes offset);
+  void clear(std::uint32_t page);
+
+ private:
+  struct Mark {  // from `begin` to the next mark
+    Bytes begin = 0;
+    Tag tag = 0;
+    Bytes offset = 0;
+    // Offset of the byte at `position` of the page.
+    Bytes offset_at(Bytes position) const { return is_constant(tag) ? 0 : offset + (position - begin); }
+  };
+  using Marks = std::vector<Mark>;
+  struct Page {
+    Mark whole;               // while `marks` is kWhole
+    std::uint32_t marks = 0;  // index into marks_; 0: one piece
+  };
+
+  Marks& split(Page& page);
+  void join(Page& page);
+
+  std::vector<Page> pages_;
+  std::vector<Marks> marks_{Marks{}};  // [0] unused
+  std::vector<std::uint32_t> free_marks_;
+};
+
+}  // namespace simulator

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/timeline.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "simulator/core/check.h"
+
+namespace simulator {
+namespace {
+
+constexpr Time kForever = std::numeric_limits<Time>::max();
+constexpr std::size_t kFirstSlots = 256;
+
+template <typename Queue, typename Item>
+void push(Queue& queue, Item item) {
+  queue.push_back(item);
+  std::push_heap(queue.begin(), queue.end(), std::greater<>());
+}
+
+template <typename Queue>
+auto pop(Queue& queue) {
+  std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+  const auto item = queue.back();
+  queue.pop_back();
+  return item;
+}
+
+}  // namespace
+
+Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed) : effects_(effects), slots_(kFirstSlots), edges_(1) {
+  if (seed) random_.emplace(*seed);
+}
+
+void Timeline::grow() {
+  std::vector<Operation> larger(slots_.size() * 2);
+  for (OperationId id = base_; id < next_; ++id) larger[id & (larger.size() - 1)] = std::move(at(id));
+  slots_ = std::move(larger);
+}
+
+void Timeline::add_edge(OperationId from, OperationId waiter) {
+  std::uint32_t edge = free_edges_;
+  if (edge != 0) {
+    free_edges_ = edges_[edge].next;
+  } else {
+    edge = static_cast<std::uint32_t>(edges_.size());
+    edges_.emplace_back();
+  }
+  edges_[edge] = {waiter, at(from).first_edge};
+  at(from).first_edge = edge;
+}
+
+OperationId Timeline::submit(Operation operation, std::span<const OperationId> after) {
+  if (next_ - base_ == slots_.size()) grow();
+  const OperationId id = next_++;
+  Operation& slot = at(id);
+  slot = std::move(operation);
+  slot.id = id;
+  slot.ready = slot.submitted;
+  for (const OperationId dependency : after) {
+    SIMULATOR_CHECK(dependency < id, "an operation depends on earlier ones only");
+    if (completed(dependency)) continue;
+    add_edge(dependency, id);
+    ++slot.waits_for;
+  }
+  ++unexecuted_;
+  if (slot.waits_for == 0) become_ready(slot);
+  // A device may be as fast as it likes: some operations run before the host does anything else.
+  if (random_ && random_->one_in(8)) run_until(0);
+  return id;
+}
+
+void Timeline::become_ready(Operation& operation) {
+  if (random_) {
+    allowed_.push_back(operation.id);
+    return;
+  }
+  Queue& queue = operation.engine == Engine::kNone ? instants_ : queues_[static_cast<std::size_t>(operation.engine)];
+  push(queue, Ready{operation.ready, operation.id});
+}
+
+void Timeline::execute(Operation& operation) {
+  if (operation.executed) return;
+  operation.executed = true;
+  --unexecuted_;
+  effects_.execute(operation);
+}
+
+void Timeline::complete(Operation& operation) {
+  execute(operation);
+  operation.completed = true;
+  busy_[static_cast<std::size_t>(operation.engine)] += operation.duration;
+  last_end_ = std::max(last_end_, operation.end);
+  order_hash_ = combine(order_hash_, operation.id);
+  ++completed_count_;
+  effects_.completed(operation);
+  std::uint32_t edge = std::exchange(operation.first_edge, 0);
+  while (edge != 0) {
+    Operation& waiter = at(edges_[edge].waiter);
+    waiter.ready = std::max(waiter.ready, operation.end);
+    if (--waiter.waits_for == 0) become_ready(waiter);
+    const std::uint32_t following = edges_[edge].next;
+    edges_[edge].next = std::exchange(free_edges_, edge);
+    edge = following;
+  }
+  operation.work = Marker{};
+  operation.fresh_buffers.clear();
+  while (base_ < next_ && at(base_).completed) ++base_;
+}
+
+void Timeline::start_next(std::size_t engine) {
+  const Ready next = pop(queues_[engine]);
+  Operation& operation = at(next.id);
+  operation.end = std::max(engine_free_[engine], next.time) + operation.duration;
+  running_[engine] = next.id;
+  engine_free_[engine] = operation.end;
+}
+
+// The earliest thing that can happen by `limit`. At one time completions come first, since they make others ready; starts last.
+bool Timeline::step(Time limit) {
+  Time earliest = kForever;
+  std::size_t completes = kEngines;
+  std::size_t starts = kEngines;
+  for (std::size_t engine = 0; engine < kEngines; ++engine) {
+    if (running_[engine] == 0 || engine_free_[engine] >= earliest) continue;
+    earliest = engine_free_[engine];
+    completes = engine;
+  }
+  bool instant = false;
+  if (!instants_.empty() && instants_.front().time < earliest) {
+    earliest = instants_.front().time;
+    instant = true;
+  }
+  for (std::size_t engine = 0; engine < kEngines; ++engine) {
+    if (running_[engine] != 0 || queues_[engine].empty()) continue;
+    const Time start = std::max(engine_free_[engine], queues_[engine].front().time);
+    if (start >= earliest) continue;
+    earliest = start;
+    starts = engine;
+  }
+  if (earliest == kForever || earliest > limit) return false;
+  if (starts < kEngines) {
+    start_next(starts);
+  } else if (instant) {
+    const Ready next = pop(instants_);
+    Operation& operation = at(next.id);
+    operation.end = next.time + operation.duration;
+    complete(operation);
+  } else {
+    complete(at(std::exchange(running_[completes], 0)));
+  }
+  return true;
+}
+
+void Timeline::step_at_random() {
+  const std::size_t pick = random_->below(allowed_.size());
+  Operation& operation = at(allowed_[pick]);
+  allowed_[pick] = allowed_.back();
+  allowed_.pop_back();
+  // Times mean little in this order; they only never run backwards.
+  operation.end = std::max(operation.ready, last_end_) + operation.duration;
+  complete(operation);
+}
+
+void Timeline::run_until(Time now) {
+  if (random_) {
+    while (!allowed_.empty() && !random_->one_in(3)) step_at_random();
+    return;
+  }
+  while (step(now)) {
+  }
+}
+
+Time Timeline::finish(OperationId id) {
+  if (completed(id)) return 0;
+  while (!completed(id)) {
+    if (random_) {
+      SIMULATOR_CHECK(!allowed_.empty(), "a pending operation has a ready one before it");
+      step_at_random();
+    } else {
+      const bool progressed = step(kForever);
+      SIMULATOR_CHECK(progressed, "a pending operation has a ready one before it");
+    }
+  }
+  return at(id).end;  // the slot stays as it is until a later submission takes it
+}
+
+Time Timeline::finish_all() {
+  if (idle()) return 0;
+  while (!idle()) finish(base_);
+  return last_end_;
+}
+
+void Timeline::run_early() {
+  for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) execute(at(id));
+}
+
+void Timeline::validate() const {
+  std::vector<std::uint32_t> waits(next_ - base_);
+  std::uint64_t unexecuted = 0;
+  for (OperationId id = base_; id < next_; ++id) {
+    const Operation& operation = at(id);
+    SIMULATOR_CHECK(operation.id == id, "a slot holds the operation of its number");
+    SIMULATOR_CHECK(!operation.completed || operation.executed, "what is completed has happened");
+    unexecuted += operation.executed ? 0 : 1;
+    for (std::uint32_t edge = operation.first_edge; edge != 0; edge = edges_[edge].next) {
+      SIMULATOR_CHECK(edges_[edge].waiter > id && edges_[edge].waiter < next_, "edges lead to later operations");
+      ++waits[edges_[edge].waiter - base_];
+    }
+  }
+  std::size_t queued = instants_.size() + allowed_.size();
+  for (std::size_t engine = 0; engine < kEngines; ++engine) queued += queues_[engine].size() + (running_[engine] != 0 ? 1 : 0);
+  for (OperationId id = base_; id < next_; ++id) {
+    const Operation& operation = at(id);
+    SIMULATOR_CHECK(operation.waits_for == waits[id - base_], "an operation waits for as many as lead to it");
+    if (!operation.completed && operation.waits_for == 0) --queued;
+  }
+  SIMULATOR_CHECK(queued == 0, "what waits for nothing is ready or running");
+  SIMULATOR_CHECK(unexecuted == unexecuted_, "operations that have not happened are counted");
+}
+
+}  // namespace simulator

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's time line: operations with dependencies on engines, executed in order of virtual time or, with a seed, in any order that
+// the dependencies allow.
+//
+// Order of time is a discrete-event simulation. An operation becomes ready at the latest of its submission and its dependencies' ends; an
+// engine serves the operations that are ready, in order of that time, one at a time. Nothing that happens after the given time is
+// committed, since a later submission could still come first. An operation's effects happen at its end.
+//
+// Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as many as have an edge
+// to it; it is ready or running when it waits for none; everything below `base_` is completed.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "simulator/core/operation.h"
+#include "simulator/core/random.h"
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+enum class Engine : std::uint8_t { kCompute, kToDevice, kToHost, kNone };
+inline constexpr std::size_t kEngines = 3;  // those that serve one operation at a time
+
+struct Operation {
+  OperationId id = 0;
+  StreamId stream = 0;
+  Engine engine = Engine::kNone;
+  bool completed = false;
+  bool executed = false;  // effects have happened
+  Time submitted = 0;
+  Time duration = 0;
+  Time ready = 0;
+  Time end = 0;
+  std::uint32_t waits_for = 0;
+  std::uint32_t first_edge = 0;  // operations that wait for this one; 0: none
+  // Slots of registered buffers that were fresh at submission and that this operation touches (core/buffers.h).
+  boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
+  Work work;
+};
+
+// What an operation does. Called by the timeline, which must not be submitted to meanwhile.
+class Effects {
+ public:
+  virtual void execute(Operation& operation) = 0;    // once, at the end or early (run_early)
+  virtual void completed(Operation& operation) = 0;  // once, when the time line has passed its end
+ protected:
+  ~Effects() = default;
+};
+
+class Timeline {
+ public:
+  // With a seed: adversarial order.
+  Timeline(Effects& effects, std::optional<std::uint64_t> seed);
+
+  OperationId submit(Operation operation, std::span<const OperationId> after);
+
+  // Everything that ends by `now`. Adversarial: any allowed amount.
+  void run_until(Time now);
+  // Runs until it is completed; returns its end, 0 if it had completed before.
+  Time finish(OperationId id);
+  // Returns the last end, 0 if nothing was pending.
+  Time finish_all();
+  // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they would have been.
+  void run_early();
+
+  bool completed(OperationId id) const { return id < base_ || at(id).completed; }
+  bool executed(OperationId id) const { return id < base_ || at(id).executed; }
+  bool has_unexecuted() const { return unexecuted_ > 0; }
+  bool idle() const { return base_ == next_; }
+  OperationId newest() const { return next_ - 1; }
+
+  Time last_end() const { return last_end_; }
+  std::uint64_t order_hash() const { return order_hash_; }
+  std::uint64_t completed_count() const { return completed_count_; }
+  Time busy(Engine engine) const { return busy_[static_cast<std::size_t>(engine)]; }
+
+  void validate() const;
+
+ private:
+  struct Edge {
+    OperationId waiter;
+    std::uint32_t next;
+  };
+  struct Ready {
+    Time time;
+    OperationId id;
+    bool operator>(const Ready& other) const { return time != other.time ? time > other.time : id > other.id; }
+  };
+  using Queue = std::vector<Ready>;  // a heap, earliest first
+
+  Operation& at(OperationId id) { return slots_[id & (slots_.size() - 1)]; }
+  const Operation& at(OperationId id) const { return slots_[id & (slots_.size() - 1)]; }
+  void grow();
+  void add_edge(OperationId from, OperationId waiter);
+  void become_ready(Operation& operation);
+  void execute(Operation& operation);
+  void complete(Operation& operation);
+  bool step(Time limit);
+  void start_next(std::size_t engine);
+  void step_at_random();
+
+  Effects& effects_;
+  std::optional<Random> random_;
+  std::vector<Operation> slots_;  // ring, a power of two
+  OperationId base_ = 1;          // oldest that is not completed
+  OperationId next_ = 1;
+  std::vector<Edge> edges_;       // [0] unused
+  std::uint32_t free_edges_ = 0;
+  std::array<Queue, kEngines> queues_;
+  Queue instants_;                                // ready, on no engine
+  std::array<OperationId, kEngines> running_{};   // 0: idle
+  std::array<Time, kEngines> engine_free_{};
+  std::vector<OperationId> allowed_;              // adversarial: ready operations
+  std::array<Time, kEngines + 1> busy_{};
+  Time last_end_ = 0;
+  std::uint64_t unexecuted_ = 0;
+  std::uint64_t completed_count_ = 0;
+  std::uint64_t order_hash_ = 0;
+};
+
+}  // namespace simulator
