@@ -220,6 +220,18 @@ void StreamClock::synchronized_all() {
   for (Stream& stream : streams_) mark_passed(stream, stream.submitted);
 }
 
+UseSet StreamClock::newest() const {
+  UseSet uses;
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].passed < streams_[i].submitted) uses.add(Use{StreamIndex{i}, streams_[i].submitted});
+  }
+  return uses;
+}
+
+void StreamClock::synchronized(const UseSet& uses) {
+  for (const Use& use : uses) mark_passed(at(use.stream), use.ordinal);
+}
+
 void StreamClock::retire(StreamHandle handle) {
   const auto known = index_.find(key_of(handle));
   if (known == index_.end()) return;

@@ -87,6 +87,24 @@ void Engine::synchronized_all() {
   state_->clock.synchronized_all();
 }
 
+UseSet Engine::submitted(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  const StreamIndex index = state_->clock.index_of(stream);
+  UseSet uses;
+  if (const Ordinal newest = state_->clock.submitted(index); newest > 0) uses.add(Use{index, newest});
+  return uses;
+}
+
+UseSet Engine::submitted_all() const {
+  const std::lock_guard lock(mutex_);
+  return state_->clock.newest();
+}
+
+void Engine::synchronized(const UseSet& uses) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized(uses);
+}
+
 void Engine::retire(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   state_->clock.retire(stream);

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 
+#include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/status.h"
 #include "driver/units.h"
@@ -150,6 +151,11 @@ class Engine {
   // The program itself waited: what it submitted to the stream (to all streams) has passed.
   void synchronized(StreamHandle stream);
   void synchronized_all();
+  // The same where other threads go on submitting while the program waits: what was submitted before it waited, and afterwards
+  // that this has passed.
+  UseSet submitted(StreamHandle stream);
+  UseSet submitted_all() const;
+  void synchronized(const UseSet& uses);
   // The program is about to destroy the stream.
   void retire(StreamHandle stream);
 
