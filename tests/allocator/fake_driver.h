@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver for unit tests, in one thread: addresses from 1 << 40, no memory behind them, streams whose work runs when
+// the test says so, and in an order that a seed picks. It checks what a device would punish: pages mapped twice,
+// destroyed or unmapped while something uses them, work that runs before work it had to follow. What it finds is in
+// errors(). Any call can be made to fail.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "driver/driver.h"
+#include "driver/table.h"
+
+namespace thermocline {
+
+class FakeDriver {
+ public:
+  static constexpr Bytes kPage = 2 * kMiB;
+
+  // The last one made is the one that the table's functions reach.
+  explicit FakeDriver(std::uint64_t seed = 0);
+  ~FakeDriver();
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+
+  const DriverTable& table() const { return table_; }
+  DriverTable& table() { return table_; }
+
+  // Device memory; more pages are refused.
+  Bytes device_bytes = Bytes{1} << 40;
+  Bytes most_reserved = Bytes{1} << 42;
+  Bytes host_bytes = Bytes{1} << 40;
+
+  // The n-th call from now (1: the next) of the function answers `result`.
+  void fail(const std::string& function, std::uint64_t n, CUresult result);
+  std::uint64_t calls(const std::string& function) const;
+  std::uint64_t calls() const;
+
+  // Work on a stream that uses buffer number `owner` at [at, at + bytes). It must run after all earlier work of other
+  // owners on the same physical bytes.
+  void submit(StreamHandle stream, std::uint64_t owner, DeviceAddress at, Bytes bytes);
+  void submit(StreamHandle stream) { submit(stream, 0, {}, 0); }
+  // Runs one piece of work on a stream that the seed picks; false when nothing can run.
+  bool step();
+  // Runs the next piece of work of this stream; false when there is none, or it waits.
+  bool step(StreamHandle stream);
+  void run_all();
+
+  StreamHandle create_stream();
+  void set_capturing(StreamHandle stream, bool capturing);
+
+  const std::vector<std::string>& errors() const { return errors_; }
+  void error(const std::string& what) { errors_.push_back(what); }
+
+  // What lies behind an address; 0 is nothing.
+  std::uint64_t page_behind(DeviceAddress at) const;
+  bool accessible(DeviceAddress at) const;
+  std::size_t pages() const { return pages_.size(); }
+  std::size_t mappings() const { return mappings_.size(); }
+  std::size_t reservations() const { return reservations_.size(); }
+  std::size_t events() const { return events_.size(); }
+  Bytes host_taken() const { return host_taken_; }
+  Bytes peak_host_taken() const { return peak_host_taken_; }
+
+ private:
+  friend struct FakeCalls;
+
+  struct Item {
+    std::uint64_t work = 0;              // 0: a wait
+    std::vector<std::uint64_t> follows;  // work that must have run
+    std::uint64_t wait_stream = 0;
+    std::uint64_t wait_position = 0;
+  };
+  struct Stream {
+    std::deque<Item> queue;
+    std::uint64_t submitted = 0;
+    std::uint64_t executed = 0;
+    bool capturing = false;
+  };
+  struct Event {
+    std::uint64_t stream = 0;
+    std::uint64_t position = 0;
+  };
+  struct Mapping {
+    std::uint64_t page = 0;
+    bool accessible = false;
+  };
+  struct Use {
+    std::uint64_t work, owner;
+    Bytes begin, end;  // in the page
+  };
+
+  CUresult enter(const char* function);
+  bool runnable(const Stream& stream) const;
+  void run_head(std::uint64_t handle, Stream& stream);
+  bool complete(const Event& event) const;
+  void drop_done(std::vector<Use>& uses);
+
+  DriverTable table_;
+  std::mt19937_64 random_;
+  std::map<std::string, std::uint64_t> calls_;
+  std::map<std::string, std::map<std::uint64_t, CUresult>> faults_;  // by the count at which they come
+  std::vector<std::string> errors_;
+  std::map<std::uint64_t, Stream> streams_;
+  std::map<std::uint64_t, Event> events_;
+  std::map<std::uint64_t, Bytes> reservations_;
+  std::map<std::uint64_t, Mapping> mappings_;         // by address
+  std::map<std::uint64_t, std::vector<Use>> pages_;   // by handle: who uses it
+  std::map<std::uint64_t, std::uint64_t> mapped_at_;  // by handle
+  std::map<std::uint64_t, Bytes> host_;
+  std::set<std::uint64_t> running_;  // work submitted and not run
+  Bytes host_taken_ = 0;
+  Bytes peak_host_taken_ = 0;
+  std::uint64_t next_handle_ = 0x1000;
+  std::uint64_t next_address_ = std::uint64_t{1} << 40;
+  std::uint64_t next_work_ = 1;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/page_pool.h"
+
+#include <gtest/gtest.h>
+
+#include "fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class PagePoolTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::vector<PageHandle> pages;
+
+  void TearDown() override {
+    EXPECT_EQ(fake.pages(), 0u) << "every page is destroyed";
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+};
+
+TEST_F(PagePoolTest, CreatesUpToTheLimitAndNoFurther) {
+  PagePool pool(driver, 0, kPage, 4 * kPage + kPage / 2);
+  EXPECT_EQ(pool.creatable_pages(), 4u);
+  EXPECT_TRUE(pool.take(3, &pages).ok());
+  EXPECT_TRUE(pool.take(2, &pages).is_out_of_memory());
+  EXPECT_EQ(pages.size(), 3u) << "all or none";
+  EXPECT_EQ(fake.pages(), 3u);
+  EXPECT_TRUE(pool.take(1, &pages).ok());
+  EXPECT_EQ(pool.created_bytes(), 4 * kPage);
+  for (const PageHandle page : pages) pool.give(page);
+}
+
+TEST_F(PagePoolTest, HandsOutAgainWhatWasGivenBack) {
+  PagePool pool(driver, 0, kPage, 4 * kPage);
+  ASSERT_TRUE(pool.take(4, &pages).ok());
+  for (const PageHandle page : pages) pool.give(page);
+  pages.clear();
+  ASSERT_TRUE(pool.take(4, &pages).ok());
+  EXPECT_EQ(fake.calls("cuMemCreate"), 4u);
+  for (const PageHandle page : pages) pool.give(page);
+}
+
+TEST_F(PagePoolTest, WhatTheDriverDidCreateBeforeItRefusedIsKept) {
+  PagePool pool(driver, 0, kPage, 10 * kPage);
+  fake.device_bytes = 3 * kPage;
+  EXPECT_TRUE(pool.take(4, &pages).is_out_of_memory());
+  EXPECT_TRUE(pages.empty());
+  EXPECT_EQ(pool.free_pages(), 3u);
+  EXPECT_EQ(pool.created_pages(), 3u);
+  EXPECT_TRUE(pool.take(3, &pages).ok());
+  for (const PageHandle page : pages) pool.give(page);
+}
+
+TEST_F(PagePoolTest, TrimGivesBackOnlyWhatIsFree) {
+  PagePool pool(driver, 0, kPage, 10 * kPage);
+  ASSERT_TRUE(pool.take(6, &pages).ok());
+  pool.give(pages.back());
+  pages.pop_back();
+  pool.give(pages.back());
+  pages.pop_back();
+  ASSERT_TRUE(pool.trim(5 * kPage).ok());
+  EXPECT_EQ(pool.created_pages(), 5u);
+  ASSERT_TRUE(pool.trim(0).ok());
+  EXPECT_EQ(pool.created_pages(), 4u);
+  EXPECT_EQ(pool.peak_created_bytes(), 6 * kPage);
+  for (const PageHandle page : pages) pool.give(page);
+}
+
+TEST_F(PagePoolTest, TheLimitIsNotSetBelowWhatIsCreated) {
+  PagePool pool(driver, 0, kPage, 10 * kPage);
+  ASSERT_TRUE(pool.take(6, &pages).ok());
+  EXPECT_FALSE(pool.set_limit(5 * kPage));
+  EXPECT_EQ(pool.limit(), 10 * kPage);
+  EXPECT_TRUE(pool.set_limit(6 * kPage));
+  EXPECT_TRUE(pool.take(1, &pages).is_out_of_memory());
+  for (const PageHandle page : pages) pool.give(page);
+}
+
+TEST_F(PagePoolTest, AFailedDestroyKeepsThePage) {
+  PagePool pool(driver, 0, kPage, 10 * kPage);
+  ASSERT_TRUE(pool.create(3).ok());
+  fake.fail("cuMemRelease", 2, CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(pool.trim(0).code(), CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(pool.created_pages(), 2u);
+  EXPECT_EQ(pool.free_pages(), 2u);
+}
+
+}  // namespace
+}  // namespace thermocline

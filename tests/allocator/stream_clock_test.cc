@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/stream_clock.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+class StreamClockTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::unique_ptr<StreamClock> clock = std::make_unique<StreamClock>(driver);
+  StreamHandle handle_a = fake.create_stream();
+  StreamHandle handle_b = fake.create_stream();
+  StreamIndex a = clock->index_of(handle_a);
+  StreamIndex b = clock->index_of(handle_b);
+
+  Use submit(StreamIndex stream) {
+    fake.submit(clock->handle_of(stream));
+    return {stream, clock->advance(stream)};
+  }
+  void TearDown() override {
+    if (clock != nullptr) clock->validate();
+    clock.reset();
+    EXPECT_EQ(fake.events(), 0u) << "every event is destroyed";
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+};
+
+TEST_F(StreamClockTest, KnowsAHandleAgain) {
+  EXPECT_NE(a, b);
+  EXPECT_EQ(clock->index_of(handle_a), a);
+  EXPECT_EQ(clock->handle_of(b), handle_b);
+  EXPECT_NE(clock->index_of(StreamHandle{0}), clock->index_of(StreamHandle{1}))
+      << "the legacy handles are streams of their own";
+}
+
+TEST_F(StreamClockTest, WorkPassesOnlyWhenItHasRun) {
+  const Use use = submit(a);
+  EXPECT_FALSE(clock->passed(use));
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(use));
+  const std::uint64_t calls = fake.calls();
+  EXPECT_TRUE(clock->passed(use));
+  EXPECT_EQ(fake.calls(), calls) << "what has passed is not asked again";
+}
+
+TEST_F(StreamClockTest, EarlierWorkPassesBeforeLaterWork) {
+  const Use first = submit(a);
+  ASSERT_TRUE(clock->fence(a).ok());
+  const Use second = submit(a);
+  EXPECT_FALSE(clock->passed(second));
+  ASSERT_TRUE(fake.step(handle_a));
+  EXPECT_TRUE(clock->passed(first));
+  EXPECT_FALSE(clock->passed(second));
+}
+
+TEST_F(StreamClockTest, AskingRecordsTheFenceThatALaterQuestionFinds) {
+  const Use first = submit(a);
+  EXPECT_FALSE(clock->passed(first));
+  const Use second = submit(a);
+  EXPECT_FALSE(clock->passed(second));
+  EXPECT_EQ(fake.calls("cuEventRecord"), 2u);
+}
+
+TEST_F(StreamClockTest, AFenceIsRecordedOncePerState) {
+  submit(a);
+  ASSERT_TRUE(clock->fence(a).ok());
+  ASSERT_TRUE(clock->fence(a).ok());
+  EXPECT_EQ(fake.calls("cuEventRecord"), 1u);
+  ASSERT_TRUE(clock->fence(b).ok());
+  EXPECT_EQ(fake.calls("cuEventRecord"), 1u) << "nothing was submitted to b";
+}
+
+TEST_F(StreamClockTest, WaitingTwiceForTheSameCostsOneWait) {
+  const Use first = submit(a);
+  const Use second = submit(a);
+  ASSERT_TRUE(clock->wait(b, second).ok());
+  EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 1u);
+  ASSERT_TRUE(clock->wait(b, second).ok());
+  ASSERT_TRUE(clock->wait(b, first).ok());
+  EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 1u);
+  EXPECT_EQ(fake.calls("cuEventRecord"), 1u);
+}
+
+TEST_F(StreamClockTest, AStreamNeedNotWaitForItself) {
+  const Use use = submit(a);
+  const std::uint64_t calls = fake.calls();
+  ASSERT_TRUE(clock->wait(a, use).ok());
+  EXPECT_EQ(fake.calls(), calls);
+}
+
+TEST_F(StreamClockTest, NobodyWaitsForWhatHasPassed) {
+  const Use use = submit(a);
+  fake.run_all();
+  clock->synchronized(a);
+  const std::uint64_t calls = fake.calls();
+  ASSERT_TRUE(clock->wait(b, use).ok());
+  EXPECT_EQ(fake.calls(), calls);
+}
+
+TEST_F(StreamClockTest, AWaiterRunsAfterWhatItWaitsFor) {
+  const Use use = submit(a);
+  UseSet uses;
+  uses.add(use);
+  ASSERT_TRUE(clock->wait_all(b, uses).ok());
+  submit(b);
+  EXPECT_FALSE(fake.step(handle_b));
+  EXPECT_TRUE(fake.step(handle_a));
+  EXPECT_TRUE(fake.step(handle_b));
+}
+
+TEST_F(StreamClockTest, SynchronizeBlocksUntilPassed) {
+  UseSet uses;
+  uses.add(submit(a));
+  uses.add(submit(b));
+  ASSERT_TRUE(clock->synchronize(uses).ok());
+  EXPECT_TRUE(clock->passed(uses));
+  EXPECT_EQ(clock->host_waits(), 2u);
+  ASSERT_TRUE(clock->synchronize(uses).ok());
+  EXPECT_EQ(clock->host_waits(), 2u);
+}
+
+TEST_F(StreamClockTest, SynchronizedAllMeansEverythingSubmitted) {
+  const Use first = submit(a);
+  const Use second = submit(b);
+  clock->synchronized_all();
+  EXPECT_TRUE(clock->passed(first));
+  EXPECT_TRUE(clock->passed(second));
+  EXPECT_EQ(fake.calls("cuEventQuery"), 0u);
+}
+
+TEST_F(StreamClockTest, EventsAreUsedAgain) {
+  for (int i = 0; i < 100; ++i) {
+    const Use use = submit(a);
+    ASSERT_TRUE(clock->synchronize(use).ok());
+  }
+  EXPECT_EQ(fake.calls("cuEventCreate"), 1u);
+}
+
+TEST_F(StreamClockTest, ManyFencesAreThinnedOutAndStillTellTheTruth) {
+  std::vector<Use> uses;
+  for (int i = 0; i < 1000; ++i) {
+    uses.push_back(submit(a));
+    ASSERT_TRUE(clock->fence(a).ok());
+  }
+  EXPECT_LE(fake.events(), 40u);
+  clock->validate();
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    EXPECT_FALSE(clock->passed(uses[i])) << i;
+    ASSERT_TRUE(fake.step(handle_a));
+  }
+  EXPECT_TRUE(clock->passed(uses.back()));
+}
+
+TEST_F(StreamClockTest, ARetiredStreamKeepsItsOrdinals) {
+  const Use use = submit(a);
+  clock->retire(handle_a);
+  const StreamIndex again = clock->index_of(handle_a);
+  EXPECT_NE(again, a) << "work of the old stream is still running";
+  EXPECT_FALSE(clock->passed(use));
+  ASSERT_TRUE(clock->wait(b, use).ok());
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(use));
+}
+
+TEST_F(StreamClockTest, AnIndexIsGivenAgainWhenAllHasPassedAndCountsOn) {
+  const Use old_use = submit(a);
+  clock->retire(handle_a);
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(old_use));
+  const StreamHandle handle_c = fake.create_stream();
+  const StreamIndex c = clock->index_of(handle_c);
+  EXPECT_EQ(c, a);
+  const Use new_use = submit(c);
+  EXPECT_GT(new_use.ordinal, old_use.ordinal);
+  EXPECT_TRUE(clock->passed(old_use));
+  EXPECT_FALSE(clock->passed(new_use));
+}
+
+TEST_F(StreamClockTest, ANewStreamHasSeenNothingOfWhatTheIndexSawBefore) {
+  const Use use = submit(b);
+  ASSERT_TRUE(clock->wait(a, use).ok());
+  clock->retire(handle_a);
+  const StreamHandle handle_c = fake.create_stream();
+  ASSERT_EQ(clock->index_of(handle_c), a);
+  ASSERT_TRUE(clock->wait(a, use).ok());
+  fake.submit(handle_c);
+  EXPECT_FALSE(fake.step(handle_c)) << "the new stream waits too";
+}
+
+TEST_F(StreamClockTest, ACapturingStreamIsNotTouched) {
+  const Use use = submit(a);
+  fake.set_capturing(handle_a, true);
+  EXPECT_EQ(clock->fence(a), Status::not_supported());
+  EXPECT_EQ(clock->wait(b, use), Status::not_supported());
+  EXPECT_FALSE(clock->passed(use));
+  fake.set_capturing(handle_a, false);
+  EXPECT_TRUE(clock->wait(b, use).ok());
+}
+
+TEST_F(StreamClockTest, ACapturingStreamIsNotMadeToWait) {
+  const Use use = submit(a);
+  fake.set_capturing(handle_b, true);
+  EXPECT_EQ(clock->wait(b, use), Status::not_supported());
+  fake.set_capturing(handle_b, false);
+  ASSERT_TRUE(clock->wait(b, use).ok());
+  EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 1u) << "the refused wait was not taken for done";
+}
+
+TEST_F(StreamClockTest, AStreamRetiredWithoutAFenceIsAwaitedWithTheWholeContext) {
+  const Use use = submit(a);
+  fake.set_capturing(handle_a, true);
+  clock->retire(handle_a);
+  fake.set_capturing(handle_a, false);
+  EXPECT_FALSE(clock->passed(use));
+  EXPECT_EQ(clock->wait(b, use), Status::not_supported());
+  ASSERT_TRUE(clock->synchronize(use).ok());
+  EXPECT_EQ(fake.calls("cuCtxSynchronize"), 1u);
+  EXPECT_TRUE(clock->passed(use));
+}
+
+TEST_F(StreamClockTest, TheHandleOfThePerThreadStreamNamesAnotherStreamInEveryThread) {
+  const StreamHandle per_thread{2};
+  const StreamIndex mine = clock->index_of(per_thread);
+  EXPECT_EQ(clock->index_of(per_thread), mine);
+  StreamIndex theirs{};
+  Use use;
+  std::thread([&] {
+    theirs = clock->index_of(per_thread);
+    fake.submit(per_thread);
+    use = {theirs, clock->advance(theirs)};
+  }).join();
+  EXPECT_NE(mine, theirs);
+  EXPECT_EQ(fake.calls("cuEventRecord"), 1u) << "fenced by its own thread, since no other can";
+  ASSERT_TRUE(clock->wait(mine, use).ok());
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(use));
+}
+
+TEST_F(StreamClockTest, AFailedRecordChangesNothing) {
+  const Use use = submit(a);
+  fake.fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(clock->fence(a).code(), CUDA_ERROR_INVALID_HANDLE);
+  clock->validate();
+  EXPECT_TRUE(clock->fence(a).ok());
+  EXPECT_EQ(fake.calls("cuEventCreate"), 1u);
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(use));
+}
+
+TEST_F(StreamClockTest, AFailedWaitIsTriedAgain) {
+  const Use use = submit(a);
+  fake.fail("cuStreamWaitEvent", 1, CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_FALSE(clock->wait(b, use).ok());
+  EXPECT_TRUE(clock->wait(b, use).ok());
+  EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 2u);
+}
+
+TEST_F(StreamClockTest, AFailedSynchronizeDoesNotCountAsPassed) {
+  const Use use = submit(a);
+  fake.fail("cuEventSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(clock->synchronize(use).code(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_FALSE(clock->passed(use));
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/use_set.h"
+
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace thermocline {
+namespace {
+
+Use use(std::uint32_t stream, Ordinal ordinal) { return {StreamIndex{stream}, ordinal}; }
+
+TEST(UseSet, KeepsTheNewestUseOfEachStream) {
+  UseSet set;
+  set.add(use(3, 5));
+  set.add(use(1, 2));
+  set.add(use(3, 4));
+  set.add(use(1, 9));
+  set.validate();
+  EXPECT_EQ(set.size(), 2u);
+  EXPECT_EQ(set.newest(StreamIndex{3}), 5u);
+  EXPECT_EQ(set.newest(StreamIndex{1}), 9u);
+  EXPECT_EQ(set.newest(StreamIndex{2}), 0u);
+}
+
+TEST(UseSet, DoesNotKeepWhatWasNeverSubmitted) {
+  UseSet set;
+  set.add(use(0, 0));
+  EXPECT_TRUE(set.empty());
+}
+
+TEST(UseSet, AgreesWithAMapForRandomUses) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    UseSet a, b;
+    std::map<std::uint32_t, Ordinal> reference;
+    for (int i = 0; i < 30; ++i) {
+      const auto stream = static_cast<std::uint32_t>(random() % 10);
+      const Ordinal ordinal = random() % 20;
+      (i % 2 == 0 ? a : b).add(use(stream, ordinal));
+      reference[stream] = std::max(reference[stream], ordinal);
+    }
+    a.join(b);
+    a.drop_if([](Use u) { return u.ordinal < 10; });
+    a.validate();
+    for (const auto& [stream, ordinal] : reference) {
+      EXPECT_EQ(a.newest(StreamIndex{stream}), ordinal < 10 ? 0 : ordinal);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thermocline
