@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches on their way to the device: two places, so that one is filled and copied on a stream of its own while the network
+// computes on the other. Order on the device is kept by events: a copy waits until the batch that lay there is consumed, the
+// network until the copy is done; the host waits only before it overwrites pinned memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "examples/common/device_buffer.h"
+#include "examples/digits/data.h"
+#include "examples/digits/network.h"
+
+namespace digits {
+
+class Uploader {
+ public:
+  Uploader(const Images& source, int batch, unsigned seed);
+  ~Uploader();
+  Uploader(const Uploader&) = delete;
+  Uploader& operator=(const Uploader&) = delete;
+
+  // Begins the upload of the next batch; at most one more than have been consumed, two in all.
+  void prepare();
+  // The oldest prepared batch, for work on `compute`; consumed() says that all such work is submitted.
+  Batch acquire(cudaStream_t compute);
+  void consumed(cudaStream_t compute);
+
+ private:
+  struct Place {
+    Place(int batch, int pixels);
+    ~Place();
+
+    examples::PinnedBuffer<float> host_images;
+    examples::PinnedBuffer<int> host_labels;
+    examples::DeviceBuffer<float> images;
+    examples::DeviceBuffer<int> labels;
+    cudaEvent_t uploaded;
+    cudaEvent_t free;
+  };
+
+  const Images& source_;
+  int batch_;
+  Shuffle shuffle_;
+  cudaStream_t stream_;
+  Place places_[2];
+  int prepared_ = 0;
+  int acquired_ = 0;
+};
+
+}  // namespace digits
