@@ -18,7 +18,8 @@ class DeviceBuffer {
   DeviceBuffer(std::size_t count, const char* what) : count_(count) {
     refuse_allocation(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()), bytes(), what);
   }
-  DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);

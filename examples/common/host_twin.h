@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel body for both sides. A body is `__host__ __device__ void body(int thread, parameters...)`: work for one thread,
-// which returns at once for threads beyond the data. EXAMPLES_KERNEL makes of it
+// One kernel body for both sides. A body is `__host__ __device__ void body(int thread, parameters...)`: work for one
+// thread, which returns at once for threads beyond the data. EXAMPLES_KERNEL makes of it
 //   the kernel `name`, one body call a thread, for a GPU, and
 //   `simulated_<name>`, a loop over the same threads in order, which the simulated device finds by name.
 // No body may depend on the order of its threads, since a GPU has none.
@@ -31,10 +31,10 @@ void run_on_host(void (*body)(int, Parameters...), void** arguments, dim3 grid, 
 
 #define EXAMPLES_UNPACK(...) __VA_ARGS__
 
-#define EXAMPLES_KERNEL(name, body, parameters, arguments)                                                          \
-  __global__ void name parameters {                                                                                 \
-    body(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), EXAMPLES_UNPACK arguments);                       \
-  }                                                                                                                 \
-  extern "C" void simulated_##name(void** arguments_of_launch, dim3 grid, dim3 block) {                             \
-    ::examples::run_on_host<body>(body, arguments_of_launch, grid, block);                                          \
+#define EXAMPLES_KERNEL(name, body, parameters, arguments)                                    \
+  __global__ void name parameters {                                                           \
+    body(static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), EXAMPLES_UNPACK arguments); \
+  }                                                                                           \
+  extern "C" void simulated_##name(void** arguments_of_launch, dim3 grid, dim3 block) {       \
+    ::examples::run_on_host<body>(body, arguments_of_launch, grid, block);                    \
   }

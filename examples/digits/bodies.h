@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the network, one function a kernel, for GPU and host alike (see common/host_twin.h).
 //
-// Images are 8 by 8. A thread owns one row of eight pixels of one channel of one image, so its sums are eight independent
-// lanes: a GPU keeps them in registers, a host compiler in vectors, and neither may change the order of additions. Sums over a
-// whole batch (weight gradients) are taken in two steps of fixed order: kChunks partial sums, then their sum; there are no
-// atomics. So a back end always computes the same bits.
+// Images are 8 by 8. A thread owns one row of eight pixels of one channel of one image, so its sums are eight
+// independent lanes: a GPU keeps them in registers, a host compiler in vectors, and neither may change the order of
+// additions. Sums over a whole batch (weight gradients) are taken in two steps of fixed order: kChunks partial sums,
+// then their sum; there are no atomics. So a back end always computes the same bits.
 #pragma once
 
 #include "examples/digits/layout.h"
@@ -20,9 +20,13 @@ struct Place {
   int row;
 };
 
-DIGITS_BODY Place place_of(int thread) { return {thread / (kChannels * kSide), thread / kSide % kChannels, thread % kSide}; }
+DIGITS_BODY Place place_of(int thread) {
+  return {thread / (kChannels * kSide), thread / kSide % kChannels, thread % kSide};
+}
 
-DIGITS_BODY int offset_of(Place place) { return ((place.image * kChannels + place.channel) * kSide + place.row) * kSide; }
+DIGITS_BODY int offset_of(Place place) {
+  return ((place.image * kChannels + place.channel) * kSide + place.row) * kSide;
+}
 
 // The images of one partial sum.
 DIGITS_BODY int chunk_begin(int chunk, int images) { return chunk * images / kChunks; }
@@ -39,7 +43,8 @@ DIGITS_BODY void load_padded(const float* plane, int row, float* line) {
   for (int x = 0; x < kSide; ++x) line[x + 1] = row >= 0 && row < kSide ? plane[row * kSide + x] : 0.0f;
 }
 
-// 3 by 3 over the row's neighbourhood. `direction` 1 reads the taps forwards, -1 backwards, which is the transposed operator.
+// 3 by 3 over the row's neighbourhood. `direction` 1 reads the taps forwards, -1 backwards, which is the transposed
+// operator.
 DIGITS_BODY void convolve_row(const float* plane, const float* taps, int row, int direction, float* sum) {
   const float* first = direction > 0 ? taps : taps + kTaps - 1;
   for (int dy = 0; dy < 3; ++dy) {
@@ -57,7 +62,8 @@ DIGITS_BODY const float* input_plane(const float* in, Place place, int inputs) {
   return in + (place.image * inputs + (inputs == 1 ? 0 : place.channel)) * kPixels;
 }
 
-DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, const float* in, const float* taps, float* out) {
+DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, const float* in, const float* taps,
+                                        float* out) {
   if (thread >= images * kChannels * kSide) return;
   const Place place = place_of(thread);
   float sum[kSide] = {};
@@ -66,8 +72,8 @@ DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, cons
 }
 
 // gradient_in = skip + transposed convolution of gradient_out: what flows around the block plus what flows through it.
-DIGITS_BODY void depthwise_backward_body(int thread, int images, const float* gradient_out, const float* taps, const float* skip,
-                                         float* gradient_in) {
+DIGITS_BODY void depthwise_backward_body(int thread, int images, const float* gradient_out, const float* taps,
+                                         const float* skip, float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
   const Place place = place_of(thread);
   float sum[kSide];
@@ -77,7 +83,8 @@ DIGITS_BODY void depthwise_backward_body(int thread, int images, const float* gr
 }
 
 // partial[chunk][channel][tap]
-DIGITS_BODY void depthwise_weights_body(int thread, int images, int inputs, const float* in, const float* gradient_out, float* partial) {
+DIGITS_BODY void depthwise_weights_body(int thread, int images, int inputs, const float* in, const float* gradient_out,
+                                        float* partial) {
   if (thread >= kChunks * kChannels * kTaps) return;
   const int chunk = thread / (kChannels * kTaps);
   const int channel = thread / kTaps % kChannels;
@@ -110,7 +117,8 @@ DIGITS_BODY void pointwise_forward_body(int thread, int images, const float* in,
   for (int x = 0; x < kSide; ++x) out[offset_of(place) + x] = sum[x] > 0.0f ? sum[x] : 0.0f;
 }
 
-DIGITS_BODY void pointwise_backward_body(int thread, int images, const float* gradient_out, const float* weights, float* gradient_in) {
+DIGITS_BODY void pointwise_backward_body(int thread, int images, const float* gradient_out, const float* weights,
+                                         float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
   const Place place = place_of(thread);
   float sum[kSide] = {};
@@ -123,7 +131,8 @@ DIGITS_BODY void pointwise_backward_body(int thread, int images, const float* gr
 }
 
 // partial[chunk][out][in + bias]
-DIGITS_BODY void pointwise_weights_body(int thread, int images, const float* in, const float* gradient_out, float* partial) {
+DIGITS_BODY void pointwise_weights_body(int thread, int images, const float* in, const float* gradient_out,
+                                        float* partial) {
   if (thread >= kChunks * kChannels * kPointwiseInputs) return;
   const int chunk = thread / (kChannels * kPointwiseInputs);
   const int to = thread / kPointwiseInputs % kChannels;
@@ -133,16 +142,19 @@ DIGITS_BODY void pointwise_weights_body(int thread, int images, const float* in,
     const float* gradient = gradient_out + (image * kChannels + to) * kPixels;
     const float* plane = in + (image * kChannels + from) * kPixels;
     for (int pixel = 0; pixel < kPixels; pixel += kSide) {
-      for (int x = 0; x < kSide; ++x) lane[x] += from == kChannels ? gradient[pixel + x] : gradient[pixel + x] * plane[pixel + x];
+      for (int x = 0; x < kSide; ++x)
+        lane[x] += from == kChannels ? gradient[pixel + x] : gradient[pixel + x] * plane[pixel + x];
     }
   }
   partial[thread] = sum_of(lane);
 }
 
 // The gradient where relu let something through.
-DIGITS_BODY void relu_backward_body(int thread, int images, const float* gradient_out, const float* activation, float* gradient_in) {
+DIGITS_BODY void relu_backward_body(int thread, int images, const float* gradient_out, const float* activation,
+                                    float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
-  for (int i = thread * kSide; i < (thread + 1) * kSide; ++i) gradient_in[i] = activation[i] > 0.0f ? gradient_out[i] : 0.0f;
+  for (int i = thread * kSide; i < (thread + 1) * kSide; ++i)
+    gradient_in[i] = activation[i] > 0.0f ? gradient_out[i] : 0.0f;
 }
 
 DIGITS_BODY void add_body(int thread, int images, const float* a, const float* b, float* out) {
@@ -162,7 +174,8 @@ DIGITS_BODY void classify_body(int thread, int images, const float* features, co
   logits[thread] = kFeatureScale * sum_of(lane);
 }
 
-DIGITS_BODY void classify_backward_body(int thread, int images, const float* gradient_logits, const float* weights, float* gradient_features) {
+DIGITS_BODY void classify_backward_body(int thread, int images, const float* gradient_logits, const float* weights,
+                                        float* gradient_features) {
   if (thread >= images * kChannels * kSide) return;
   const int image = thread / (kChannels * kSide);
   const int feature = thread % (kChannels * kSide) * kSide;
@@ -175,7 +188,8 @@ DIGITS_BODY void classify_backward_body(int thread, int images, const float* gra
 }
 
 // partial[chunk][class][feature], eight features a thread
-DIGITS_BODY void classify_weights_body(int thread, int images, const float* features, const float* gradient_logits, float* partial) {
+DIGITS_BODY void classify_weights_body(int thread, int images, const float* features, const float* gradient_logits,
+                                       float* partial) {
   constexpr int kRows = kFeatures / kSide;
   if (thread >= kChunks * kClasses * kRows) return;
   const int chunk = thread / (kClasses * kRows);
@@ -190,7 +204,8 @@ DIGITS_BODY void classify_weights_body(int thread, int images, const float* feat
 }
 
 // Cross entropy of softmax; its gradient, divided by the number of images; and whether the guess is right.
-DIGITS_BODY void loss_body(int thread, int images, const float* logits, const int* labels, float* loss, int* correct, float* gradient) {
+DIGITS_BODY void loss_body(int thread, int images, const float* logits, const int* labels, float* loss, int* correct,
+                           float* gradient) {
   if (thread >= images) return;
   const float* logit = logits + thread * kClasses;
   int best = 0;
@@ -212,9 +227,10 @@ DIGITS_BODY void loss_body(int thread, int images, const float* logits, const in
   }
 }
 
-// One step of Adam (D. Kingma, J. Ba, 2015), after the partial sums have been added in order. `rate` holds the corrections
-// for the number of steps.
-DIGITS_BODY void adam_step_body(int thread, int count, const float* partial, float rate, float* mean, float* square, float* weight) {
+// One step of Adam (D. Kingma, J. Ba, 2015), after the partial sums have been added in order. `rate` holds the
+// corrections for the number of steps.
+DIGITS_BODY void adam_step_body(int thread, int count, const float* partial, float rate, float* mean, float* square,
+                                float* weight) {
   if (thread >= count) return;
   constexpr float kMeanDecay = 0.9f;
   constexpr float kSquareDecay = 0.99f;

@@ -51,7 +51,8 @@ bool read_dataset(const std::string& path, Dataset* dataset, std::string* proble
     float pixels[kPixels];
     int label = 0;
     if (!parse_line(line, pixels, &label)) {
-      *problem = path + ":" + std::to_string(row + 1) + ": expected 64 numbers from 0 to 16 and a digit, separated by commas";
+      *problem =
+          path + ":" + std::to_string(row + 1) + ": expected 64 numbers from 0 to 16 and a digit, separated by commas";
       return false;
     }
     Images& images = row % kHeldOutEvery == 0 ? dataset->held_out : dataset->training;
@@ -67,7 +68,8 @@ Shuffle::Shuffle(int rows, unsigned seed) : position_(static_cast<std::size_t>(r
   for (int row = 0; row < rows; ++row) order_.push_back(row);
 }
 
-// PCG-XSH-RR 64/32 (M. O'Neill, 2014): the same numbers on every machine, which <random>'s distributions do not promise.
+// PCG-XSH-RR 64/32 (M. O'Neill, 2014): the same numbers on every machine, which <random>'s distributions do not
+// promise.
 unsigned Shuffle::random() {
   state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
   const auto mixed = static_cast<unsigned>(((state_ >> 18) ^ state_) >> 27);

@@ -21,7 +21,8 @@ struct Dataset {
   Images held_out;
 };
 
-// Reads plain or gzip-compressed text. False with a sentence that names file and line where the file is not as DATA.md says.
+// Reads plain or gzip-compressed text. False with a sentence that names file and line where the file is not as DATA.md
+// says.
 bool read_dataset(const std::string& path, Dataset* dataset, std::string* problem);
 
 // An endless shuffled stream of row numbers: every row once, then all again in another order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of the network's arrays, for host and device code. Activations are [image][channel][row][pixel], depthwise weights
-// [channel][3][3], pointwise weights [out][in + bias], the classifier's [class][feature].
+// Sizes of the network's arrays, for host and device code. Activations are [image][channel][row][pixel], depthwise
+// weights [channel][3][3], pointwise weights [out][in + bias], the classifier's [class][feature].
 #pragma once
 
 namespace digits {

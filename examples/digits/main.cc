@@ -3,8 +3,8 @@
 //
 //   digits [FILE]     FILE as in DATA.md; else the one beside the executable, else the one in the source tree
 //
-// Prints loss and held-out accuracy of each epoch, and at the end a digest of all weights, which is the same on every run with
-// the same device. Status: 0 trained, 1 a CUDA error (one sentence on stderr), 2 wrong usage, 3 bad input.
+// Prints loss and held-out accuracy of each epoch, and at the end a digest of all weights, which is the same on every
+// run with the same device. Status: 0 trained, 1 a CUDA error (one sentence on stderr), 2 wrong usage, 3 bad input.
 #include <unistd.h>
 
 #include <cstdio>
@@ -49,8 +49,10 @@ class Score {
   // Waits for the stream.
   void collect(int images, cudaStream_t stream) {
     const auto count = static_cast<std::size_t>(images);
-    require(cudaMemcpyAsync(host_losses_.get(), losses_.get(), count * sizeof(float), cudaMemcpyDeviceToHost, stream), "download of losses");
-    require(cudaMemcpyAsync(host_correct_.get(), correct_.get(), count * sizeof(int), cudaMemcpyDeviceToHost, stream), "download of verdicts");
+    require(cudaMemcpyAsync(host_losses_.get(), losses_.get(), count * sizeof(float), cudaMemcpyDeviceToHost, stream),
+            "download of losses");
+    require(cudaMemcpyAsync(host_correct_.get(), correct_.get(), count * sizeof(int), cudaMemcpyDeviceToHost, stream),
+            "download of verdicts");
     require(cudaStreamSynchronize(stream), "a training step");
     for (std::size_t i = 0; i < count; ++i) {
       loss_ += static_cast<double>(host_losses_[i]);
@@ -86,8 +88,10 @@ void train(const Dataset& data) {
     Uploader uploader(data.training, kBatch, kSeed);
     const examples::DeviceBuffer<float> held_images(data.held_out.pixels.size(), "held-out images");
     const examples::DeviceBuffer<int> held_labels(data.held_out.labels.size(), "held-out labels");
-    require(cudaMemcpy(held_images.get(), data.held_out.pixels.data(), held_images.bytes(), cudaMemcpyHostToDevice), "upload of held-out images");
-    require(cudaMemcpy(held_labels.get(), data.held_out.labels.data(), held_labels.bytes(), cudaMemcpyHostToDevice), "upload of held-out labels");
+    require(cudaMemcpy(held_images.get(), data.held_out.pixels.data(), held_images.bytes(), cudaMemcpyHostToDevice),
+            "upload of held-out images");
+    require(cudaMemcpy(held_labels.get(), data.held_out.labels.data(), held_labels.bytes(), cudaMemcpyHostToDevice),
+            "upload of held-out labels");
     Score score(kBatch > data.held_out.count() ? kBatch : data.held_out.count());
     const int steps = (data.training.count() + kBatch - 1) / kBatch;
     uploader.prepare();
@@ -104,7 +108,8 @@ void train(const Dataset& data) {
       score.clear();
       network.judge({held_images.get(), held_labels.get(), data.held_out.count()}, score.target(), compute);
       score.collect(data.held_out.count(), compute);
-      std::printf("epoch %2d  loss %.4f  held-out loss %.4f  accuracy %.2f %%\n", epoch + 1, training_loss, score.loss(), 100 * score.accuracy());
+      std::printf("epoch %2d  loss %.4f  held-out loss %.4f  accuracy %.2f %%\n", epoch + 1, training_loss,
+                  score.loss(), 100 * score.accuracy());
       std::fflush(stdout);
     }
     std::printf("digest %016llx\n", static_cast<unsigned long long>(network.digest()));

@@ -28,8 +28,10 @@ class Uniform {
 };
 
 Parameter make_parameter(const std::vector<float>& values) {
-  Parameter parameter = {Floats(values.size(), "weights"), Floats(values.size(), "means"), Floats(values.size(), "squares")};
-  require(cudaMemcpy(parameter.weight.get(), values.data(), parameter.weight.bytes(), cudaMemcpyHostToDevice), "upload of weights");
+  Parameter parameter = {Floats(values.size(), "weights"), Floats(values.size(), "means"),
+                         Floats(values.size(), "squares")};
+  require(cudaMemcpy(parameter.weight.get(), values.data(), parameter.weight.bytes(), cudaMemcpyHostToDevice),
+          "upload of weights");
   require(cudaMemset(parameter.mean.get(), 0, parameter.mean.bytes()), "clearing of means");
   require(cudaMemset(parameter.square.get(), 0, parameter.square.bytes()), "clearing of squares");
   return parameter;
@@ -46,7 +48,8 @@ std::vector<float> draw_taps(Uniform& uniform) {
 std::vector<float> draw_mixing(Uniform& uniform, float scale) {
   std::vector<float> mixing(kChannels * kPointwiseInputs, 0.0f);
   for (int to = 0; to < kChannels; ++to) {
-    for (int from = 0; from < kChannels; ++from) mixing[to * kPointwiseInputs + from] = uniform.draw(scale * std::sqrt(3.0f * 2.0f / kChannels));
+    for (int from = 0; from < kChannels; ++from)
+      mixing[to * kPointwiseInputs + from] = uniform.draw(scale * std::sqrt(3.0f * 2.0f / kChannels));
   }
   return mixing;
 }
@@ -60,7 +63,8 @@ Network::Network(unsigned seed) : partial_(kChunks * kClasses * kFeatures, "part
   for (int index = 0; index < kBlocks; ++index) {
     Block block;
     block.taps = make_parameter(draw_taps(uniform));
-    block.mixing = make_parameter(draw_mixing(uniform, index == 0 ? 1.0f : 1.0f / std::sqrt(static_cast<float>(kBlocks))));
+    block.mixing =
+        make_parameter(draw_mixing(uniform, index == 0 ? 1.0f : 1.0f / std::sqrt(static_cast<float>(kBlocks))));
     blocks_.push_back(std::move(block));
   }
   std::vector<float> weights(kClasses * kFeatures);
@@ -94,7 +98,8 @@ Floats Network::forward(const Batch& batch, bool keep, cudaStream_t stream) {
 }
 
 void Network::step(Parameter& parameter, float rate, cudaStream_t stream) {
-  adam_step(static_cast<int>(parameter.weight.count()), partial_.get(), rate, parameter.mean.get(), parameter.square.get(), parameter.weight.get(), stream);
+  adam_step(static_cast<int>(parameter.weight.count()), partial_.get(), rate, parameter.mean.get(),
+            parameter.square.get(), parameter.weight.get(), stream);
 }
 
 // Takes the gradient of the block's output, gives that of its input. A weight moves after its last use in the pass.
@@ -155,7 +160,8 @@ std::uint64_t Network::digest() const {
   examples::Digest digest;
   const auto add_parameter = [&digest](const Parameter& parameter) {
     std::vector<float> values(parameter.weight.count());
-    require(cudaMemcpy(values.data(), parameter.weight.get(), parameter.weight.bytes(), cudaMemcpyDeviceToHost), "download of weights");
+    require(cudaMemcpy(values.data(), parameter.weight.get(), parameter.weight.bytes(), cudaMemcpyDeviceToHost),
+            "download of weights");
     digest.add(values.data(), parameter.weight.bytes());
   };
   for (const Block& block : blocks_) {

@@ -3,10 +3,10 @@
 //
 //   a0 = relu(P0 D0 image)      ak = a(k-1) + relu(Pk Dk a(k-1))      logits = W a(last)
 //
-// D: 3 by 3 within each channel; P: across channels, with bias. The shape is chosen for what it shows. Each block keeps three
-// activations of the whole batch for the backward pass at nine plus seventeen multiplications an element, so memory is
-// large for the arithmetic: a host core trains it in seconds. With 512 images an activation is 2 MiB, a whole device page.
-// No kernel takes more than four of them, so a third of the peak is far more than any one kernel needs.
+// D: 3 by 3 within each channel; P: across channels, with bias. The shape is chosen for what it shows. Each block keeps
+// three activations of the whole batch for the backward pass at nine plus seventeen multiplications an element, so
+// memory is large for the arithmetic: a host core trains it in seconds. With 512 images an activation is 2 MiB, a whole
+// device page. No kernel takes more than four of them, so a third of the peak is far more than any one kernel needs.
 //
 // Activations are allocated in every forward pass and freed as the backward pass consumes them.
 #pragma once

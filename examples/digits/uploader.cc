@@ -52,8 +52,12 @@ void Uploader::prepare() {
     place.host_labels[static_cast<std::size_t>(i)] = source_.labels[static_cast<std::size_t>(row)];
   }
   require(cudaStreamWaitEvent(stream_, place.free, 0), "wait for a batch to be consumed");
-  require(cudaMemcpyAsync(place.images.get(), place.host_images.get(), place.images.bytes(), cudaMemcpyHostToDevice, stream_), "upload of images");
-  require(cudaMemcpyAsync(place.labels.get(), place.host_labels.get(), place.labels.bytes(), cudaMemcpyHostToDevice, stream_), "upload of labels");
+  require(cudaMemcpyAsync(place.images.get(), place.host_images.get(), place.images.bytes(), cudaMemcpyHostToDevice,
+                          stream_),
+          "upload of images");
+  require(cudaMemcpyAsync(place.labels.get(), place.host_labels.get(), place.labels.bytes(), cudaMemcpyHostToDevice,
+                          stream_),
+          "upload of labels");
   require(cudaEventRecord(place.uploaded, stream_), "cudaEventRecord");
 }
 
@@ -63,6 +67,8 @@ Batch Uploader::acquire(cudaStream_t compute) {
   return {place.images.get(), place.labels.get(), batch_};
 }
 
-void Uploader::consumed(cudaStream_t compute) { require(cudaEventRecord(places_[acquired_++ % 2].free, compute), "cudaEventRecord"); }
+void Uploader::consumed(cudaStream_t compute) {
+  require(cudaEventRecord(places_[acquired_++ % 2].free, compute), "cudaEventRecord");
+}
 
 }  // namespace digits

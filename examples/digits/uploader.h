@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches on their way to the device: two places, so that one is filled and copied on a stream of its own while the network
-// computes on the other. Order on the device is kept by events: a copy waits until the batch that lay there is consumed, the
-// network until the copy is done; the host waits only before it overwrites pinned memory.
+// Batches on their way to the device: two places, so that one is filled and copied on a stream of its own while the
+// network computes on the other. Order on the device is kept by events: a copy waits until the batch that lay there is
+// consumed, the network until the copy is done; the host waits only before it overwrites pinned memory.
 #pragma once
 
 #include <cuda_runtime.h>

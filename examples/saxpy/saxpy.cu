@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// saxpy: y = a x + y, the smallest whole program. One body serves the GPU and, as simulated_saxpy, the simulated device.
+// saxpy: y = a x + y, the smallest whole program. One body serves the GPU and, as simulated_saxpy, the simulated
+// device.
 #include <cstdio>
 #include <vector>
 
@@ -43,7 +44,8 @@ int main() {
   for (int i = 0; i < kCount; ++i) {
     const float expected = kFactor * x[i] + y[i];
     if (result[i] != expected) {
-      std::fprintf(stderr, "saxpy: y[%d] is %g and should be %g\n", i, static_cast<double>(result[i]), static_cast<double>(expected));
+      std::fprintf(stderr, "saxpy: y[%d] is %g and should be %g\n", i, static_cast<double>(result[i]),
+                   static_cast<double>(expected));
       return 1;
     }
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// streams: work that is ordered by events alone. Each worker stream owns a buffer from cudaMalloc and takes scratch memory from
-// a pool with cudaMallocAsync; in every round it stirs its own buffer with its neighbour's, and hands over by event. A missing
-// wait anywhere shows in the digest.
+// streams: work that is ordered by events alone. Each worker stream owns a buffer from cudaMalloc and takes scratch
+// memory from a pool with cudaMallocAsync; in every round it stirs its own buffer with its neighbour's, and hands over
+// by event. A missing wait anywhere shows in the digest.
 //
-// `stir` has no host implementation on purpose: on the simulated device it mixes the buffers that its parameters name, as any
-// program's kernels do there. On a GPU it computes what stands below. The two digests differ; each is the same on every run.
+// `stir` has no host implementation on purpose: on the simulated device it mixes the buffers that its parameters name,
+// as any program's kernels do there. On a GPU it computes what stands below. The two digests differ; each is the same
+// on every run.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -25,7 +26,8 @@ constexpr std::size_t kBytes = kWords * sizeof(std::uint32_t);
 }  // namespace
 
 // Each word depends on the same word of all operands, so no order of threads matters.
-__global__ void stir(int count, std::uint32_t salt, const std::uint32_t* neighbour, std::uint32_t* scratch, std::uint32_t* own) {
+__global__ void stir(int count, std::uint32_t salt, const std::uint32_t* neighbour, std::uint32_t* scratch,
+                     std::uint32_t* own) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= count) return;
   scratch[i] = (neighbour[i] ^ salt) * 2654435761u;
@@ -46,7 +48,8 @@ Worker make_worker(int index) {
   int least = 0;
   int greatest = 0;
   require(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  require(cudaStreamCreateWithPriority(&worker.stream, cudaStreamNonBlocking, index % 2 == 0 ? least : greatest), "cudaStreamCreateWithPriority");
+  require(cudaStreamCreateWithPriority(&worker.stream, cudaStreamNonBlocking, index % 2 == 0 ? least : greatest),
+          "cudaStreamCreateWithPriority");
   require(cudaEventCreateWithFlags(&worker.written, cudaEventDisableTiming), "cudaEventCreate");
   require(cudaEventCreateWithFlags(&worker.read, cudaEventDisableTiming), "cudaEventCreate");
   examples::refuse_allocation(cudaMalloc(reinterpret_cast<void**>(&worker.words), kBytes), kBytes, "a worker's buffer");
@@ -59,14 +62,18 @@ Worker make_worker(int index) {
 void round_of(Worker& worker, Worker& neighbour, Worker& reader, cudaMemPool_t pool, std::uint32_t salt) {
   std::uint32_t* scratch = nullptr;
   std::uint32_t* snapshot = nullptr;
-  examples::refuse_allocation(cudaMallocAsync(reinterpret_cast<void**>(&scratch), kBytes, worker.stream), kBytes, "scratch");
-  examples::refuse_allocation(cudaMallocFromPoolAsync(reinterpret_cast<void**>(&snapshot), kBytes, pool, worker.stream), kBytes, "a snapshot");
+  examples::refuse_allocation(cudaMallocAsync(reinterpret_cast<void**>(&scratch), kBytes, worker.stream), kBytes,
+                              "scratch");
+  examples::refuse_allocation(cudaMallocFromPoolAsync(reinterpret_cast<void**>(&snapshot), kBytes, pool, worker.stream),
+                              kBytes, "a snapshot");
   require(cudaStreamWaitEvent(worker.stream, neighbour.written, 0), "cudaStreamWaitEvent");
-  require(cudaMemcpyAsync(snapshot, neighbour.words, kBytes, cudaMemcpyDeviceToDevice, worker.stream), "copy of the neighbour");
+  require(cudaMemcpyAsync(snapshot, neighbour.words, kBytes, cudaMemcpyDeviceToDevice, worker.stream),
+          "copy of the neighbour");
   require(cudaEventRecord(worker.read, worker.stream), "cudaEventRecord");
   // Whoever reads this worker's words must have read them before they change.
   require(cudaStreamWaitEvent(worker.stream, reader.read, 0), "cudaStreamWaitEvent");
-  stir<<<examples::blocks_for(kWords), examples::kThreadsPerBlock, 0, worker.stream>>>(kWords, salt, snapshot, scratch, worker.words);
+  stir<<<examples::blocks_for(kWords), examples::kThreadsPerBlock, 0, worker.stream>>>(kWords, salt, snapshot, scratch,
+                                                                                       worker.words);
   examples::require_launched("stir");
   require(cudaEventRecord(worker.written, worker.stream), "cudaEventRecord");
   require(cudaFreeAsync(snapshot, worker.stream), "cudaFreeAsync");
@@ -98,7 +105,8 @@ int main() {
   // The workers' turns alternate, so that each reads its neighbour before or after it has moved, never while.
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < kStreams; ++i) {
-      round_of(workers[i], workers[(i + 1) % kStreams], workers[(i + kStreams - 1) % kStreams], pool, static_cast<std::uint32_t>(round * kStreams + i));
+      round_of(workers[i], workers[(i + 1) % kStreams], workers[(i + kStreams - 1) % kStreams], pool,
+               static_cast<std::uint32_t>(round * kStreams + i));
     }
   }
   require(cudaEventRecord(end, workers[0].stream), "cudaEventRecord");

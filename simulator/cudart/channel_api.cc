@@ -2,4 +2,6 @@
 // Descriptions of array elements: plain values, though arrays themselves are not carried.
 #include "simulator/cudart/session.h"
 
-extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) { return {x, y, z, w, kind}; }
+extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+  return {x, y, z, w, kind};
+}

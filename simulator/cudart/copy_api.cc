@@ -14,14 +14,17 @@ bool is_kind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind 
 // A copy without a stream is one that the host waits for.
 using Stream = std::optional<cudaStream_t>;
 
-cudaError_t copy_row(const Driver& table, void* to, const void* from, size_t bytes, cudaMemcpyKind kind, Stream stream) {
+cudaError_t copy_row(const Driver& table, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                     Stream stream) {
   if (!is_kind(kind)) return cudaErrorInvalidMemcpyDirection;
   if (bytes == 0) return cudaSuccess;
   switch (kind) {
     case cudaMemcpyHostToDevice:
-      return stream ? CUDART_CALL(table, cuMemcpyHtoDAsync, address(to), from, bytes, *stream) : CUDART_CALL(table, cuMemcpyHtoD, address(to), from, bytes);
+      return stream ? CUDART_CALL(table, cuMemcpyHtoDAsync, address(to), from, bytes, *stream)
+                    : CUDART_CALL(table, cuMemcpyHtoD, address(to), from, bytes);
     case cudaMemcpyDeviceToHost:
-      return stream ? CUDART_CALL(table, cuMemcpyDtoHAsync, to, address(from), bytes, *stream) : CUDART_CALL(table, cuMemcpyDtoH, to, address(from), bytes);
+      return stream ? CUDART_CALL(table, cuMemcpyDtoHAsync, to, address(from), bytes, *stream)
+                    : CUDART_CALL(table, cuMemcpyDtoH, to, address(from), bytes);
     case cudaMemcpyDeviceToDevice:
       return stream ? CUDART_CALL(table, cuMemcpyDtoDAsync, address(to), address(from), bytes, *stream)
                     : CUDART_CALL(table, cuMemcpyDtoD, address(to), address(from), bytes);
@@ -41,8 +44,8 @@ CUmemorytype destination_type(cudaMemcpyKind kind) {
   return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-cudaError_t copy_rows(const Driver& table, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                      cudaMemcpyKind kind, Stream stream) {
+cudaError_t copy_rows(const Driver& table, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                      size_t height, cudaMemcpyKind kind, Stream stream) {
   if (!is_kind(kind)) return cudaErrorInvalidMemcpyDirection;
   if (width > to_pitch || width > from_pitch) return cudaErrorInvalidPitchValue;
   if (width == 0 || height == 0) return cudaSuccess;
@@ -92,9 +95,11 @@ cudaError_t memcpy_of(Rule rule, void* to, const void* from, size_t bytes, cudaM
   return api(rule, [&](const Driver& table) { return copy_row(table, to, from, bytes, kind, stream); });
 }
 
-cudaError_t memcpy2d_of(Rule rule, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
-                        Stream stream) {
-  return api(rule, [&](const Driver& table) { return copy_rows(table, to, to_pitch, from, from_pitch, width, height, kind, stream); });
+cudaError_t memcpy2d_of(Rule rule, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                        size_t height, cudaMemcpyKind kind, Stream stream) {
+  return api(rule, [&](const Driver& table) {
+    return copy_rows(table, to, to_pitch, from, from_pitch, width, height, kind, stream);
+  });
 }
 
 cudaError_t memcpy3d_of(Rule rule, const cudaMemcpy3DParms* box, Stream stream) {
@@ -112,7 +117,8 @@ cudaError_t part_of(const void* symbol, size_t bytes, size_t offset, void** begi
   return cudaSuccess;
 }
 
-cudaError_t to_symbol(Rule rule, const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, Stream stream) {
+cudaError_t to_symbol(Rule rule, const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                      Stream stream) {
   return api(rule, [&](const Driver& table) {
     void* to = nullptr;
     const cudaError_t status = part_of(symbol, bytes, offset, &to);
@@ -120,7 +126,8 @@ cudaError_t to_symbol(Rule rule, const void* symbol, const void* from, size_t by
   });
 }
 
-cudaError_t from_symbol(Rule rule, void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, Stream stream) {
+cudaError_t from_symbol(Rule rule, void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
+                        Stream stream) {
   return api(rule, [&](const Driver& table) {
     void* from = nullptr;
     const cudaError_t status = part_of(symbol, bytes, offset, &from);
@@ -146,23 +153,30 @@ constexpr Stream kWait = std::nullopt;
 
 using namespace simulator::cudart;
 
-CUDART_BOTH(cudaMemcpy, _ptds, memcpy_of, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind), (to, from, bytes, kind, kWait))
-CUDART_BOTH(cudaMemcpyAsync, _ptsz, memcpy_of, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
+CUDART_BOTH(cudaMemcpy, _ptds, memcpy_of, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+            (to, from, bytes, kind, kWait))
+CUDART_BOTH(cudaMemcpyAsync, _ptsz, memcpy_of,
+            (void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream),
             (to, from, bytes, kind, stream))
 CUDART_BOTH(cudaMemcpy2D, _ptds, memcpy2d_of,
-            (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind),
+            (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+             cudaMemcpyKind kind),
             (to, to_pitch, from, from_pitch, width, height, kind, kWait))
 CUDART_BOTH(cudaMemcpy2DAsync, _ptsz, memcpy2d_of,
-            (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream),
+            (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+             cudaMemcpyKind kind, cudaStream_t stream),
             (to, to_pitch, from, from_pitch, width, height, kind, stream))
 CUDART_BOTH(cudaMemcpy3D, _ptds, memcpy3d_of, (const cudaMemcpy3DParms* box), (box, kWait))
 CUDART_BOTH(cudaMemcpy3DAsync, _ptsz, memcpy3d_of, (const cudaMemcpy3DParms* box, cudaStream_t stream), (box, stream))
-CUDART_BOTH(cudaMemcpyToSymbol, _ptds, to_symbol, (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
+CUDART_BOTH(cudaMemcpyToSymbol, _ptds, to_symbol,
+            (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
             (symbol, from, bytes, offset, kind, kWait))
 CUDART_BOTH(cudaMemcpyToSymbolAsync, _ptsz, to_symbol,
-            (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+            (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
+             cudaStream_t stream),
             (symbol, from, bytes, offset, kind, stream))
-CUDART_BOTH(cudaMemcpyFromSymbol, _ptds, from_symbol, (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
+CUDART_BOTH(cudaMemcpyFromSymbol, _ptds, from_symbol,
+            (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
             (to, symbol, bytes, offset, kind, kWait))
 CUDART_BOTH(cudaMemcpyFromSymbolAsync, _ptsz, from_symbol,
             (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
@@ -174,7 +188,8 @@ cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_d
   return peer_copy(to, to_device, from, from_device, bytes, kWait);
 }
 
-cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
+                                cudaStream_t stream) {
   return peer_copy(to, to_device, from, from_device, bytes, stream);
 }
 

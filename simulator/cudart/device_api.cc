@@ -50,12 +50,14 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  return without_context(
-      [&](const Driver& table) { return CUDART_CALL(table, cuDeviceGetAttribute, value, static_cast<CUdevice_attribute>(attribute), device); });
+  return without_context([&](const Driver& table) {
+    return CUDART_CALL(table, cuDeviceGetAttribute, value, static_cast<CUdevice_attribute>(attribute), device);
+  });
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
-  return without_context([&](const Driver& table) { return CUDART_CALL(table, cuDeviceGetPCIBusId, text, length, device); });
+  return without_context(
+      [&](const Driver& table) { return CUDART_CALL(table, cuDeviceGetPCIBusId, text, length, device); });
 }
 
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
@@ -63,7 +65,8 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned flags) {
-  return without_context([&](const Driver& table) { return CUDART_CALL(table, cuDevicePrimaryCtxSetFlags, current_device(), flags); });
+  return without_context(
+      [&](const Driver& table) { return CUDART_CALL(table, cuDevicePrimaryCtxSetFlags, current_device(), flags); });
 }
 
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {
@@ -81,19 +84,24 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaDeviceReset() { return record(reset_device()); }
 
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuCtxGetLimit, value, static_cast<CUlimit>(limit)); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuCtxGetLimit, value, static_cast<CUlimit>(limit)); });
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuCtxSetLimit, static_cast<CUlimit>(limit), value); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuCtxSetLimit, static_cast<CUlimit>(limit), value); });
 }
 
 cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuCtxGetCacheConfig, reinterpret_cast<CUfunc_cache*>(config)); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuCtxGetCacheConfig, reinterpret_cast<CUfunc_cache*>(config));
+  });
 }
 
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuCtxSetCacheConfig, static_cast<CUfunc_cache>(config)); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuCtxSetCacheConfig, static_cast<CUfunc_cache>(config)); });
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -105,12 +113,14 @@ cudaError_t cudaCtxResetPersistingL2Cache() {
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  return without_context([&](const Driver& table) { return CUDART_CALL(table, cuDeviceCanAccessPeer, can, device, peer); });
+  return without_context(
+      [&](const Driver& table) { return CUDART_CALL(table, cuDeviceCanAccessPeer, can, device, peer); });
 }
 
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
-  return without_context(
-      [&](const Driver& table) { return CUDART_CALL(table, cuDeviceGetP2PAttribute, value, static_cast<CUdevice_P2PAttribute>(attribute), from, to); });
+  return without_context([&](const Driver& table) {
+    return CUDART_CALL(table, cuDeviceGetP2PAttribute, value, static_cast<CUdevice_P2PAttribute>(attribute), from, to);
+  });
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudaGetDeviceProperties: one driver attribute a field (the struct of CUDA 13.0, driver_types.h), and cudaChooseDevice,
-// which prefers nothing: device 0 where the driver has one.
+// cudaGetDeviceProperties: one driver attribute a field (the struct of CUDA 13.0, driver_types.h), and
+// cudaChooseDevice, which prefers nothing: device 0 where the driver has one.
 #include <cstring>
 
 #include "simulator/cudart/session.h"
@@ -16,7 +16,8 @@ class Reader {
   template <typename Field>
   void read(Field* field, CUdevice_attribute attribute) const {
     int value = 0;
-    if (CUDART_CALL(table_, cuDeviceGetAttribute, &value, attribute, device_) == cudaSuccess) *field = static_cast<Field>(value);
+    if (CUDART_CALL(table_, cuDeviceGetAttribute, &value, attribute, device_) == cudaSuccess)
+      *field = static_cast<Field>(value);
   }
 
  private:
@@ -61,7 +62,8 @@ void read_memory(const Reader& reader, cudaDeviceProp* p) {
   reader.read(&p->concurrentManagedAccess, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
   reader.read(&p->directManagedMemAccessFromHost, CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST);
   reader.read(&p->pageableMemoryAccess, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  reader.read(&p->pageableMemoryAccessUsesHostPageTables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+  reader.read(&p->pageableMemoryAccessUsesHostPageTables,
+              CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
   reader.read(&p->canUseHostPointerForRegisteredMem, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
   reader.read(&p->hostRegisterSupported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
   reader.read(&p->hostRegisterReadOnlySupported, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
@@ -102,13 +104,15 @@ void read_machine(const Reader& reader, cudaDeviceProp* p) {
 // Texture limits stay zero: the runtime carries no textures, and a program that asks should see that.
 cudaError_t properties(const Driver& table, cudaDeviceProp* p, int ordinal) {
   CUdevice device = 0;
-  if (const cudaError_t status = CUDART_CALL(table, cuDeviceGet, &device, ordinal); status != cudaSuccess) return status;
+  if (const cudaError_t status = CUDART_CALL(table, cuDeviceGet, &device, ordinal); status != cudaSuccess)
+    return status;
   *p = {};
   cudaError_t status = CUDART_CALL(table, cuDeviceGetName, p->name, static_cast<int>(sizeof p->name), device);
   if (status == cudaSuccess) status = CUDART_CALL(table, cuDeviceTotalMem, &p->totalGlobalMem, device);
   if (status != cudaSuccess) return status;
   CUuuid uuid = {};
-  if (CUDART_CALL(table, cuDeviceGetUuid, &uuid, device) == cudaSuccess) std::memcpy(p->uuid.bytes, uuid.bytes, sizeof uuid.bytes);
+  if (CUDART_CALL(table, cuDeviceGetUuid, &uuid, device) == cudaSuccess)
+    std::memcpy(p->uuid.bytes, uuid.bytes, sizeof uuid.bytes);
   const Reader reader(table, device);
   read_launch_limits(reader, p);
   read_memory(reader, p);

@@ -23,7 +23,8 @@ template <typename Entry>
 void look_up(GetProcAddress get, const char* name, cuuint64_t flags, Entry* entry) {
   void* address = nullptr;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (get(name, &address, kVersion, flags, &found) != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS) address = nullptr;
+  if (get(name, &address, kVersion, flags, &found) != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS)
+    address = nullptr;
   *entry = reinterpret_cast<Entry>(address);
 }
 
@@ -48,7 +49,8 @@ cudaError_t load() {
   fill(get, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &tables[1]);
   if (const cudaError_t status = CUDART_CALL(tables[0], cuInit, 0u); status != cudaSuccess) return status;
   int version = 0;
-  if (const cudaError_t status = CUDART_CALL(tables[0], cuDriverGetVersion, &version); status != cudaSuccess) return status;
+  if (const cudaError_t status = CUDART_CALL(tables[0], cuDriverGetVersion, &version); status != cudaSuccess)
+    return status;
   return version < kVersion / 1000 * 1000 ? cudaErrorInsufficientDriver : cudaSuccess;
 }
 

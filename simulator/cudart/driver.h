@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver API as this runtime sees it: two tables of entry points, one per rule for the default stream. They are looked up
-// the way NVIDIA's runtime does it (dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2, the rest through that), so whoever
-// stands between a program and its driver meets this runtime as the real one.
+// The driver API as this runtime sees it: two tables of entry points, one per rule for the default stream. They are
+// looked up the way NVIDIA's runtime does it (dlopen of libcuda.so.1, dlsym of cuGetProcAddress_v2, the rest through
+// that), so whoever stands between a program and its driver meets this runtime as the real one.
 #pragma once
 
 #include <cuda.h>

@@ -10,8 +10,8 @@ bool is_known(cudaError_t error);
 const char* error_name(cudaError_t error);
 const char* error_sentence(cudaError_t error);
 
-// Remembers a failure as the calling thread's last error and returns it. cudaErrorNotReady is an answer and not an error
-// (CUDA programming guide, "Error checking").
+// Remembers a failure as the calling thread's last error and returns it. cudaErrorNotReady is an answer and not an
+// error (CUDA programming guide, "Error checking").
 cudaError_t record(cudaError_t error);
 cudaError_t peek_last_error();
 cudaError_t take_last_error();

@@ -15,7 +15,8 @@ cudaError_t record_event(Rule rule, cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t record_with_flags(Rule rule, cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  return api(rule, [&](const Driver& table) { return CUDART_CALL(table, cuEventRecordWithFlags, event, stream, flags); });
+  return api(rule,
+             [&](const Driver& table) { return CUDART_CALL(table, cuEventRecordWithFlags, event, stream, flags); });
 }
 
 }  // namespace
@@ -24,7 +25,8 @@ cudaError_t record_with_flags(Rule rule, cudaEvent_t event, cudaStream_t stream,
 using namespace simulator::cudart;
 
 CUDART_BOTH(cudaEventRecord, _ptsz, record_event, (cudaEvent_t event, cudaStream_t stream), (event, stream))
-CUDART_BOTH(cudaEventRecordWithFlags, _ptsz, record_with_flags, (cudaEvent_t event, cudaStream_t stream, unsigned flags), (event, stream, flags))
+CUDART_BOTH(cudaEventRecordWithFlags, _ptsz, record_with_flags,
+            (cudaEvent_t event, cudaStream_t stream, unsigned flags), (event, stream, flags))
 
 extern "C" {
 

@@ -40,7 +40,8 @@ cudaError_t attributes_of(const Driver& table, CUfunction function, cudaFuncAttr
 
 cudaError_t occupancy(int* blocks, const void* host, int threads, size_t shared, unsigned flags) {
   return with_function(host, [&](const Driver& table, CUfunction function) {
-    return CUDART_CALL(table, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, blocks, function, threads, shared, flags);
+    return CUDART_CALL(table, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, blocks, function, threads, shared,
+                       flags);
   });
 }
 
@@ -66,7 +67,8 @@ extern "C" {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host) {
   if (attributes == nullptr) return record(cudaErrorInvalidValue);
-  return with_function(host, [&](const Driver& table, CUfunction function) { return attributes_of(table, function, attributes); });
+  return with_function(
+      host, [&](const Driver& table, CUfunction function) { return attributes_of(table, function, attributes); });
 }
 
 cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
@@ -82,12 +84,15 @@ cudaError_t cudaFuncSetCacheConfig(const void* host, cudaFuncCache config) {
 }
 
 cudaError_t cudaFuncGetName(const char** name, const void* host) {
-  return with_function(host, [&](const Driver& table, CUfunction function) { return CUDART_CALL(table, cuFuncGetName, name, function); });
+  return with_function(host, [&](const Driver& table, CUfunction function) {
+    return CUDART_CALL(table, cuFuncGetName, name, function);
+  });
 }
 
 cudaError_t cudaFuncGetParamInfo(const void* host, size_t index, size_t* offset, size_t* bytes) {
-  return with_function(host,
-                       [&](const Driver& table, CUfunction function) { return CUDART_CALL(table, cuFuncGetParamInfo, function, index, offset, bytes); });
+  return with_function(host, [&](const Driver& table, CUfunction function) {
+    return CUDART_CALL(table, cuFuncGetParamInfo, function, index, offset, bytes);
+  });
 }
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
@@ -104,7 +109,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   return occupancy(blocks, host, threads, shared, cudaOccupancyDefault);
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* host, int threads, size_t shared, unsigned flags) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* host, int threads,
+                                                                   size_t shared, unsigned flags) {
   return occupancy(blocks, host, threads, shared, flags);
 }
 

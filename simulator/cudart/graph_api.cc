@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs by capture: begun, ended, instantiated and launched. Graphs that a program builds node by node are not carried.
+// Graphs by capture: begun, ended, instantiated and launched. Graphs that a program builds node by node are not
+// carried.
 #include "simulator/cudart/session.h"
 
 namespace simulator::cudart {
 namespace {
 
 cudaError_t begin_capture(Rule rule, cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return api(rule, [&](const Driver& table) { return CUDART_CALL(table, cuStreamBeginCapture, stream, static_cast<CUstreamCaptureMode>(mode)); });
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuStreamBeginCapture, stream, static_cast<CUstreamCaptureMode>(mode));
+  });
 }
 
 cudaError_t end_capture(Rule rule, cudaStream_t stream, cudaGraph_t* graph) {
@@ -14,17 +17,20 @@ cudaError_t end_capture(Rule rule, cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 cudaError_t is_capturing(Rule rule, cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return api(rule,
-             [&](const Driver& table) { return CUDART_CALL(table, cuStreamIsCapturing, stream, reinterpret_cast<CUstreamCaptureStatus*>(status)); });
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuStreamIsCapturing, stream, reinterpret_cast<CUstreamCaptureStatus*>(status));
+  });
 }
 
-cudaError_t capture_info(Rule rule, cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
-                         const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
+cudaError_t capture_info(Rule rule, cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                         cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                         size_t* count) {
   return api(rule, [&](const Driver& table) {
     // cuuint64_t and unsigned long long have one size and two names.
     cuuint64_t found = 0;
-    const cudaError_t result = CUDART_CALL(table, cuStreamGetCaptureInfo, stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &found, graph,
-                                           dependencies, reinterpret_cast<const CUgraphEdgeData**>(edges), count);
+    const cudaError_t result =
+        CUDART_CALL(table, cuStreamGetCaptureInfo, stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &found,
+                    graph, dependencies, reinterpret_cast<const CUgraphEdgeData**>(edges), count);
     if (id != nullptr) *id = found;
     return result;
   });
@@ -40,7 +46,8 @@ cudaError_t upload_graph(Rule rule, cudaGraphExec_t graph, cudaStream_t stream) 
 
 cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
   if (executable == nullptr) return record(cudaErrorInvalidValue);
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuGraphInstantiateWithFlags, executable, graph, flags); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuGraphInstantiateWithFlags, executable, graph, flags); });
 }
 
 }  // namespace
@@ -48,12 +55,14 @@ cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned
 
 using namespace simulator::cudart;
 
-CUDART_BOTH(cudaStreamBeginCapture, _ptsz, begin_capture, (cudaStream_t stream, cudaStreamCaptureMode mode), (stream, mode))
+CUDART_BOTH(cudaStreamBeginCapture, _ptsz, begin_capture, (cudaStream_t stream, cudaStreamCaptureMode mode),
+            (stream, mode))
 CUDART_BOTH(cudaStreamEndCapture, _ptsz, end_capture, (cudaStream_t stream, cudaGraph_t* graph), (stream, graph))
-CUDART_BOTH(cudaStreamIsCapturing, _ptsz, is_capturing, (cudaStream_t stream, cudaStreamCaptureStatus* status), (stream, status))
+CUDART_BOTH(cudaStreamIsCapturing, _ptsz, is_capturing, (cudaStream_t stream, cudaStreamCaptureStatus* status),
+            (stream, status))
 CUDART_BOTH(cudaStreamGetCaptureInfo, _ptsz, capture_info,
-            (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-             const cudaGraphEdgeData** edges, size_t* count),
+            (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+             const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count),
             (stream, status, id, graph, dependencies, edges, count))
 CUDART_BOTH(cudaGraphLaunch, _ptsz, launch_graph, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
 CUDART_BOTH(cudaGraphUpload, _ptsz, upload_graph, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
@@ -61,7 +70,9 @@ CUDART_BOTH(cudaGraphUpload, _ptsz, upload_graph, (cudaGraphExec_t graph, cudaSt
 extern "C" {
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuThreadExchangeStreamCaptureMode, reinterpret_cast<CUstreamCaptureMode*>(mode)); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuThreadExchangeStreamCaptureMode, reinterpret_cast<CUstreamCaptureMode*>(mode));
+  });
 }
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags) {
@@ -81,7 +92,9 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuGraphNodeGetType, node, reinterpret_cast<CUgraphNodeType*>(type)); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuGraphNodeGetType, node, reinterpret_cast<CUgraphNodeType*>(type));
+  });
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {

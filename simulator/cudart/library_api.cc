@@ -24,7 +24,8 @@ cudaError_t entry_point(Rule rule, const char* symbol, void** function, unsigned
   return record(from_driver(status));
 }
 
-cudaError_t entry_point_now(Rule rule, const char* symbol, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* result) {
+cudaError_t entry_point_now(Rule rule, const char* symbol, void** function, unsigned long long flags,
+                            cudaDriverEntryPointQueryResult* result) {
   return entry_point(rule, symbol, function, CUDART_VERSION, flags, result);
 }
 
@@ -34,26 +35,28 @@ cudaError_t entry_point_now(Rule rule, const char* symbol, void** function, unsi
 using namespace simulator::cudart;
 
 CUDART_BOTH(cudaGetDriverEntryPointByVersion, _ptsz, entry_point,
-            (const char* symbol, void** function, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* result),
+            (const char* symbol, void** function, unsigned version, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* result),
             (symbol, function, version, flags, result))
 CUDART_BOTH(cudaGetDriverEntryPoint, _ptsz, entry_point_now,
-            (const char* symbol, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* result), (symbol, function, flags, result))
+            (const char* symbol, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* result),
+            (symbol, function, flags, result))
 
 extern "C" {
 
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jit, void** jit_values, unsigned jit_count,
-                                cudaLibraryOption* options, void** values, unsigned count) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption* jit, void** jit_values,
+                                unsigned jit_count, cudaLibraryOption* options, void** values, unsigned count) {
   return api([&](const Driver& table) {
-    return CUDART_CALL(table, cuLibraryLoadData, library, code, reinterpret_cast<CUjit_option*>(jit), jit_values, jit_count,
-                       reinterpret_cast<CUlibraryOption*>(options), values, count);
+    return CUDART_CALL(table, cuLibraryLoadData, library, code, reinterpret_cast<CUjit_option*>(jit), jit_values,
+                       jit_count, reinterpret_cast<CUlibraryOption*>(options), values, count);
   });
 }
 
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption* jit, void** jit_values, unsigned jit_count,
-                                    cudaLibraryOption* options, void** values, unsigned count) {
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption* jit, void** jit_values,
+                                    unsigned jit_count, cudaLibraryOption* options, void** values, unsigned count) {
   return api([&](const Driver& table) {
-    return CUDART_CALL(table, cuLibraryLoadFromFile, library, path, reinterpret_cast<CUjit_option*>(jit), jit_values, jit_count,
-                       reinterpret_cast<CUlibraryOption*>(options), values, count);
+    return CUDART_CALL(table, cuLibraryLoadFromFile, library, path, reinterpret_cast<CUjit_option*>(jit), jit_values,
+                       jit_count, reinterpret_cast<CUlibraryOption*>(options), values, count);
   });
 }
 
@@ -85,11 +88,15 @@ cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count, c
 }
 
 cudaError_t cudaLibraryGetGlobal(void** pointer, size_t* bytes, cudaLibrary_t library, const char* name) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuLibraryGetGlobal, address_out(pointer), bytes, library, name); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuLibraryGetGlobal, address_out(pointer), bytes, library, name);
+  });
 }
 
 cudaError_t cudaLibraryGetManaged(void** pointer, size_t* bytes, cudaLibrary_t library, const char* name) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuLibraryGetManaged, address_out(pointer), bytes, library, name); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuLibraryGetManaged, address_out(pointer), bytes, library, name);
+  });
 }
 
 }  // extern "C"

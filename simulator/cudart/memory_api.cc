@@ -49,22 +49,26 @@ cudaError_t describe(const Driver& table, const void* pointer, cudaPointerAttrib
   int device = -1;
   void* on_device = nullptr;
   void* on_host = nullptr;
-  std::array<CUpointer_attribute, 5> asked = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                              CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  std::array<CUpointer_attribute, 5> asked = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                              CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                              CU_POINTER_ATTRIBUTE_HOST_POINTER};
   std::array<void*, 5> answers = {&type, &managed, &device, &on_device, &on_host};
-  const cudaError_t status = CUDART_CALL(table, cuPointerGetAttributes, static_cast<unsigned>(asked.size()), asked.data(), answers.data(), address(pointer));
+  const cudaError_t status = CUDART_CALL(table, cuPointerGetAttributes, static_cast<unsigned>(asked.size()),
+                                         asked.data(), answers.data(), address(pointer));
   if (status != cudaSuccess) return status;
   *attributes = {};
   attributes->type = type_of(type, managed != 0);
   attributes->device = device;
   attributes->devicePointer = on_device;
   attributes->hostPointer = attributes->type == cudaMemoryTypeUnregistered ? const_cast<void*>(pointer) : on_host;
-  // An ordinary host address is not an error; the driver knows no device for it, the runtime says -2 (cudaInvalidDeviceId).
+  // An ordinary host address is not an error; the driver knows no device for it, the runtime says -2
+  // (cudaInvalidDeviceId).
   if (attributes->type == cudaMemoryTypeUnregistered) attributes->device = cudaInvalidDeviceId;
   return cudaSuccess;
 }
 
-cudaError_t prefetch(Rule rule, const void* begin, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream) {
+cudaError_t prefetch(Rule rule, const void* begin, size_t bytes, cudaMemLocation location, unsigned flags,
+                     cudaStream_t stream) {
   return api(rule, [&](const Driver& table) {
     const CUmemLocation to = {static_cast<CUmemLocationType>(location.type), location.id};
     return CUDART_CALL(table, cuMemPrefetchAsync, address(begin), bytes, to, flags, stream);
@@ -80,7 +84,9 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) { return allocate(pointer, bytes); }
 
-cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) { return allocate_pitched(pointer, pitch, width, height); }
+cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+  return allocate_pitched(pointer, pitch, width, height);
+}
 
 cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
   if (pitched == nullptr) return record(cudaErrorInvalidValue);
@@ -91,11 +97,14 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
 
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
   if (pointer == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuMemAllocManaged, address_out(pointer), bytes, flags); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuMemAllocManaged, address_out(pointer), bytes, flags); });
 }
 
 cudaError_t cudaFree(void* pointer) {
-  return api([&](const Driver& table) { return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFree, address(pointer)); });
+  return api([&](const Driver& table) {
+    return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFree, address(pointer));
+  });
 }
 
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return allocate_host(pointer, bytes, cudaHostAllocDefault); }
@@ -103,7 +112,9 @@ cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return allocate_host(
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) { return allocate_host(pointer, bytes, flags); }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  return api([&](const Driver& table) { return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFreeHost, pointer); });
+  return api([&](const Driver& table) {
+    return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFreeHost, pointer);
+  });
 }
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
@@ -116,7 +127,9 @@ cudaError_t cudaHostUnregister(void* pointer) {
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned flags) {
   if (device == nullptr) return record(cudaErrorInvalidValue);
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuMemHostGetDevicePointer, address_out(device), host, flags); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuMemHostGetDevicePointer, address_out(device), host, flags);
+  });
 }
 
 cudaError_t cudaHostGetFlags(unsigned* flags, void* host) {
@@ -141,5 +154,6 @@ cudaError_t cudaMemAdvise(const void* begin, size_t bytes, cudaMemoryAdvise advi
 
 }  // extern "C"
 
-CUDART_BOTH(cudaMemPrefetchAsync, _ptsz, prefetch, (const void* begin, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream),
+CUDART_BOTH(cudaMemPrefetchAsync, _ptsz, prefetch,
+            (const void* begin, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream),
             (begin, bytes, location, flags, stream))

@@ -17,15 +17,20 @@ cudaError_t allocate_from_pool(Rule rule, void** pointer, size_t bytes, cudaMemP
   if (pointer == nullptr) return record(cudaErrorInvalidValue);
   return api(rule, [&](const Driver& table) {
     *pointer = nullptr;
-    return bytes == 0 ? cudaSuccess : CUDART_CALL(table, cuMemAllocFromPoolAsync, address_out(pointer), bytes, pool, stream);
+    return bytes == 0 ? cudaSuccess
+                      : CUDART_CALL(table, cuMemAllocFromPoolAsync, address_out(pointer), bytes, pool, stream);
   });
 }
 
 cudaError_t free_async(Rule rule, void* pointer, cudaStream_t stream) {
-  return api(rule, [&](const Driver& table) { return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFreeAsync, address(pointer), stream); });
+  return api(rule, [&](const Driver& table) {
+    return pointer == nullptr ? cudaSuccess : CUDART_CALL(table, cuMemFreeAsync, address(pointer), stream);
+  });
 }
 
-CUmemLocation location_of(const cudaMemLocation& location) { return {static_cast<CUmemLocationType>(location.type), location.id}; }
+CUmemLocation location_of(const cudaMemLocation& location) {
+  return {static_cast<CUmemLocationType>(location.type), location.id};
+}
 
 CUmemPoolProps properties_of(const cudaMemPoolProps& given) {
   CUmemPoolProps properties = {};
@@ -43,9 +48,10 @@ CUmemPoolProps properties_of(const cudaMemPoolProps& given) {
 
 using namespace simulator::cudart;
 
-CUDART_BOTH(cudaMallocAsync, _ptsz, allocate_async, (void** pointer, size_t bytes, cudaStream_t stream), (pointer, bytes, stream))
-CUDART_BOTH(cudaMallocFromPoolAsync, _ptsz, allocate_from_pool, (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
-            (pointer, bytes, pool, stream))
+CUDART_BOTH(cudaMallocAsync, _ptsz, allocate_async, (void** pointer, size_t bytes, cudaStream_t stream),
+            (pointer, bytes, stream))
+CUDART_BOTH(cudaMallocFromPoolAsync, _ptsz, allocate_from_pool,
+            (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream), (pointer, bytes, pool, stream))
 CUDART_BOTH(cudaFreeAsync, _ptsz, free_async, (void* pointer, cudaStream_t stream), (pointer, stream))
 
 extern "C" {
@@ -79,11 +85,15 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuMemPoolSetAttribute, pool, static_cast<CUmemPool_attribute>(attribute), value); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuMemPoolSetAttribute, pool, static_cast<CUmemPool_attribute>(attribute), value);
+  });
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuMemPoolGetAttribute, pool, static_cast<CUmemPool_attribute>(attribute), value); });
+  return api([&](const Driver& table) {
+    return CUDART_CALL(table, cuMemPoolGetAttribute, pool, static_cast<CUmemPool_attribute>(attribute), value);
+  });
 }
 
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* given, size_t count) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc's generated host code calls (crt/host_runtime.h of CUDA 13.0 declares these): registration before main(), and the
-// two halves of `kernel<<<grid, block, shared, stream>>>(...)`.
+// What nvcc's generated host code calls (crt/host_runtime.h of CUDA 13.0 declares these): registration before main(),
+// and the two halves of `kernel<<<grid, block, shared, stream>>>(...)`.
 #include <cstdio>
 #include <vector>
 
@@ -23,7 +23,8 @@ struct Configuration {
 // A launch may stand in the argument list of another one, so these nest.
 thread_local std::vector<Configuration> configurations;
 
-cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                   cudaStream_t stream) {
   return api(rule, [&](const Driver& table) {
     // The stub keeps a null kernel where __cudaGetKernel has failed.
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
@@ -46,7 +47,8 @@ void __cudaUnregisterFatBinary(void** handle) {
   if (handle != nullptr) unregister_binary(binary_of(handle));
 }
 
-void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
+void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
   register_function(binary_of(handle), host, name);
 }
 
@@ -59,7 +61,8 @@ void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* nam
 }
 
 void __cudaRegisterHostVar(void**, const char* name, char*, size_t) {
-  std::fprintf(stderr, "cudart: host variable %s: device code can not use host variables on the simulated runtime\n", name);
+  std::fprintf(stderr, "cudart: host variable %s: device code can not use host variables on the simulated runtime\n",
+               name);
 }
 
 char __cudaRegisterUnifiedTable(void**, void*) {
@@ -75,11 +78,13 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   return api([&](const Driver&) { return find_kernel(function, kernel); });
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t stream) {
   return launch(Rule::kLegacy, kernel, grid, block, arguments, shared, stream);
 }
 
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                    cudaStream_t stream) {
   return launch(Rule::kPerThread, kernel, grid, block, arguments, shared, stream);
 }
 

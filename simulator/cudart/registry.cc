@@ -51,9 +51,11 @@ cudaError_t place_managed(FatBinary& binary) {
   for (const Managed& variable : binary.managed) {
     CUdeviceptr begin = 0;
     size_t bytes = 0;
-    const cudaError_t status = CUDART_CALL(driver(), cuLibraryGetManaged, &begin, &bytes, binary.library, variable.name);
+    const cudaError_t status =
+        CUDART_CALL(driver(), cuLibraryGetManaged, &begin, &bytes, binary.library, variable.name);
     if (status != cudaSuccess) {
-      std::fprintf(stderr, "cudart: managed variable %s can not be placed: %s\n", variable.name, cudaGetErrorName(status));
+      std::fprintf(stderr, "cudart: managed variable %s can not be placed: %s\n", variable.name,
+                   cudaGetErrorName(status));
       return status;
     }
     *variable.host = reinterpret_cast<void*>(begin);
@@ -64,7 +66,8 @@ cudaError_t place_managed(FatBinary& binary) {
 cudaError_t load_locked(FatBinary& binary) {
   if (binary.loaded) return binary.status;
   binary.loaded = true;
-  binary.status = CUDART_CALL(driver(), cuLibraryLoadData, &binary.library, binary.image, nullptr, nullptr, 0u, nullptr, nullptr, 0u);
+  binary.status = CUDART_CALL(driver(), cuLibraryLoadData, &binary.library, binary.image, nullptr, nullptr, 0u, nullptr,
+                              nullptr, 0u);
   if (binary.status == cudaSuccess) binary.status = place_managed(binary);
   return binary.status;
 }
@@ -127,7 +130,8 @@ cudaError_t find_kernel(const void* function, CUkernel* kernel) {
   Entry& entry = found->second;
   if (entry.kernel == nullptr) {
     if (const cudaError_t status = load_locked(*entry.binary); status != cudaSuccess) return status;
-    const cudaError_t status = CUDART_CALL(driver(), cuLibraryGetKernel, &entry.kernel, entry.binary->library, entry.name);
+    const cudaError_t status =
+        CUDART_CALL(driver(), cuLibraryGetKernel, &entry.kernel, entry.binary->library, entry.name);
     if (status != cudaSuccess) return status == cudaErrorSymbolNotFound ? cudaErrorInvalidDeviceFunction : status;
     registry().kernels.insert(entry.kernel);
   }

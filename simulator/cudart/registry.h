@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fat binaries, kernels and variables that nvcc's host code registers before main() runs. A fat binary is given to the driver
-// at the first use of anything in it, as a library that belongs to no context.
+// Fat binaries, kernels and variables that nvcc's host code registers before main() runs. A fat binary is given to the
+// driver at the first use of anything in it, as a library that belongs to no context.
 #pragma once
 
 #include "simulator/cudart/driver.h"
@@ -18,7 +18,8 @@ void register_function(FatBinary* binary, const void* host, const char* name);
 void register_variable(FatBinary* binary, const void* host, const char* name);
 void register_managed(FatBinary* binary, void** host, const char* name);
 
-// All of these need a thread that is ready(). `function` is a host stub, or a kernel that find_kernel or a library gave out.
+// All of these need a thread that is ready(). `function` is a host stub, or a kernel that find_kernel or a library gave
+// out.
 cudaError_t find_kernel(const void* function, CUkernel* kernel);
 // As a function of the current context, which the attribute calls want.
 cudaError_t find_function(const void* function, CUfunction* found);

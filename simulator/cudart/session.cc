@@ -88,7 +88,8 @@ cudaError_t not_carried(const char* name) {
   static auto* named = new std::set<std::string>;
   const std::lock_guard lock(mutex);
   if (named->insert(name).second) {
-    std::fprintf(stderr, "cudart: %s is not carried by the simulated runtime; it returns cudaErrorNotSupported\n", name);
+    std::fprintf(stderr, "cudart: %s is not carried by the simulated runtime; it returns cudaErrorNotSupported\n",
+                 name);
   }
   return record(cudaErrorNotSupported);
 }

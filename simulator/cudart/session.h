@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime keeps beside the driver: the device of each thread and its primary context, made ready at the first call.
-// Invariant: a thread whose `ready()` succeeded has the primary context of its device current, until it changes that itself
-// through the driver.
+// What the runtime keeps beside the driver: the device of each thread and its primary context, made ready at the first
+// call. Invariant: a thread whose `ready()` succeeded has the primary context of its device current, until it changes
+// that itself through the driver.
 #pragma once
 
 #include "simulator/cudart/driver.h"
@@ -41,7 +41,11 @@ cudaError_t not_carried(const char* name);
 #define CUDART_UNPACK(...) __VA_ARGS__
 
 // Defines a function and its per-thread variant over one implementation, which takes the rule first.
-#define CUDART_BOTH(name, suffix, implementation, parameters, arguments)                                                     \
-  extern "C" cudaError_t name parameters { return implementation(::simulator::cudart::Rule::kLegacy, CUDART_UNPACK arguments); } \
-  extern "C" cudaError_t name##suffix parameters;                                                                            \
-  extern "C" cudaError_t name##suffix parameters { return implementation(::simulator::cudart::Rule::kPerThread, CUDART_UNPACK arguments); }
+#define CUDART_BOTH(name, suffix, implementation, parameters, arguments)                   \
+  extern "C" cudaError_t name parameters {                                                 \
+    return implementation(::simulator::cudart::Rule::kLegacy, CUDART_UNPACK arguments);    \
+  }                                                                                        \
+  extern "C" cudaError_t name##suffix parameters;                                          \
+  extern "C" cudaError_t name##suffix parameters {                                         \
+    return implementation(::simulator::cudart::Rule::kPerThread, CUDART_UNPACK arguments); \
+  }

@@ -5,11 +5,13 @@
 namespace simulator::cudart {
 namespace {
 
-static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUlaunchAttributeValue), "both interfaces share the layout of attributes");
+static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUlaunchAttributeValue),
+              "both interfaces share the layout of attributes");
 
 cudaError_t create(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr) return record(cudaErrorInvalidValue);
-  return api([&](const Driver& table) { return CUDART_CALL(table, cuStreamCreateWithPriority, stream, flags, priority); });
+  return api(
+      [&](const Driver& table) { return CUDART_CALL(table, cuStreamCreateWithPriority, stream, flags, priority); });
 }
 
 cudaError_t synchronize(Rule rule, cudaStream_t stream) {
@@ -63,7 +65,9 @@ cudaError_t get_device(Rule rule, cudaStream_t stream, int* device) {
 }
 
 cudaError_t attach(Rule rule, cudaStream_t stream, void* begin, size_t bytes, unsigned flags) {
-  return api(rule, [&](const Driver& table) { return CUDART_CALL(table, cuStreamAttachMemAsync, stream, address(begin), bytes, flags); });
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuStreamAttachMemAsync, stream, address(begin), bytes, flags);
+  });
 }
 
 cudaError_t copy_attributes(Rule rule, cudaStream_t to, cudaStream_t from) {
@@ -72,13 +76,16 @@ cudaError_t copy_attributes(Rule rule, cudaStream_t to, cudaStream_t from) {
 
 cudaError_t get_attribute(Rule rule, cudaStream_t stream, cudaLaunchAttributeID id, cudaLaunchAttributeValue* value) {
   return api(rule, [&](const Driver& table) {
-    return CUDART_CALL(table, cuStreamGetAttribute, stream, static_cast<CUstreamAttrID>(id), reinterpret_cast<CUstreamAttrValue*>(value));
+    return CUDART_CALL(table, cuStreamGetAttribute, stream, static_cast<CUstreamAttrID>(id),
+                       reinterpret_cast<CUstreamAttrValue*>(value));
   });
 }
 
-cudaError_t set_attribute(Rule rule, cudaStream_t stream, cudaLaunchAttributeID id, const cudaLaunchAttributeValue* value) {
+cudaError_t set_attribute(Rule rule, cudaStream_t stream, cudaLaunchAttributeID id,
+                          const cudaLaunchAttributeValue* value) {
   return api(rule, [&](const Driver& table) {
-    return CUDART_CALL(table, cuStreamSetAttribute, stream, static_cast<CUstreamAttrID>(id), reinterpret_cast<const CUstreamAttrValue*>(value));
+    return CUDART_CALL(table, cuStreamSetAttribute, stream, static_cast<CUstreamAttrID>(id),
+                       reinterpret_cast<const CUstreamAttrValue*>(value));
   });
 }
 
@@ -89,19 +96,22 @@ using namespace simulator::cudart;
 
 CUDART_BOTH(cudaStreamSynchronize, _ptsz, synchronize, (cudaStream_t stream), (stream))
 CUDART_BOTH(cudaStreamQuery, _ptsz, query, (cudaStream_t stream), (stream))
-CUDART_BOTH(cudaStreamWaitEvent, _ptsz, wait_event, (cudaStream_t stream, cudaEvent_t event, unsigned flags), (stream, event, flags))
-CUDART_BOTH(cudaStreamAddCallback, _ptsz, add_callback, (cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned flags),
+CUDART_BOTH(cudaStreamWaitEvent, _ptsz, wait_event, (cudaStream_t stream, cudaEvent_t event, unsigned flags),
+            (stream, event, flags))
+CUDART_BOTH(cudaStreamAddCallback, _ptsz, add_callback,
+            (cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned flags),
             (stream, function, data, flags))
 CUDART_BOTH(cudaStreamGetPriority, _ptsz, get_priority, (cudaStream_t stream, int* priority), (stream, priority))
 CUDART_BOTH(cudaStreamGetFlags, _ptsz, get_flags, (cudaStream_t stream, unsigned* flags), (stream, flags))
 CUDART_BOTH(cudaStreamGetId, _ptsz, get_id, (cudaStream_t stream, unsigned long long* id), (stream, id))
 CUDART_BOTH(cudaStreamGetDevice, _ptsz, get_device, (cudaStream_t stream, int* device), (stream, device))
-CUDART_BOTH(cudaStreamAttachMemAsync, _ptsz, attach, (cudaStream_t stream, void* begin, size_t bytes, unsigned flags), (stream, begin, bytes, flags))
+CUDART_BOTH(cudaStreamAttachMemAsync, _ptsz, attach, (cudaStream_t stream, void* begin, size_t bytes, unsigned flags),
+            (stream, begin, bytes, flags))
 CUDART_BOTH(cudaStreamCopyAttributes, _ptsz, copy_attributes, (cudaStream_t to, cudaStream_t from), (to, from))
-CUDART_BOTH(cudaStreamGetAttribute, _ptsz, get_attribute, (cudaStream_t stream, cudaLaunchAttributeID id, cudaLaunchAttributeValue* value),
-            (stream, id, value))
-CUDART_BOTH(cudaStreamSetAttribute, _ptsz, set_attribute, (cudaStream_t stream, cudaLaunchAttributeID id, const cudaLaunchAttributeValue* value),
-            (stream, id, value))
+CUDART_BOTH(cudaStreamGetAttribute, _ptsz, get_attribute,
+            (cudaStream_t stream, cudaLaunchAttributeID id, cudaLaunchAttributeValue* value), (stream, id, value))
+CUDART_BOTH(cudaStreamSetAttribute, _ptsz, set_attribute,
+            (cudaStream_t stream, cudaLaunchAttributeID id, const cudaLaunchAttributeValue* value), (stream, id, value))
 
 extern "C" {
 
@@ -109,7 +119,9 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) { return create(stream, cudaS
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return create(stream, flags, 0); }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) { return create(stream, flags, priority); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return create(stream, flags, priority);
+}
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return api([&](const Driver& table) { return CUDART_CALL(table, cuStreamDestroy, stream); });
