@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
+// process's memory dies with it.
+#include "hooks/log.h"
+#include "hooks/runtime.h"
+#include "hooks/statistics.h"
+
+namespace thermocline {
+namespace {
+
+__attribute__((destructor)) void say_statistics() {
+  Runtime& runtime = Runtime::get();
+  if (!runtime.has_run() || !runtime.wants_statistics()) return;
+  try {
+    EngineStatistics statistics;
+    if (!runtime.statistics(&statistics)) {
+      print_line("no statistics: the process ended inside a driver call");
+      return;
+    }
+    print_line(statistics_line(statistics).c_str());
+  } catch (...) {
+    print_line("no statistics");
+  }
+}
+
+}  // namespace
+}  // namespace thermocline

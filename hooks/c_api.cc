@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// include/thermocline/thermocline.h.
+#include <cstddef>
+
+#include "hooks/submit.h"
+#include "include/thermocline/thermocline.h"
+
+#define THERMOCLINE_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace thermocline {
+namespace {
+
+thermocline_result result_of(CUresult result) { return static_cast<thermocline_result>(result); }
+
+// Runs `body(engine)` with the engine's context current.
+template <class Body>
+thermocline_result with_engine(Body body) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr) return THERMOCLINE_NOT_ACTIVE;
+  if (Runtime::get().broken()) return result_of(CUDA_ERROR_UNKNOWN);
+  return result_of(guarded([&] {
+    const CurrentContext context(*active);
+    const Inside inside;
+    const CaptureTruce truce;
+    return body(*active->engine);
+  }));
+}
+
+thermocline_statistics public_statistics(const EngineStatistics& from) {
+  return thermocline_statistics{
+      .size = sizeof(thermocline_statistics),
+      .budget_bytes = from.budget_bytes,
+      .live_bytes = from.live_bytes,
+      .peak_live_bytes = from.peak_live_bytes,
+      .device_bytes = from.device_bytes,
+      .peak_device_bytes = from.peak_device_bytes,
+      .host_bytes = from.host_bytes,
+      .peak_host_bytes = from.peak_host_bytes,
+      .evicted_bytes = from.evicted_bytes,
+      .restored_bytes = from.restored_bytes,
+      .allocations = from.allocations,
+      .frees = from.frees,
+      .operations = from.operations,
+      .pinned_buffers = from.pinned_buffers,
+      .out_of_memory = from.out_of_memory,
+  };
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_EXPORT const char* thermocline_version() { return THERMOCLINE_VERSION; }
+
+THERMOCLINE_EXPORT int thermocline_is_active() { return thermocline::Runtime::get().active() != nullptr ? 1 : 0; }
+
+THERMOCLINE_EXPORT thermocline_result thermocline_get_statistics(thermocline_statistics* out) {
+  using namespace thermocline;
+  // The first version of the structure ends with out_of_memory; later ones are longer.
+  if (out == nullptr || out->size < sizeof(thermocline_statistics)) return THERMOCLINE_INVALID_VALUE;
+  if (!Runtime::get().has_run()) return THERMOCLINE_NOT_ACTIVE;
+  return result_of(guarded([out] {
+    EngineStatistics statistics;
+    if (!Runtime::get().statistics(&statistics)) return CUDA_ERROR_NOT_READY;
+    const std::size_t size = out->size;
+    *out = public_statistics(statistics);
+    out->size = size;
+    return CUDA_SUCCESS;
+  }));
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
+  using namespace thermocline;
+  return with_engine([device_address](Engine& engine) {
+    if (!engine.find(DeviceAddress{device_address}).has_value()) return CUDA_ERROR_INVALID_VALUE;
+    return static_cast<CUresult>(engine.pin(DeviceAddress{device_address}, "the program asked for it").code());
+  });
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
+  using namespace thermocline;
+  return with_engine([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_validate() {
+  using namespace thermocline;
+  return with_engine([](const Engine& engine) {
+    engine.validate();
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a context is the end of the memory in it. What we hold is given back while the context still lives, which
+// means before the driver's own call; when a primary context ends depends on how often it was retained, so that is
+// counted.
+#include <array>
+#include <atomic>
+
+#include "hooks/submit.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::size_t kMostDevices = 64;
+std::array<std::atomic<int>, kMostDevices> retained{};
+
+std::atomic<int>* retained_of(CUdevice device) {
+  const auto index = static_cast<std::size_t>(device);
+  return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
+}
+
+CUresult destroy(CUcontext context, Call call) {
+  if (Inside::now()) return call();
+  return guarded([&] {
+    Runtime::get().end_context(context);
+    return call();
+  });
+}
+
+CUresult reset(CUdevice device, Call call) {
+  if (Inside::now()) return call();
+  return guarded([&] {
+    Runtime::get().end_device(device);
+    return call();
+  });
+}
+
+CUresult release(CUdevice device, Call call) {
+  if (Inside::now()) return call();
+  std::atomic<int>* count = retained_of(device);
+  return guarded([&] {
+    if (count != nullptr && count->load() == 1) Runtime::get().end_device(device);
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS) return result;
+    if (count != nullptr && count->load() > 0) count->fetch_sub(1);
+    // Retained by somebody whom we have not seen, or not as often as we thought.
+    unsigned int flags = 0;
+    int active = 1;
+    if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
+      Runtime::get().abandon_device(device);
+    }
+    return result;
+  });
+}
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
+  using namespace thermocline;
+  return destroy(ctx, [&] { return real<Function::cuCtxDestroy>(ctx); });
+}
+
+CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
+  using namespace thermocline;
+  return destroy(ctx, [&] { return real<Function::cuCtxDestroy_v2>(ctx); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
+  std::atomic<int>* count = retained_of(dev);
+  if (result == CUDA_SUCCESS && count != nullptr && !Inside::now()) count->fetch_add(1);
+  return result;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
+  using namespace thermocline;
+  return release(dev, [&] { return real<Function::cuDevicePrimaryCtxRelease>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  using namespace thermocline;
+  return release(dev, [&] { return real<Function::cuDevicePrimaryCtxRelease_v2>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
+  using namespace thermocline;
+  return reset(dev, [&] { return real<Function::cuDevicePrimaryCtxReset>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  using namespace thermocline;
+  return reset(dev, [&] { return real<Function::cuDevicePrimaryCtxReset_v2>(dev); });
+}
+
+}  // extern "C"

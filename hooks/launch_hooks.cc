@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches. What a kernel touches is read from its parameters, at every launch.
+#include "hooks/kernels.h"
+#include "hooks/layouts.h"
+#include "hooks/macros.h"
+
+namespace thermocline {
+
+bool add_arguments(const Engine& engine, CUfunction function, KernelArguments arguments, TouchList* touches) {
+  // Without arguments there is nothing to ask the driver for.
+  if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
+  const auto layout = layouts().of(function);
+  return scan_arguments(
+      layout.get(), arguments, [&engine](DeviceAddress address) { return engine.owns(address); }, touches);
+}
+
+namespace {
+
+struct Shape {
+  unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
+};
+
+// Equal for launches of one function with one shape, as long as the process lives.
+OperationInfo info_of(CUfunction function, const Shape& shape) {
+  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(function);
+  for (const unsigned int size :
+       {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
+    // The multiplier of 64-bit FNV-1a.
+    hash = (hash ^ size) * 0x100000001B3u;
+  }
+  return OperationInfo{.kind = hash | 1};
+}
+
+CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr) return call();
+  TouchList touches;
+  const CUresult read = guarded([&] {
+    return add_arguments(*active->engine, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
+  if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(touches), info_of(function, shape), call);
+  return read == CUDA_ERROR_NOT_FOUND ? submit_unknown(stream, call) : read;
+}
+
+// Parameters that were set one by one, before CUDA 4 (cuParamSetv): nobody remembers them.
+CUresult launch_unseen(CUstream stream, Call call) { return submit_unknown(legacy(stream), call); }
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
+                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
+                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
+                       void** kernelParams, void** extra),
+                      {
+                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
+                                      {kernelParams, extra}, [&] {
+                                        return real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
+                                                               sharedBytes, hStream, kernelParams, extra);
+                                      });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
+                      (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), {
+                        if (config == nullptr) return real<kFunction>(config, f, kernelParams, extra);
+                        const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
+                                          config->blockDimX, config->blockDimY, config->blockDimZ};
+                        return launch(stream_of(config->hStream), f, shape, {kernelParams, extra},
+                                      [&] { return real<kFunction>(config, f, kernelParams, extra); });
+                      })
+
+THERMOCLINE_HOOK_PAIR(
+    cuLaunchCooperativeKernel, _ptsz,
+    (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY,
+     unsigned int blockZ, unsigned int sharedBytes, CUstream hStream, void** kernelParams),
+    {
+      return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ}, {kernelParams, nullptr}, [&] {
+        return real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, hStream, kernelParams);
+      });
+    })
+
+extern "C" {
+
+// One kernel for each of several devices, each in a stream of its own: too rare for more than keeping what they touch.
+CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
+                                                      unsigned int flags) {
+  using namespace thermocline;
+  const auto call = [&] {
+    return real<Function::cuLaunchCooperativeKernelMultiDevice>(launchParamsList, numDevices, flags);
+  };
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr || launchParamsList == nullptr) return call();
+  return guarded([&]() -> CUresult {
+    TouchList touches;
+    for (unsigned int i = 0; i < numDevices; ++i) {
+      const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
+      if (!add_arguments(*active->engine, one.function, {one.kernelParams, nullptr}, &touches))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (touches.empty()) return call();
+    const CUresult result = keep(touches, "a launch on several devices", call);
+    // Its streams are not followed, so that it has run before anything else is done with the buffers.
+    if (result == CUDA_SUCCESS) real<Function::cuCtxSynchronize>();
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuLaunch(CUfunction f) {
+  using namespace thermocline;
+  return launch_unseen(nullptr, [&] { return real<Function::cuLaunch>(f); });
+}
+
+CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  using namespace thermocline;
+  return launch_unseen(nullptr, [&] { return real<Function::cuLaunchGrid>(f, grid_width, grid_height); });
+}
+
+CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  using namespace thermocline;
+  return launch_unseen(hStream, [&] { return real<Function::cuLaunchGridAsync>(f, grid_width, grid_height, hStream); });
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
+  using namespace thermocline;
+  layouts().forget();
+  return real<Function::cuModuleUnload>(hmod);
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
+  using namespace thermocline;
+  layouts().forget();
+  return real<Function::cuLibraryUnload>(library);
+}
+
+}  // extern "C"

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory: every allocation of the engine's context is the engine's, but for graph memory (allocated while a
+// stream records), which belongs to its graph, and for memory of pools that other processes or devices share.
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "hooks/macros.h"
+
+namespace thermocline {
+namespace {
+
+// Rows begin at multiples of this, as on all devices since compute capability 3 (cuMemAllocPitch, observed).
+constexpr Bytes kPitch = 512;
+
+// Pools whose memory has to be the driver's own.
+struct ForeignPools {
+  std::mutex mutex;
+  std::set<CUmemoryPool> pools;
+};
+ForeignPools& foreign_pools() {
+  static auto* const all = new ForeignPools;
+  return *all;
+}
+
+bool is_foreign(CUmemoryPool pool) {
+  ForeignPools& foreign = foreign_pools();
+  const std::lock_guard lock(foreign.mutex);
+  return foreign.pools.contains(pool);
+}
+
+// cuMemAllocAsync takes memory from the device's current pool.
+bool current_pool_is_foreign() {
+  {
+    ForeignPools& foreign = foreign_pools();
+    const std::lock_guard lock(foreign.mutex);
+    if (foreign.pools.empty()) return false;
+  }
+  CUdevice device = 0;
+  CUmemoryPool pool = nullptr;
+  return real<Function::cuCtxGetDevice>(&device) == CUDA_SUCCESS &&
+         real<Function::cuDeviceGetMemPool>(&pool, device) == CUDA_SUCCESS && is_foreign(pool);
+}
+
+CUresult allocate(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
+  if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
+  const ActiveEngine* active = Runtime::get().in_current_context();
+  if (active == nullptr) return Runtime::get().refuses() ? CUDA_ERROR_UNKNOWN : otherwise();
+  return guarded([&] {
+    const Inside inside;
+    const CaptureTruce truce;
+    DeviceAddress address;
+    const Status status = active->engine->allocate(bytes, stream, &address);
+    if (status.ok()) *out = address.value;
+    return static_cast<CUresult>(status.code());
+  });
+}
+
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, Call otherwise) {
+  if (foreign || is_recording(stream)) return otherwise();
+  return allocate(out, bytes, stream, otherwise);
+}
+
+CUresult release(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr || !active->engine->owns(DeviceAddress{address})) return otherwise();
+  // Its buffer can not be found any more, but the program may forget it.
+  if (Runtime::get().broken()) return CUDA_SUCCESS;
+  if (stream.has_value() && is_recording(*stream)) return otherwise();
+  return guarded([&] {
+    const CurrentContext context(*active);
+    const Inside inside;
+    const CaptureTruce truce;
+    return static_cast<CUresult>(active->engine->free(DeviceAddress{address}, stream).code());
+  });
+}
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  using namespace thermocline;
+  return allocate(dptr, bytesize, std::nullopt, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
+}
+
+CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                                    unsigned int ElementSizeBytes) {
+  using namespace thermocline;
+  const auto otherwise = [&] {
+    return real<Function::cuMemAllocPitch_v2>(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  };
+  const bool valid = pPitch != nullptr && (ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16);
+  Bytes bytes = 0;
+  const Bytes pitch = round_up(WidthInBytes, kPitch);
+  if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
+  bool ours = true;
+  const CUresult result = allocate(dptr, bytes, std::nullopt, [&] {
+    ours = false;
+    return otherwise();
+  });
+  if (ours && result == CUDA_SUCCESS) *pPitch = pitch;
+  return result;
+}
+
+CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
+  using namespace thermocline;
+  return release(dptr, std::nullopt, [&] { return real<Function::cuMemFree_v2>(dptr); });
+}
+
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuMemPoolCreate>(pool, poolProps);
+  if (result != CUDA_SUCCESS || pool == nullptr || poolProps == nullptr) return result;
+  const ActiveEngine* active = Runtime::get().active();
+  const bool plain = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+                     poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                     (active == nullptr || active->device == poolProps->location.id);
+  return guarded([&] {
+    ForeignPools& foreign = foreign_pools();
+    const std::lock_guard lock(foreign.mutex);
+    // The handle may have been another pool's before.
+    if (plain) {
+      foreign.pools.erase(*pool);
+    } else {
+      foreign.pools.insert(*pool);
+    }
+    return result;
+  });
+}
+
+}  // extern "C"
+
+THERMOCLINE_HOOK_PAIR(cuMemAllocAsync, _ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream), {
+  return allocate_in_order(dptr, bytesize, stream_of(hStream), current_pool_is_foreign(),
+                           [&] { return real<kFunction>(dptr, bytesize, hStream); });
+})
+
+THERMOCLINE_HOOK_PAIR(cuMemAllocFromPoolAsync, _ptsz,
+                      (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), {
+                        return allocate_in_order(dptr, bytesize, stream_of(hStream), is_foreign(pool),
+                                                 [&] { return real<kFunction>(dptr, bytesize, pool, hStream); });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemFreeAsync, _ptsz, (CUdeviceptr dptr, CUstream hStream),
+                      { return release(dptr, stream_of(hStream), [&] { return real<kFunction>(dptr, hStream); }); })

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls from which the engine learns how far streams have come, and stream capture. Nothing is added to what they do.
+#include "hooks/macros.h"
+
+namespace thermocline {
+namespace {
+
+const ActiveEngine* engine_to_tell() {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  return active == nullptr || Runtime::get().broken() ? nullptr : active;
+}
+
+// Other threads submit while this one waits, so what has passed afterwards is what stood there before.
+CUresult wait_for(StreamHandle stream, Call call) {
+  const ActiveEngine* active = engine_to_tell();
+  if (active == nullptr) return call();
+  return guarded([&] {
+    const UseSet before = active->engine->submitted(stream);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && !before.empty()) {
+      const Inside inside;
+      active->engine->synchronized(before);
+    }
+    return result;
+  });
+}
+
+CUresult wait_for_all(CUcontext context, Call call) {
+  const ActiveEngine* active = engine_to_tell();
+  if (active == nullptr || context != active->context) return call();
+  return guarded([&] {
+    const UseSet before = active->engine->submitted_all();
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && !before.empty()) {
+      const Inside inside;
+      active->engine->synchronized(before);
+    }
+    return result;
+  });
+}
+
+CUcontext current_context() {
+  CUcontext current = nullptr;
+  return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
+}
+
+CUresult destroy(CUstream stream, Call call) {
+  const ActiveEngine* active = engine_to_tell();
+  if (active == nullptr || stream == nullptr) return call();
+  return guarded([&] {
+    {
+      const CurrentContext context(*active);
+      const Inside inside;
+      active->engine->retire(legacy(stream));
+    }
+    return call();
+  });
+}
+
+CUresult began(CUresult result) {
+  if (result == CUDA_SUCCESS) capture_began();
+  return result;
+}
+
+// A capture that became invalid ends here as well, with an error; only a stream that was not recording has nothing to
+// end.
+CUresult ended(StreamHandle stream, Call call) {
+  const bool recorded = is_recording(stream);
+  const CUresult result = call();
+  if (recorded && !is_recording(stream)) capture_ended();
+  return result;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuStreamSynchronize, _ptsz, (CUstream hStream),
+                      { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
+                      { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), { return began(real<kFunction>(hStream)); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode),
+                      { return began(real<kFunction>(hStream, mode)); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
+                      (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
+                       const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+                      {
+                        return began(
+                            real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
+                      })
+THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),
+                      { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream, phGraph); }); })
+
+extern "C" {
+
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
+  using namespace thermocline;
+  return destroy(hStream, [&] { return real<Function::cuStreamDestroy>(hStream); });
+}
+
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) {
+  using namespace thermocline;
+  return destroy(hStream, [&] { return real<Function::cuStreamDestroy_v2>(hStream); });
+}
+
+CUresult CUDAAPI cuCtxSynchronize() {
+  using namespace thermocline;
+  return wait_for_all(current_context(), [] { return real<Function::cuCtxSynchronize>(); });
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  using namespace thermocline;
+  return wait_for_all(ctx, [ctx] { return real<Function::cuCtxSynchronize_v2>(ctx); });
+}
+
+}  // extern "C"

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds device addresses among the parameters of a kernel.
+//
+// A parameter of eight bytes is one word. A longer one is a structure passed by value, which may be packed: every eight
+// bytes in it, at every byte offset, are a word. Words do not span parameters, and shorter parameters hold none. A word
+// that falls into our range touches; a false one costs a touch and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "hooks/touches.h"
+
+namespace thermocline {
+
+struct ParameterSlot {
+  std::size_t offset = 0;  // in the block that `extra` hands over
+  std::size_t bytes = 0;
+};
+using ParameterLayout = std::vector<ParameterSlot>;
+
+// `owns(DeviceAddress)` says which words are addresses of ours.
+template <class Owns>
+void scan_parameter(const void* parameter, std::size_t bytes, Owns owns, TouchList* out) {
+  const auto* at = static_cast<const unsigned char*>(parameter);
+  for (std::size_t offset = 0; offset + sizeof(std::uint64_t) <= bytes; ++offset) {
+    std::uint64_t word;
+    std::memcpy(&word, at + offset, sizeof word);
+    if (owns(DeviceAddress{word})) out->word(word);
+  }
+}
+
+// kernelParams: one pointer for each parameter.
+template <class Owns>
+void scan_parameters(const ParameterLayout& layout, void* const* parameters, Owns owns, TouchList* out) {
+  for (std::size_t i = 0; i < layout.size(); ++i) scan_parameter(parameters[i], layout[i].bytes, owns, out);
+}
+
+// The block of `extra`; what the layout has beyond `bytes` was not handed over.
+template <class Owns>
+void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, Owns owns, TouchList* out) {
+  for (const ParameterSlot& slot : layout) {
+    if (slot.offset >= bytes) continue;
+    const std::size_t there = bytes - slot.offset < slot.bytes ? bytes - slot.offset : slot.bytes;
+    scan_parameter(static_cast<const unsigned char*>(block) + slot.offset, there, owns, out);
+  }
+}
+
+// The pair of arguments that a launch and a graph node have.
+struct KernelArguments {
+  void* const* parameters = nullptr;
+  void* const* extra = nullptr;
+};
+
+struct ExtraBlock {
+  const void* at = nullptr;
+  std::size_t bytes = 0;
+};
+// Reads CU_LAUNCH_PARAM_*; an entry that is not known ends the list, as it does in the driver (an error).
+ExtraBlock read_extra(void* const* extra);
+
+// False when nothing can be known (kernelParams without a layout): then everything counts as touched. Without a layout
+// the block of `extra` is scanned as one parameter.
+template <class Owns>
+bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, Owns owns, TouchList* out) {
+  if (arguments.parameters != nullptr) {
+    if (layout == nullptr) return false;
+    scan_parameters(*layout, arguments.parameters, owns, out);
+    return true;
+  }
+  const ExtraBlock block = read_extra(arguments.extra);
+  if (block.at == nullptr) return true;
+  if (layout == nullptr) {
+    scan_parameter(block.at, block.bytes, owns, out);
+  } else {
+    scan_block(*layout, block.at, block.bytes, owns, out);
+  }
+  return true;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/runtime.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "config/load.h"
+#include "driver/check.h"
+#include "hooks/real_table.h"
+#include "hooks/statistics.h"
+#include "hooks/symbols.h"
+
+namespace thermocline {
+namespace {
+
+enum class Mode {
+  kDormant,  // nothing of ours exists; the next context that asks gets an engine
+  kActive,
+  kPassThrough,  // something could not be had: as if we were not there
+  kBroken,       // see runtime.h
+};
+
+std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Counter::kCount)> counters{};
+
+// While an engine is taken down nothing may be thrown, and nobody relies on it any more.
+thread_local bool taking_down = false;
+
+void on_broken_invariant(const char* file, int line, const char* condition, const char* sentence) {
+  log_line("%s:%d: this does not hold: %s (%s)", file, line, sentence, condition);
+  if (taking_down) return;
+  Runtime::get().declare_broken();
+  throw BrokenInvariant();
+}
+
+}  // namespace
+
+class Runtime::State {
+ public:
+  // Guards everything but the atomics. Held while an engine is made or taken down; nobody waits for a program's work
+  // under it.
+  std::mutex mutex;
+  std::atomic<Mode> mode{Mode::kDormant};
+  std::atomic<const ActiveEngine*> active{nullptr};
+  std::atomic<bool> wants_statistics{false};
+  std::atomic<bool> has_run{false};
+  std::atomic<bool> refuses{false};
+  bool settings_loaded = false;
+  Settings settings;
+  EngineStatistics finished;  // of engines that are gone
+
+  void load();
+  bool may_use(const LoadedSettings& loaded);
+  std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
+  void stand_aside(const char* why);
+  void take_down();
+};
+
+// Never destroyed: hooks are called until the very end of the process.
+Runtime::State& Runtime::state() {
+  static auto* const all = [] {
+    auto* made = new State;
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
+                   [] {
+                     // CUDA does not survive a fork, and whoever held the engine's lock does not exist here. What has
+                     // not begun in the parent may begin in the child.
+                     State& child = state();
+                     if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
+                     child.active.store(nullptr);
+                     child.has_run.store(false);
+                     child.mutex.unlock();
+                   });
+    return made;
+  }();
+  return *all;
+}
+
+Runtime& Runtime::get() {
+  static constinit Runtime runtime;
+  return runtime;
+}
+
+void Runtime::State::stand_aside(const char* why) {
+  mode.store(Mode::kPassThrough);
+  refuses.store(settings.strict);
+  log_line("%s; %s", why,
+           settings.strict ? "allocations fail, because strict is set" : "the program runs without the library");
+}
+
+bool Runtime::State::may_use(const LoadedSettings& loaded) {
+  for (const Problem& problem : loaded.problems) log_line("%s", problem.text().c_str());
+  return loaded.problems.empty() || !settings.strict;
+}
+
+void Runtime::State::load() {
+  if (settings_loaded) return;
+  settings_loaded = true;
+  const LoadedSettings loaded = load_settings(Surroundings::of_process());
+  settings = loaded.settings;
+  wants_statistics.store(settings.stats);
+  if (settings.log_level == LogLevel::kQuiet) silence_log();
+  if (!may_use(loaded)) stand_aside("a setting is wrong");
+  set_check_handler(&on_broken_invariant);
+}
+
+std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
+  const DriverTable* table = real_table();
+  if (table == nullptr) {
+    stand_aside("the driver lacks functions that the library needs");
+    return nullptr;
+  }
+  const Driver driver(*table);
+  if (Status status = driver.facts(facts); !status.ok()) {
+    stand_aside("the device does not say what it can do");
+    return nullptr;
+  }
+  if (!facts->has_virtual_memory) {
+    stand_aside("the device has no virtual memory management");
+    return nullptr;
+  }
+  std::unique_ptr<Engine> engine;
+  const EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
+  if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
+    stand_aside("the driver refused what the library needs to begin");
+    return nullptr;
+  }
+  return engine;
+}
+
+const ActiveEngine* Runtime::activate(CUcontext context) {
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  if (const ActiveEngine* other = all.active.load()) return other;
+  if (all.mode.load() != Mode::kDormant) return nullptr;
+  const Inside inside;
+  try {
+    all.has_run.store(true);
+    all.load();
+    if (all.mode.load() != Mode::kDormant) return nullptr;
+    DeviceFacts facts;
+    std::unique_ptr<Engine> engine = all.make_engine(&facts);
+    if (engine == nullptr) return nullptr;
+    // Small, and never freed: other threads may be reading it whenever its context ends.
+    const auto* made = new ActiveEngine{engine.release(), context, facts.device};
+    all.mode.store(Mode::kActive);
+    all.active.store(made, std::memory_order_release);
+    return made;
+  } catch (...) {
+    all.stand_aside("the library could not begin");
+    return nullptr;
+  }
+}
+
+const ActiveEngine* Runtime::active() const noexcept { return state().active.load(std::memory_order_acquire); }
+
+const ActiveEngine* Runtime::in_current_context() {
+  const State& all = state();
+  const Mode mode = all.mode.load(std::memory_order_acquire);
+  if (mode == Mode::kPassThrough || mode == Mode::kBroken || Inside::now()) return nullptr;
+  CUcontext context = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
+  const ActiveEngine* found = active();
+  if (found == nullptr) found = activate(context);
+  if (found == nullptr || found->context == context) return found;
+  count(Counter::kOtherContexts);
+  THERMOCLINE_LOG_ONCE("more than one context is in use; memory of all but the first is left to the driver");
+  return nullptr;
+}
+
+bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }
+bool Runtime::refuses() const noexcept { return state().refuses.load(std::memory_order_relaxed); }
+
+void Runtime::declare_broken() noexcept {
+  state().mode.store(Mode::kBroken);
+  log_line("operations on memory of the library fail from here on, since its contents can not be vouched for");
+}
+
+// The context is current, and the lock is held.
+void Runtime::State::take_down() {
+  const ActiveEngine* ending = active.load();
+  active.store(nullptr);
+  if (mode.load() == Mode::kActive) mode.store(Mode::kDormant);
+  if (mode.load() == Mode::kBroken) return;
+  const Inside inside;
+  taking_down = true;
+  real<Function::cuCtxSynchronize>();
+  ending->engine->synchronized_all();
+  finished = merge(finished, ending->engine->statistics());
+  delete ending->engine;
+  taking_down = false;
+}
+
+void Runtime::end_context(CUcontext context) {
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  const ActiveEngine* ending = all.active.load();
+  if (ending == nullptr || ending->context != context) return;
+  if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
+  all.take_down();
+  CUcontext popped = nullptr;
+  real<Function::cuCtxPopCurrent_v2>(&popped);
+}
+
+void Runtime::end_device(CUdevice device) {
+  const ActiveEngine* ending = active();
+  if (ending != nullptr && ending->device == device) end_context(ending->context);
+}
+
+void Runtime::abandon_device(CUdevice device) {
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  const ActiveEngine* ending = all.active.load();
+  if (ending == nullptr || ending->device != device) return;
+  all.finished = merge(all.finished, ending->engine->statistics());
+  all.active.store(nullptr);
+  if (all.mode.load() == Mode::kActive) all.mode.store(Mode::kDormant);
+}
+
+bool Runtime::statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  const ActiveEngine* current = all.active.load();
+  *out = current == nullptr ? all.finished : merge(all.finished, current->engine->statistics());
+  return true;
+}
+
+bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }
+bool Runtime::has_run() const noexcept { return state().has_run.load(); }
+
+void count(Counter counter) noexcept {
+  counters[static_cast<std::size_t>(counter)].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t counted(Counter counter) noexcept {
+  return counters[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
+}
+
+}  // namespace thermocline

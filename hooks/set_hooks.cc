@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets: of a range, and of rows. None of them makes the host wait.
+#include "hooks/macros.h"
+#include "hooks/shapes.h"
+
+namespace thermocline {
+namespace {
+
+TouchList filled(CUdeviceptr at, std::size_t elements, std::size_t element_bytes) {
+  return TouchList().write(at, elements * element_bytes);
+}
+
+TouchList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std::size_t rows,
+                      std::size_t element_bytes) {
+  TouchList touches;
+  add_write(&touches, at, Box{.width = width * element_bytes, .rows = rows, .pitch = pitch});
+  return touches;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+// `bits` names the function, `element` is the type of what is written.
+#define THERMOCLINE_SET_HOOKS(bits, element)                                                                           \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dst, element value, size_t N), {                     \
+    return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, filled(dst, N, sizeof value), dst, value, N);         \
+  })                                                                                                                   \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr dst, element value, size_t N, CUstream hStream), { \
+    return operate<kFunction>(stream_of(hStream), Host::kGoesOn, filled(dst, N, sizeof value), dst, value, N,          \
+                              hStream);                                                                                \
+  })                                                                                                                   \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##_v2, _ptds,                                                                 \
+                        (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height), {                 \
+                          return operate<kFunction>(stream_of(nullptr), Host::kGoesOn,                                 \
+                                                    filled_rows(dst, pitch, width, height, sizeof value), dst, pitch,  \
+                                                    value, width, height);                                             \
+                        })                                                                                             \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##Async, _ptsz,                                                               \
+                        (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height, CUstream hStream), \
+                        {                                                                                              \
+                          return operate<kFunction>(stream_of(hStream), Host::kGoesOn,                                 \
+                                                    filled_rows(dst, pitch, width, height, sizeof value), dst, pitch,  \
+                                                    value, width, height, hStream);                                    \
+                        })
+
+THERMOCLINE_SET_HOOKS(8, unsigned char)
+THERMOCLINE_SET_HOOKS(16, unsigned short)
+THERMOCLINE_SET_HOOKS(32, unsigned int)

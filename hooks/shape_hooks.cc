@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of rows and layers, and batches of copies.
+#include "hooks/macros.h"
+#include "hooks/shapes.h"
+
+namespace thermocline {
+namespace {
+
+template <Function F, class Copy>
+CUresult copy_and_wait(StreamHandle stream, const Copy* copy) {
+  ShapedCopy shape = shape_of(copy);
+  return operate<F>(stream, shape.host, std::move(shape.touches), copy);
+}
+
+template <Function F, class Copy>
+CUresult copy_in_order(StreamHandle stream, const Copy* copy, CUstream argument) {
+  return operate<F>(stream, Host::kGoesOn, shape_of(copy).touches, copy, argument);
+}
+
+TouchList batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {
+  TouchList touches;
+  if (to == nullptr || from == nullptr || bytes == nullptr) return touches;
+  for (std::size_t i = 0; i < count; ++i) touches.write(to[i], bytes[i]).read(from[i], bytes[i]);
+  return touches;
+}
+
+TouchList batch(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  TouchList touches;
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) add_shape(&touches, copies[i]);
+  return touches;
+}
+
+Host host_of(CUmemcpySrcAccessOrder order) {
+  return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ? Host::kGoesOn : Host::kReadsAtOnce;
+}
+
+Host host_of(const CUmemcpyAttributes* attributes, std::size_t count) {
+  for (std::size_t i = 0; attributes != nullptr && i < count; ++i) {
+    if (host_of(attributes[i].srcAccessOrder) != Host::kGoesOn) return Host::kReadsAtOnce;
+  }
+  return Host::kGoesOn;
+}
+
+Host host_of(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
+    if (host_of(copies[i].srcAccessOrder) != Host::kGoesOn) return Host::kReadsAtOnce;
+  }
+  return Host::kGoesOn;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyBatchAsync, _ptsz,
+                      (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes* attrs,
+                       size_t* attrsIdxs, size_t numAttrs, size_t* failIdx, CUstream hStream),
+                      {
+                        return operate<kFunction>(stream_of(hStream), host_of(attrs, numAttrs),
+                                                  batch(dsts, srcs, sizes, count), dsts, srcs, sizes, count, attrs,
+                                                  attrsIdxs, numAttrs, failIdx, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyBatchAsync_v2, _ptsz,
+                      (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes* attrs,
+                       size_t* attrsIdxs, size_t numAttrs, CUstream hStream),
+                      {
+                        return operate<kFunction>(stream_of(hStream), host_of(attrs, numAttrs),
+                                                  batch(dsts, srcs, sizes, count), dsts, srcs, sizes, count, attrs,
+                                                  attrsIdxs, numAttrs, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync, _ptsz,
+                      (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, size_t* failIdx, unsigned long long flags,
+                       CUstream hStream),
+                      {
+                        return operate<kFunction>(stream_of(hStream), host_of(opList, numOps), batch(opList, numOps),
+                                                  numOps, opList, failIdx, flags, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync_v2, _ptsz,
+                      (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags, CUstream hStream), {
+                        return operate<kFunction>(stream_of(hStream), host_of(opList, numOps), batch(opList, numOps),
+                                                  numOps, opList, flags, hStream);
+                      })

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/shapes.h"
+
+namespace thermocline {
+namespace {
+
+Bytes span_of(const Box& box) {
+  if (box.width == 0 || box.rows == 0 || box.layers == 0) return 0;
+  return ((box.layers - 1) * box.layer_rows + box.rows - 1) * box.pitch + box.width;
+}
+
+bool is_solid(const Box& box) {
+  const bool rows_touch = box.rows == 1 || box.pitch == box.width;
+  return rows_touch && (box.layers == 1 || box.layer_rows == box.rows);
+}
+
+// One end of a copy between memories of any kind.
+struct End {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  Bytes x, y, z, pitch, height;
+};
+
+struct Placed {
+  CUdeviceptr at = 0;
+  Box box;
+};
+
+Placed place(const End& end, Box box) {
+  if (end.type == CU_MEMORYTYPE_ARRAY) return {0, Box{.width = 0}};
+  const CUdeviceptr base = end.type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(end.host) : end.device;
+  box.pitch = end.pitch;
+  box.layer_rows = end.height;
+  return {base + (end.z * end.height + end.y) * end.pitch + end.x, box};
+}
+
+ShapedCopy shape_of_ends(const End& from, const End& to, const Box& box) {
+  ShapedCopy shape;
+  const Placed source = place(from, box);
+  const Placed target = place(to, box);
+  add_read(&shape.touches, source.at, source.box);
+  add_write(&shape.touches, target.at, target.box);
+  const bool to_host = to.type == CU_MEMORYTYPE_HOST;
+  const bool from_host = from.type == CU_MEMORYTYPE_HOST;
+  const bool perhaps_host = from.type == CU_MEMORYTYPE_UNIFIED || to.type == CU_MEMORYTYPE_UNIFIED;
+  if (to_host) {
+    shape.host = Host::kWaits;
+  } else if (from_host || perhaps_host) {
+    shape.host = Host::kWaitsFirst;
+  }
+  return shape;
+}
+
+// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have these members in common.
+template <class Copy>
+ShapedCopy shape_of_boxes(const Copy& copy) {
+  const End from{copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcXInBytes,
+                 copy.srcY,          copy.srcZ,    copy.srcPitch,  copy.srcHeight};
+  const End to{copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstXInBytes,
+               copy.dstY,          copy.dstZ,    copy.dstPitch,  copy.dstHeight};
+  return shape_of_ends(from, to, Box{.width = copy.WidthInBytes, .rows = copy.Height, .layers = copy.Depth});
+}
+
+struct BatchEnd {
+  CUdeviceptr at = 0;
+  Box box;
+};
+
+// Rows and layers of no given size lie side by side.
+BatchEnd place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {0, Box{.width = 0}};
+  const auto& pointer = operand.op.ptr;
+  return {pointer.ptr, Box{.width = extent.width,
+                           .rows = extent.height,
+                           .layers = extent.depth,
+                           .pitch = pointer.rowLength != 0 ? pointer.rowLength : extent.width,
+                           .layer_rows = pointer.layerHeight != 0 ? pointer.layerHeight : extent.height}};
+}
+
+}  // namespace
+
+void add_read(TouchList* touches, CUdeviceptr at, const Box& box) { touches->read(at, span_of(box)); }
+
+void add_write(TouchList* touches, CUdeviceptr at, const Box& box) {
+  if (is_solid(box)) {
+    touches->write(at, span_of(box));
+  } else {
+    touches->touch(at, span_of(box));
+  }
+}
+
+ShapedCopy shape_of(const CUDA_MEMCPY2D* copy) {
+  if (copy == nullptr) return {};
+  const End from{
+      copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY, 0, copy->srcPitch, 0};
+  const End to{
+      copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY, 0, copy->dstPitch, 0};
+  return shape_of_ends(from, to, Box{.width = copy->WidthInBytes, .rows = copy->Height});
+}
+
+ShapedCopy shape_of(const CUDA_MEMCPY3D* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
+ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
+
+void add_shape(TouchList* touches, const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  const BatchEnd from = place(copy.src, copy.extent);
+  const BatchEnd to = place(copy.dst, copy.extent);
+  add_read(touches, from.at, from.box);
+  add_write(touches, to.at, to.box);
+}
+
+void add_set(TouchList* touches, const CUDA_MEMSET_NODE_PARAMS& set) {
+  add_write(touches, set.dst, Box{.width = set.width * set.elementSize, .rows = set.height, .pitch = set.pitch});
+}
+
+}  // namespace thermocline

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a texture, a
+// descriptor that a kernel reads. Its buffer comes to the device and stays. Whether the driver can do the call on
+// memory like ours is for it to say.
+#include "hooks/submit.h"
+
+namespace thermocline {
+namespace {
+
+TouchList at(CUdeviceptr address) { return TouchList().word(address); }
+TouchList at(const void* address) { return at(reinterpret_cast<CUdeviceptr>(address)); }
+
+TouchList in(const CUDA_RESOURCE_DESC* resource) {
+  if (resource == nullptr) return {};
+  if (resource->resType == CU_RESOURCE_TYPE_LINEAR) return at(resource->res.linear.devPtr);
+  if (resource->resType == CU_RESOURCE_TYPE_PITCH2D) return at(resource->res.pitch2D.devPtr);
+  return {};
+}
+
+constexpr const char* kTexture = "a texture reads it";
+constexpr const char* kTensorMap = "a tensor map names it";
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
+  using namespace thermocline;
+  return keep(at(dptr), "shared with another process",
+              [&] { return real<Function::cuIpcGetMemHandle>(pHandle, dptr); });
+}
+
+CUresult CUDAAPI cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
+                                               CUmemRangeHandleType handleType, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(dptr), "exported",
+              [&] { return real<Function::cuMemGetHandleForAddressRange>(handle, dptr, size, handleType, flags); });
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  using namespace thermocline;
+  return keep(at(ptr), "an attribute of it was set",
+              [&] { return real<Function::cuPointerSetAttribute>(value, attribute, ptr); });
+}
+
+CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,
+                                   const CUDA_TEXTURE_DESC* pTexDesc, const CUDA_RESOURCE_VIEW_DESC* pResViewDesc) {
+  using namespace thermocline;
+  return keep(in(pResDesc), kTexture,
+              [&] { return real<Function::cuTexObjectCreate>(pTexObject, pResDesc, pTexDesc, pResViewDesc); });
+}
+
+CUresult CUDAAPI cuTexRefSetAddress_v2(size_t* ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture,
+              [&] { return real<Function::cuTexRefSetAddress_v2>(ByteOffset, hTexRef, dptr, bytes); });
+}
+
+CUresult CUDAAPI cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR* desc, CUdeviceptr dptr,
+                                         size_t Pitch) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture, [&] { return real<Function::cuTexRefSetAddress2D_v3>(hTexRef, desc, dptr, Pitch); });
+}
+
+CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
+                                        cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
+                                        const cuuint64_t* globalStrides, const cuuint32_t* boxDim,
+                                        const cuuint32_t* elementStrides, CUtensorMapInterleave interleave,
+                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+                                        CUtensorMapFloatOOBfill oobFill) {
+  using namespace thermocline;
+  return keep(at(globalAddress), kTensorMap, [&] {
+    return real<Function::cuTensorMapEncodeTiled>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
+                                                  globalStrides, boxDim, elementStrides, interleave, swizzle,
+                                                  l2Promotion, oobFill);
+  });
+}
+
+CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
+                                         cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
+                                         const cuuint64_t* globalStrides, const int* pixelBoxLowerCorner,
+                                         const int* pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
+                                         cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
+                                         CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                         CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  using namespace thermocline;
+  return keep(at(globalAddress), kTensorMap, [&] {
+    return real<Function::cuTensorMapEncodeIm2col>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
+                                                   globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner,
+                                                   channelsPerPixel, pixelsPerColumn, elementStrides, interleave,
+                                                   swizzle, l2Promotion, oobFill);
+  });
+}
+
+CUresult CUDAAPI cuTensorMapEncodeIm2colWide(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
+                                             cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
+                                             const cuuint64_t* globalStrides, int pixelBoxLowerCornerWidth,
+                                             int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
+                                             cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
+                                             CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+                                             CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+                                             CUtensorMapFloatOOBfill oobFill) {
+  using namespace thermocline;
+  return keep(at(globalAddress), kTensorMap, [&] {
+    return real<Function::cuTensorMapEncodeIm2colWide>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
+                                                       globalStrides, pixelBoxLowerCornerWidth,
+                                                       pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn,
+                                                       elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
+  });
+}
+
+CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap* tensorMap, void* globalAddress) {
+  using namespace thermocline;
+  return keep(at(globalAddress), kTensorMap,
+              [&] { return real<Function::cuTensorMapReplaceAddress>(tensorMap, globalAddress); });
+}
+
+CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,
+                                     size_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(memptr), "bound to a multicast object",
+              [&] { return real<Function::cuMulticastBindAddr>(mcHandle, mcOffset, memptr, size, flags); });
+}
+
+}  // extern "C"

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line that `run --stats` ends with, and the sum of what several engines of one process did, one after the other.
+#pragma once
+
+#include <string>
+
+#include "offload/engine.h"
+
+namespace thermocline {
+
+// Counts add up, peaks are the larger ones, and what is held now is what `later` holds.
+EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& later);
+
+// key=value pairs, without "thermocline: " and the end of the line.
+std::string statistics_line(const EngineStatistics& statistics);
+
+}  // namespace thermocline

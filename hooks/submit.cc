@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit.h"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <set>
+
+namespace thermocline {
+namespace {
+
+CUstream to_cu(StreamHandle stream) { return reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(stream)); }
+CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
+
+std::atomic<int> captures{0};
+
+// Addresses that recorded work was given.
+struct Recorded {
+  std::mutex mutex;
+  std::set<std::uint64_t> addresses;
+};
+Recorded& all_recorded() {
+  static auto* const all = new Recorded;
+  return *all;
+}
+
+bool is_current(const ActiveEngine& active) {
+  CUcontext current = nullptr;
+  return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS && current == active.context;
+}
+
+CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
+  for (const Touch& touch : touches.all()) {
+    if (Status status = engine.pin(touch.address, reason); !status.ok()) return to_cu(status);
+  }
+  return CUDA_SUCCESS;
+}
+
+// A word may be one past the end, where no buffer needs to be: only what stands at a live buffer is kept.
+CUresult keep_ours(const ActiveEngine& active, const TouchList& touches, const char* reason) {
+  const CurrentContext context(active);
+  const Inside inside;
+  const CaptureTruce truce;
+  TouchList live = touches;
+  live.filter([&](DeviceAddress address) { return active.engine->find(address).has_value(); });
+  return pin_all(*active.engine, live, reason);
+}
+
+CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, Call call) {
+  count(Counter::kCapturedOperations);
+  if (CUresult result = keep_ours(active, touches, "stream capture"); result != CUDA_SUCCESS) return result;
+  remember_recorded(touches);
+  const Inside inside;
+  return call();
+}
+
+// The engine orders work by events of its own context, which can not be recorded in streams of another. So the buffers
+// stay, and the host waits: right, and slow.
+CUresult submit_elsewhere(const ActiveEngine& active, const TouchList& touches, Call call) {
+  THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
+  if (CUresult result = keep_ours(active, touches, "used in another context"); result != CUDA_SUCCESS) return result;
+  const Inside inside;
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) real<Function::cuCtxSynchronize>();
+  return result;
+}
+
+template <class Begin>
+CUresult submit_here(StreamHandle stream, Host host, Begin begin, Call call) {
+  const Inside inside;
+  // What the call would wait for anyway is waited for without the engine's lock, so that other threads go on.
+  if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
+  const CaptureTruce truce;
+  Operation operation = begin();
+  if (!operation.status().ok()) return to_cu(operation.status());
+  if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) operation.commit(host == Host::kWaits);
+  return result;
+}
+
+}  // namespace
+
+StreamHandle legacy(CUstream stream) {
+  return stream == CU_STREAM_LEGACY ? StreamHandle{} : StreamHandle{reinterpret_cast<std::uintptr_t>(stream)};
+}
+
+StreamHandle per_thread(CUstream stream) { return legacy(stream == nullptr ? CU_STREAM_PER_THREAD : stream); }
+
+CurrentContext::CurrentContext(const ActiveEngine& active) {
+  pushed_ = !is_current(active) && real<Function::cuCtxPushCurrent_v2>(active.context) == CUDA_SUCCESS;
+}
+
+CurrentContext::~CurrentContext() {
+  CUcontext popped = nullptr;
+  if (pushed_) real<Function::cuCtxPopCurrent_v2>(&popped);
+}
+
+CUresult guarded(Call body) {
+  try {
+    return body();
+  } catch (const BrokenInvariant&) {
+    return CUDA_ERROR_UNKNOWN;
+  } catch (const std::bad_alloc&) {
+    THERMOCLINE_LOG_ONCE("host memory is exhausted");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr) return call();
+  touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
+  if (touches.empty()) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    if (is_recording(stream)) return submit_recorded(*active, touches, call);
+    if (!is_current(*active)) return submit_elsewhere(*active, touches, call);
+    return submit_here(
+        stream, host, [&] { return active->engine->begin(stream, touches.all(), info); }, call);
+  });
+}
+
+CUresult submit_unknown(StreamHandle stream, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  count(Counter::kUnknownLaunches);
+  THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as touched");
+  return guarded([&] {
+    if (is_recording(stream) || !is_current(*active)) return CUDA_ERROR_NOT_SUPPORTED;
+    return submit_here(
+        stream, Host::kGoesOn, [&] { return active->engine->begin_unknown(stream); }, call);
+  });
+}
+
+CUresult keep(const TouchList& touches, const char* reason, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr) return call();
+  TouchList ours = touches;
+  ours.filter([active](DeviceAddress address) { return active->engine->owns(address); });
+  if (ours.empty()) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    if (CUresult result = keep_ours(*active, ours, reason); result != CUDA_SUCCESS) return result;
+    return call();
+  });
+}
+
+void capture_began() { captures.fetch_add(1); }
+void capture_ended() { captures.fetch_sub(1); }
+
+bool is_recording(StreamHandle stream) {
+  if (captures.load(std::memory_order_acquire) <= 0) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return real<Function::cuStreamIsCapturing>(to_cu(stream), &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CaptureTruce::CaptureTruce() {
+  if (captures.load(std::memory_order_acquire) <= 0) return;
+  active_ = real<Function::cuThreadExchangeStreamCaptureMode>(&mode_) == CUDA_SUCCESS;
+}
+
+CaptureTruce::~CaptureTruce() {
+  if (active_) real<Function::cuThreadExchangeStreamCaptureMode>(&mode_);
+}
+
+void remember_recorded(const TouchList& touches) {
+  Recorded& all = all_recorded();
+  const std::lock_guard lock(all.mutex);
+  for (const Touch& touch : touches.all()) all.addresses.insert(touch.address.value);
+}
+
+TouchList recorded(const Engine& engine) {
+  Recorded& all = all_recorded();
+  const std::lock_guard lock(all.mutex);
+  TouchList touches;
+  for (auto it = all.addresses.begin(); it != all.addresses.end();) {
+    // What has been freed since can only be touched by mistake.
+    if (!engine.find(DeviceAddress{*it}).has_value()) {
+      it = all.addresses.erase(it);
+    } else {
+      touches.word(*it++);
+    }
+  }
+  return touches;
+}
+
+}  // namespace thermocline

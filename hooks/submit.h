@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// How every hook that orders work reaches the driver: what it touches is shown to the engine, then the driver is
+// called, under one scope, so that nothing that is touched can leave in between.
+//
+// While a stream records a graph, work is not run but remembered, and may run at any later time: what it touches is
+// brought to the device before, and stays for good (pinned).
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "hooks/runtime.h"
+#include "hooks/symbols.h"
+#include "hooks/touches.h"
+
+namespace thermocline {
+
+// The stream that a hook was given, as the engine knows it. 0 and CU_STREAM_LEGACY are one stream; in the per-thread
+// variants 0 means the thread's own.
+StreamHandle legacy(CUstream stream);
+StreamHandle per_thread(CUstream stream);
+
+enum class Host {
+  kGoesOn,       // the call returns before the work has run
+  kWaits,        // it returns when the work has run
+  kWaitsFirst,   // it waits for what was submitted before, and perhaps for the work
+  kReadsAtOnce,  // the work may read its source before its turn in the stream: all that it needs has to be there
+};
+
+// Refers to a callable for the time of a call.
+class Call {
+ public:
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Call>)
+      Call(F&& function)  // NOLINT: implicit on purpose, as std::function is
+      : object_(const_cast<void*>(static_cast<const void*>(&function))),
+        invoke_([](void* object) { return (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
+  CUresult operator()() const { return invoke_(object_); }
+
+ private:
+  void* object_;
+  CUresult (*invoke_)(void*);
+};
+
+// While one lives, the engine's context is current.
+class CurrentContext {
+ public:
+  explicit CurrentContext(const ActiveEngine& active);
+  ~CurrentContext();
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
+
+// Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
+// program.
+CUresult guarded(Call body);
+
+// `touches` may name anything; what is not ours is left out.
+CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call);
+// Nothing is known about what the work touches.
+CUresult submit_unknown(StreamHandle stream, Call call);
+
+// Before a call that lets somebody else keep the addresses: their buffers come to the device and stay. An error: the
+// call is not made.
+CUresult keep(const TouchList& touches, const char* reason, Call call);
+
+// What a hook looks like: as long as nothing of ours exists, a call.
+template <Function F, class... Arguments>
+CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments... arguments) {
+  const OperationInfo info{.kind = static_cast<std::uint64_t>(F) + 1};
+  return submit(stream, host, std::move(touches), info, [&] { return real<F>(arguments...); });
+}
+
+// Stream capture, as far as it must be known: whether any stream records, and which buffers graphs hold on to.
+void capture_began();
+void capture_ended();
+bool is_recording(StreamHandle stream);
+
+// While one lives, driver calls on this thread do not disturb anybody's capture (cuThreadExchangeStreamCaptureMode).
+class CaptureTruce {
+ public:
+  CaptureTruce();
+  ~CaptureTruce();
+  CaptureTruce(const CaptureTruce&) = delete;
+  CaptureTruce& operator=(const CaptureTruce&) = delete;
+
+ private:
+  bool active_ = false;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// What recorded work may touch when it runs: every launch of a graph touches all of it that is still alive.
+void remember_recorded(const TouchList& touches);
+TouchList recorded(const Engine& engine);
+
+}  // namespace thermocline
