@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/heap.h"
+
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class HeapTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::unique_ptr<StreamClock> clock = std::make_unique<StreamClock>(driver);
+  std::unique_ptr<Heap> heap;
+  StreamHandle handle_a = fake.create_stream();
+  StreamHandle handle_b = fake.create_stream();
+  StreamIndex a = clock->index_of(handle_a);
+  StreamIndex b = clock->index_of(handle_b);
+
+  void SetUp() override { make(64 * kPage); }
+
+  void make(Bytes limit) {
+    heap.reset();
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = limit;
+    ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
+  }
+
+  Buffer* allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap->allocate(bytes, a, &buffer).ok());
+    heap->validate();
+    return buffer;
+  }
+  Buffer* allocate_mapped(Bytes bytes) {
+    Buffer* const buffer = allocate(bytes);
+    EXPECT_TRUE(heap->map(buffer->block(), Wait::kNo).ok());
+    heap->validate();
+    return buffer;
+  }
+  void free(Buffer* buffer) {
+    heap->free(buffer);
+    heap->validate();
+  }
+  void use(Buffer* buffer, StreamIndex stream) {
+    EXPECT_TRUE(clock->wait_all(stream, buffer->former).ok());
+    fake.submit(clock->handle_of(stream), buffer->number(), buffer->address(), buffer->requested());
+    buffer->block().uses.add({stream, clock->advance(stream)});
+  }
+
+  void TearDown() override {
+    fake.run_all();
+    if (heap != nullptr) heap->validate();
+    heap.reset();
+    clock.reset();
+    EXPECT_EQ(fake.pages(), 0u);
+    EXPECT_EQ(fake.mappings(), 0u);
+    EXPECT_EQ(fake.reservations(), 0u);
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+};
+
+TEST_F(HeapTest, ALargeBufferOwnsWholePages) {
+  Buffer* const buffer = allocate(3 * kPage + 1);
+  EXPECT_EQ(buffer->block().pages(), 4u);
+  EXPECT_FALSE(buffer->block().is_slab());
+  EXPECT_EQ(buffer->address(), buffer->block().begin());
+  EXPECT_EQ(buffer->block().contents_end(), 3 * kPage + 1);
+  EXPECT_FALSE(buffer->block().mapped());
+}
+
+TEST_F(HeapTest, ABufferJustBelowAPageOwnsItWhereLittleIsWasted) {
+  EXPECT_FALSE(allocate(kPage - kPage / 8)->block().is_slab());
+  EXPECT_TRUE(allocate(kPage - kPage / 8 - 1)->block().is_slab());
+}
+
+TEST_F(HeapTest, SmallBuffersShareASlabInGranulesOf512Bytes) {
+  Buffer* const first = allocate(1);
+  Buffer* const second = allocate(513);
+  Buffer* const third = allocate(100);
+  EXPECT_EQ(&first->block(), &third->block());
+  EXPECT_TRUE(first->block().is_slab());
+  EXPECT_EQ(second->address() - first->address(), 512u);
+  EXPECT_EQ(third->address() - second->address(), 1024u);
+  EXPECT_EQ(first->block().live_buffers(), 3u);
+  EXPECT_EQ(first->block().live_bytes(), 614u);
+  EXPECT_EQ(first->block().contents_end(), 512u + 1024u + 100u);
+  EXPECT_EQ(first->block().pages(), 1u) << "the first slab is small";
+}
+
+TEST_F(HeapTest, SlabsGrowWithWhatIsInThem) {
+  make(Bytes{1} << 30);
+  Bytes largest = 0;
+  for (int i = 0; i < 200; ++i) largest = std::max(largest, allocate(900 * kKiB)->block().bytes());
+  EXPECT_EQ(largest, 8 * kMiB);
+}
+
+TEST_F(HeapTest, ZeroBytesAreRefused) {
+  Buffer* buffer = nullptr;
+  EXPECT_EQ(heap->allocate(0, a, &buffer), Status::invalid_value());
+}
+
+TEST_F(HeapTest, MappingPutsMemoryBehindEveryPage) {
+  Buffer* const buffer = allocate_mapped(5 * kPage);
+  for (Bytes offset = 0; offset < 5 * kPage; offset += kPage) {
+    EXPECT_TRUE(fake.accessible(buffer->address() + offset));
+    EXPECT_EQ(fake.page_behind(buffer->address() + offset),
+              static_cast<std::uint64_t>(buffer->block().page_handles()[offset / kPage]));
+  }
+  EXPECT_EQ(fake.calls("cuMemSetAccess"), 1u) << "one call for the whole block";
+  EXPECT_EQ(heap->created_bytes(), 5 * kPage);
+}
+
+TEST_F(HeapTest, FreedSpaceIsHandedOutAgainWithItsPagesAndItsUses) {
+  Buffer* const first = allocate_mapped(5 * kPage);
+  const DeviceAddress address = first->address();
+  use(first, a);
+  free(first);
+  const std::uint64_t calls = fake.calls();
+  Buffer* const second = allocate(5 * kPage);
+  EXPECT_EQ(second->address(), address);
+  EXPECT_TRUE(second->block().mapped());
+  EXPECT_EQ(second->former.newest(a), 1u);
+  EXPECT_EQ(second->block().uses.newest(a), 1u);
+  EXPECT_EQ(fake.calls(), calls) << "no driver call";
+}
+
+TEST_F(HeapTest, FreedBlockIsNotUsedByAnotherStreamBeforeItsStreamFinishes) {
+  Buffer* const first = allocate_mapped(5 * kPage);
+  use(first, a);
+  free(first);
+  Buffer* const second = allocate(5 * kPage);
+  use(second, b);
+  EXPECT_FALSE(fake.step(handle_b));
+  EXPECT_TRUE(fake.step(handle_a));
+  EXPECT_TRUE(fake.step(handle_b));
+}
+
+TEST_F(HeapTest, AFreedPlaceInASlabKeepsItsUses) {
+  Buffer* const first = allocate_mapped(5000);
+  Buffer* const wall = allocate(1000);
+  use(first, a);
+  free(first);
+  Buffer* const elsewhere = allocate(6000);
+  EXPECT_EQ(&elsewhere->block(), &wall->block());
+  EXPECT_TRUE(elsewhere->former.empty()) << "its place was never used";
+  Buffer* const second = allocate(5000);
+  EXPECT_EQ(&second->block(), &wall->block());
+  EXPECT_EQ(second->former.newest(a), 1u);
+  use(second, b);
+  EXPECT_FALSE(fake.step(handle_b)) << "it waits for the former owner";
+}
+
+TEST_F(HeapTest, TheBestFitOfMappedSpaceIsSplitAndTheRestStaysMapped) {
+  Buffer* const large = allocate_mapped(10 * kPage);
+  Buffer* const wall = allocate_mapped(2 * kPage);
+  Buffer* const small = allocate_mapped(4 * kPage);
+  Buffer* const end = allocate_mapped(2 * kPage);
+  const DeviceAddress where = small->address();
+  free(large);
+  free(small);
+  Buffer* const again = allocate(3 * kPage);
+  EXPECT_EQ(again->address(), where);
+  EXPECT_TRUE(again->block().mapped());
+  EXPECT_EQ(heap->statistics().free_mapped_bytes, 11 * kPage);
+  free(again);
+  free(wall);
+  free(end);
+  Buffer* const everything = allocate(18 * kPage);
+  EXPECT_TRUE(everything->block().mapped()) << "neighbours have become one";
+}
+
+TEST_F(HeapTest, WhatDoesNotFitMappedSpaceGrowsOutOfIt) {
+  Buffer* const first = allocate_mapped(6 * kPage);
+  use(first, a);
+  free(first);
+  Buffer* const second = allocate(8 * kPage);
+  EXPECT_FALSE(second->block().mapped());
+  EXPECT_EQ(second->block().mapped_pages(), 6u);
+  EXPECT_EQ(second->former.newest(a), 1u);
+  ASSERT_TRUE(heap->map(second->block(), Wait::kNo).ok());
+  EXPECT_EQ(heap->created_bytes(), 8 * kPage) << "two pages more, not eight";
+}
+
+TEST_F(HeapTest, FreeingAPartlyMappedBlockKeepsItsParts) {
+  free(allocate_mapped(6 * kPage));
+  Buffer* const second = allocate(8 * kPage);
+  free(second);
+  EXPECT_EQ(heap->statistics().free_mapped_bytes, 6 * kPage);
+  EXPECT_TRUE(allocate(6 * kPage)->block().mapped());
+}
+
+TEST_F(HeapTest, PagesAreHarvestedFromFreeSpaceWhenTheLimitIsReached) {
+  make(10 * kPage);
+  Buffer* const first = allocate_mapped(4 * kPage);
+  Buffer* const wall = allocate_mapped(2 * kPage);
+  Buffer* const second = allocate_mapped(4 * kPage);
+  Buffer* const last = allocate(2 * kPage);
+  EXPECT_TRUE(heap->map(last->block(), Wait::kNo).is_out_of_memory());
+  free(first);
+  free(second);
+  Buffer* const large = allocate(8 * kPage);
+  ASSERT_TRUE(heap->map(large->block(), Wait::kNo).ok());
+  EXPECT_EQ(heap->created_bytes(), 10 * kPage);
+  EXPECT_EQ(fake.calls("cuMemCreate"), 10u);
+  EXPECT_TRUE(wall->block().mapped());
+  heap->validate();
+}
+
+TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndTouchesNothingThatIsInUse) {
+  make(8 * kPage);
+  Buffer* const oldest = allocate_mapped(2 * kPage);
+  Buffer* const wall1 = allocate_mapped(kPage);
+  Buffer* const newer = allocate_mapped(2 * kPage);
+  Buffer* const wall2 = allocate_mapped(3 * kPage);
+  use(oldest, a);
+  const DeviceAddress busy = oldest->address();
+  const DeviceAddress idle = newer->address();
+  free(oldest);
+  free(newer);
+  Buffer* const one = allocate(3 * kPage);
+  EXPECT_TRUE(heap->map(one->block(), Wait::kNo).is_out_of_memory()) << "the rest is in use";
+  EXPECT_EQ(fake.calls("cuMemUnmap"), 0u) << "nothing has changed";
+  Buffer* const two = allocate(kPage * 2);
+  EXPECT_TRUE(two->block().mapped());
+  EXPECT_EQ(two->address(), busy) << "best fit, lowest address";
+  free(two);
+  ASSERT_TRUE(heap->map(one->block(), Wait::kYes).ok());
+  EXPECT_EQ(fake.page_behind(idle), 0u) << "what had passed went first";
+  EXPECT_EQ(clock->host_waits(), 1u);
+  static_cast<void>(wall1);
+  static_cast<void>(wall2);
+}
+
+TEST_F(HeapTest, OutOfMemoryLeavesEverythingAsItWas) {
+  make(8 * kPage);
+  Buffer* const live = allocate_mapped(6 * kPage);
+  free(allocate_mapped(kPage));
+  Buffer* const wanted = allocate(4 * kPage);
+  const HeapStatistics before = heap->statistics();
+  const std::uint64_t calls = fake.calls();
+  EXPECT_TRUE(heap->map(wanted->block(), Wait::kYes).is_out_of_memory());
+  heap->validate();
+  EXPECT_EQ(fake.calls(), calls);
+  EXPECT_EQ(heap->statistics().mapped_bytes, before.mapped_bytes);
+  EXPECT_FALSE(wanted->block().mapped());
+  EXPECT_TRUE(live->block().mapped());
+}
+
+TEST_F(HeapTest, UnmappedPagesServeAnotherBlock) {
+  make(4 * kPage);
+  Buffer* const first = allocate_mapped(4 * kPage);
+  Buffer* const second = allocate(4 * kPage);
+  use(first, a);
+  fake.run_all();
+  ASSERT_TRUE(heap->unmap(first->block()).ok());
+  EXPECT_TRUE(first->block().uses.empty());
+  EXPECT_EQ(fake.calls("cuMemUnmap"), 1u) << "one call for side-by-side mappings";
+  ASSERT_TRUE(heap->map(second->block(), Wait::kNo).ok());
+  EXPECT_FALSE(first->block().mapped());
+  EXPECT_EQ(heap->created_bytes(), 4 * kPage);
+  heap->validate();
+}
+
+TEST_F(HeapTest, AnEvictedSlabIsNotPreferredOverAMappedOne) {
+  std::vector<Buffer*> buffers;
+  for (int i = 0; i < 2; ++i) buffers.push_back(allocate_mapped(1500 * kKiB));
+  ASSERT_NE(&buffers[0]->block(), &buffers[1]->block());
+  ASSERT_TRUE(heap->unmap(buffers[0]->block()).ok());
+  heap->validate();
+  EXPECT_EQ(&allocate(300 * kKiB)->block(), &buffers[1]->block());
+  EXPECT_EQ(&allocate(300 * kKiB)->block(), &buffers[0]->block()) << "rather than a new one";
+}
+
+TEST_F(HeapTest, AnEmptySlabReturnsItsPagesToLargeBuffers) {
+  Buffer* const small = allocate_mapped(1000);
+  EXPECT_TRUE(heap->free(small)) << "the block went away";
+  EXPECT_EQ(heap->statistics().slabs, 0u);
+  EXPECT_TRUE(allocate(2 * kMiB)->block().mapped());
+}
+
+TEST_F(HeapTest, FindAnswersForEveryByteAndOnePastTheEnd) {
+  Buffer* const first = allocate(2 * kPage);
+  Buffer* const second = allocate(2 * kPage - 100);
+  Buffer* const third = allocate(1000);
+  EXPECT_EQ(heap->find(first->address()), first);
+  EXPECT_EQ(heap->find(first->end() - 1), first);
+  EXPECT_EQ(heap->find(first->end()), second) << "another one begins there";
+  EXPECT_EQ(heap->find(second->end()), second);
+  EXPECT_EQ(heap->find(second->end() + 1), nullptr);
+  EXPECT_EQ(heap->find(third->address()), third);
+  free(second);
+  EXPECT_EQ(heap->find(first->end()), first);
+  EXPECT_EQ(heap->find(first->address() - 1), nullptr);
+  EXPECT_EQ(heap->find(heap->range_begin() + heap->range_bytes()), nullptr);
+  EXPECT_EQ(heap->find(DeviceAddress{}), nullptr);
+  EXPECT_EQ(heap->find(DeviceAddress{~std::uint64_t{0}}), nullptr);
+}
+
+TEST_F(HeapTest, IndicesAreDenseAndSerialsAreNot) {
+  Buffer* const first = allocate(kPage);
+  Buffer* const second = allocate(kPage);
+  const std::uint32_t index = first->block().index();
+  const std::uint64_t serial = second->block().serial();
+  free(first);
+  Buffer* const third = allocate(kPage);
+  EXPECT_EQ(third->block().index(), index);
+  EXPECT_GT(third->block().serial(), serial);
+  EXPECT_EQ(heap->block_of(index), &third->block());
+  EXPECT_EQ(heap->block_at(third->address() + 5), &third->block());
+}
+
+TEST_F(HeapTest, BlocksAreVisitedInOrderOfAddress) {
+  allocate(3 * kPage);
+  free(allocate(2 * kPage));
+  allocate(5 * kPage);
+  allocate(10);
+  DeviceAddress last;
+  int count = 0;
+  heap->for_each_block([&](Block& block) {
+    EXPECT_GT(block.begin(), last);
+    last = block.begin();
+    ++count;
+  });
+  EXPECT_EQ(count, 3);
+}
+
+TEST_F(HeapTest, TrimGivesTheDriverWhatNobodyHolds) {
+  Buffer* const live = allocate_mapped(3 * kPage);
+  free(allocate_mapped(8 * kPage));
+  ASSERT_TRUE(heap->trim(6 * kPage).ok());
+  EXPECT_EQ(heap->created_bytes(), 6 * kPage);
+  ASSERT_TRUE(heap->trim(0).ok());
+  EXPECT_EQ(heap->created_bytes(), 3 * kPage);
+  EXPECT_TRUE(live->block().mapped());
+  heap->validate();
+}
+
+TEST_F(HeapTest, TheLimitFollowsUnlessLiveBlocksHoldMore) {
+  allocate_mapped(3 * kPage);
+  free(allocate_mapped(8 * kPage));
+  EXPECT_TRUE(heap->set_limit(2 * kPage).is_out_of_memory());
+  EXPECT_EQ(heap->limit(), 64 * kPage);
+  EXPECT_EQ(heap->created_bytes(), 11 * kPage);
+  ASSERT_TRUE(heap->set_limit(4 * kPage).ok());
+  EXPECT_EQ(heap->created_bytes(), 4 * kPage);
+  heap->validate();
+}
+
+TEST_F(HeapTest, TheDeviceMayHoldLessThanTheLimit) {
+  fake.device_bytes = 6 * kPage;
+  Buffer* const first = allocate_mapped(4 * kPage);
+  free(allocate_mapped(2 * kPage));
+  Buffer* const wall = allocate(kPage);
+  ASSERT_TRUE(heap->map(wall->block(), Wait::kNo).ok());
+  Buffer* const second = allocate(3 * kPage);
+  EXPECT_TRUE(heap->map(second->block(), Wait::kNo).is_out_of_memory());
+  heap->validate();
+  free(first);
+  ASSERT_TRUE(heap->map(second->block(), Wait::kNo).ok());
+  heap->validate();
+}
+
+TEST_F(HeapTest, AFailureHalfWayThroughMappingIsUndone) {
+  Buffer* const buffer = allocate(5 * kPage);
+  fake.fail("cuMemMap", 3, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_TRUE(heap->map(buffer->block(), Wait::kNo).is_out_of_memory());
+  heap->validate();
+  EXPECT_EQ(fake.mappings(), 0u);
+  fake.fail("cuMemSetAccess", 1, CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(heap->map(buffer->block(), Wait::kNo).code(), CUDA_ERROR_UNKNOWN);
+  heap->validate();
+  EXPECT_EQ(fake.mappings(), 0u);
+  EXPECT_TRUE(heap->map(buffer->block(), Wait::kNo).ok());
+  EXPECT_EQ(fake.calls("cuMemCreate"), 5u);
+}
+
+TEST_F(HeapTest, AFailedUnmapKeepsTheBlockMapped) {
+  Buffer* const buffer = allocate_mapped(3 * kPage);
+  fake.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(heap->unmap(buffer->block()).code(), CUDA_ERROR_UNKNOWN);
+  EXPECT_TRUE(buffer->block().mapped());
+  heap->validate();
+}
+
+TEST_F(HeapTest, AFailedHarvestLosesNothing) {
+  make(4 * kPage);
+  Buffer* const first = allocate_mapped(2 * kPage);
+  allocate_mapped(kPage);
+  free(first);
+  Buffer* const wanted = allocate(3 * kPage);
+  fake.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(heap->map(wanted->block(), Wait::kNo).code(), CUDA_ERROR_UNKNOWN);
+  heap->validate();
+  EXPECT_EQ(heap->statistics().free_mapped_bytes, 2 * kPage);
+  EXPECT_TRUE(heap->map(wanted->block(), Wait::kNo).ok());
+  heap->validate();
+}
+
+TEST_F(HeapTest, AddressesAreHalvedUntilTheDriverGrantsThem) {
+  heap.reset();
+  fake.most_reserved = Bytes{3} << 36;
+  make(64 * kPage);
+  EXPECT_EQ(heap->range_bytes(), Bytes{1} << 37);
+}
+
+TEST_F(HeapTest, ExhaustedAddressesAreOutOfMemory) {
+  heap.reset();
+  HeapOptions options;
+  options.page_bytes = kPage;
+  options.limit = 8 * kPage;
+  options.reserve_bytes = 8 * kPage;
+  ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
+  allocate(6 * kPage);
+  Buffer* buffer = nullptr;
+  EXPECT_TRUE(heap->allocate(3 * kPage, a, &buffer).is_out_of_memory());
+  EXPECT_TRUE(heap->allocate(~Bytes{0}, a, &buffer).is_out_of_memory());
+  heap->validate();
+  allocate(2 * kPage);
+}
+
+TEST_F(HeapTest, ASteadyProgramMakesNoDriverCalls) {
+  const auto program = [this] {
+    std::vector<Buffer*> held;
+    for (Bytes bytes : {3 * kMiB, 20 * kMiB, Bytes{900}, 7 * kMiB, Bytes{70000}, 12 * kMiB}) {
+      Buffer* const buffer = allocate(bytes);
+      ASSERT_TRUE(heap->map(buffer->block(), Wait::kNo).ok());
+      use(buffer, a);
+      held.push_back(buffer);
+    }
+    while (!held.empty()) {
+      heap->free(held.back());
+      held.pop_back();
+    }
+  };
+  for (int i = 0; i < 3; ++i) program();
+  const std::uint64_t calls = fake.calls();
+  for (int i = 0; i < 10; ++i) program();
+  EXPECT_EQ(fake.calls(), calls);
+}
+
+TEST_F(HeapTest, PeaksRememberTheMost) {
+  free(allocate_mapped(5 * kPage));
+  free(allocate(100));
+  EXPECT_EQ(heap->live_bytes(), 0u);
+  EXPECT_EQ(heap->peak_live_bytes(), 5 * kPage);
+  EXPECT_EQ(heap->peak_mapped_bytes(), 5 * kPage);
+}
+
+}  // namespace
+}  // namespace thermocline
