@@ -168,6 +168,8 @@ class Machine {
 
   // --- Figures ----------------------------------------------------------------------------------------------------------------
   void validate() const;  // recomputes every invariant of every part
+  // Of what accessible memory holds now, pending work not counted: equal contents, equal numbers.
+  std::uint64_t digest(Address at, Bytes bytes) const;
   std::uint64_t checksum() const;
   std::uint64_t order_hash() const;
   Time device_now() const;

@@ -143,6 +143,7 @@ CUresult Machine::unregister_buffer(Address at) {
 void Machine::register_heap(Address at, Bytes bytes) { device().buffers.add_heap(at, bytes); }
 void Machine::unregister_heap(Address at) { device().buffers.remove_heap(at); }
 bool Machine::is_heap(Address at) const { return device().buffers.in_heap(at); }
+std::uint64_t Machine::digest(Address at, Bytes bytes) const { return device().contents->digest(at, bytes); }
 std::optional<Buffer> Machine::buffer_at(Address at) const { return device().buffers.find(at); }
 
 }  // namespace simulator
