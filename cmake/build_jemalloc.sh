@@ -74,7 +74,7 @@ build() {
     ./configure --prefix="$prefix.new" \
     --with-jemalloc-prefix=thermocline_je_ --with-private-namespace=thermocline_je_ --without-export \
     --disable-initial-exec-tls --disable-cxx --disable-libdl --disable-shared --enable-static \
-    --disable-doc --disable-prof --disable-fill >"$work/log" 2>&1 || { tail -20 "$work/log" >&2 && fail "configure failed."; }
+    --disable-doc --disable-prof --disable-fill --disable-cache-oblivious >"$work/log" 2>&1 || { tail -20 "$work/log" >&2 && fail "configure failed."; }
   make -j"$(nproc)" build_lib_static >>"$work/log" 2>&1 || { tail -20 "$work/log" >&2 && fail "the build failed."; }
   rm -rf "$prefix.new" "$prefix"
   make install_lib_static install_include >>"$work/log" 2>&1 || { tail -20 "$work/log" >&2 && fail "the installation failed."; }
