@@ -22,12 +22,17 @@ Answer give_our_export(int index, const char* name) {
   return give(look_up(RTLD_NEXT, name, nullptr));
 }
 
-// Who stands before us finds our export by itself, or whoever stands between. Who stands behind us and asks for the
-// next would pass us by: where nobody but the driver is behind us, that is our hook again.
+// Who stands before us finds our export, or whoever stands between. Who stands behind us and asks for the next would
+// pass us by: where nobody but the driver is behind us, that is our hook again.
 Answer answer_next(int index, const char* name, const void* caller) {
-  if (stands_before_us(caller)) return {};
-  void* behind_us = next_definition(name);
-  return hook_for_symbol(name, behind_us) != nullptr ? give(hook_of(index)) : Answer{};
+  switch (place_of(caller, name)) {
+    case Place::kBeforeUs:
+      return give_our_export(index, name);
+    case Place::kBehindUs:
+      return hook_for_symbol(name, next_definition(name)) != nullptr ? give(hook_of(index)) : Answer{};
+    default:
+      return {};
+  }
 }
 
 Answer answer(int index, void* handle, const char* name, const char* version, const void* caller) {

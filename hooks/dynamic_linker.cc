@@ -127,14 +127,20 @@ int visit_for_definition(dl_phdr_info* object, std::size_t, void* data) {
 
 struct Order {
   const void* code;
-  bool before = false;
+  const char* name;
+  Place place = Place::kBehindUs;
 };
 
 int visit_for_order(dl_phdr_info* object, std::size_t, void* data) {
   auto& order = *static_cast<Order*>(data);
   if (contains(*object, reinterpret_cast<const void*>(&thermocline_find_next))) return 1;
-  order.before = contains(*object, order.code);
-  return order.before ? 1 : 0;
+  if (order.place == Place::kBehindUs) {
+    if (contains(*object, order.code)) order.place = Place::kBeforeUs;
+    return 0;
+  }
+  if (definition_in(*object, order.name) == nullptr) return 0;
+  order.place = Place::kBeforeUsAndAnotherBetween;
+  return 1;
 }
 
 // Where we came late (dlopen), everybody else stands before us.
@@ -148,10 +154,10 @@ void* search_from_us(const char* name, bool also_before) {
 
 void* next_definition(const char* name) { return search_from_us(name, false); }
 
-bool stands_before_us(const void* code) {
-  Order order{.code = code};
+Place place_of(const void* code, const char* name) {
+  Order order{.code = code, .name = name};
   dl_iterate_phdr(visit_for_order, &order);
-  return order.before;
+  return order.place;
 }
 
 DlsymFunction next_dlsym() {

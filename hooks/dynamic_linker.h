@@ -14,8 +14,9 @@ using DlvsymFunction = void* (*)(void* handle, const char* name, const char* ver
 DlsymFunction next_dlsym();
 DlvsymFunction next_dlvsym();
 
-// True when the object that holds `code` stands before ours in the order of loading.
-bool stands_before_us(const void* code);
+// Where the object that holds `code` stands in the order of loading, and whether `name` is defined between it and us.
+enum class Place { kBehindUs, kBeforeUs, kBeforeUsAndAnotherBetween };
+Place place_of(const void* code, const char* name);
 
 // The definition of `name` in the first object behind ours that has one; null when none has.
 void* next_definition(const char* name);
