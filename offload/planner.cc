@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing gaps is covering: at every place, the gaps chosen across it must hold what exceeds the limit. Sweeping over the places and
+// taking, where it is needed, the gap that reaches farthest is Belady's rule on intervals; sweeping backward takes the one that began
+// first. Which is faster depends on where the link is idle, so both are tried, with preferences for length and size, and timed.
+//
+// Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that is free by
+// then allows; earlier starts are tried as well, and timed.
+#include "offload/planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "offload/plan_timing.h"
+
+namespace thermocline {
+namespace {
+
+// A gap that could be used, in places: the buffer may be away strictly between leave and arrive. arrive > leave always; it is beyond the
+// end of the iteration when the buffer comes back in the next one.
+struct Gap {
+  std::uint32_t buffer;
+  std::uint32_t leave, arrive;
+  double idle_ns;
+};
+
+// Part of a gap in the coordinates of a sweep; covers the steps strictly between.
+struct Interval {
+  std::int64_t begin, end;
+  double key;
+  std::uint32_t gap;
+};
+
+enum class Preference { kReach, kIdleTime, kSize };
+
+class Planner {
+ public:
+  Planner(const Profile& profile, Bytes limit, const Link& link)
+      : profile_(profile), limit_bytes_(limit), limit_(static_cast<double>(limit)), link_(link), places_(static_cast<std::uint32_t>(profile.places())) {
+    clock_.assign(places_ + 1, 0);
+    for (std::uint32_t q = 0; q < places_; ++q) clock_[q + 1] = clock_[q] + static_cast<double>(profile.nanoseconds[q]);
+    find_gaps();
+    sum_live();
+    lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
+  }
+
+  Plan best() {
+    Plan best;
+    best.predicted_ns = std::numeric_limits<double>::infinity();
+    for (const bool backward : {false, true}) {
+      for (const Preference preference : {Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
+        const std::vector<bool> chosen = choose(preference, backward);
+        if (chosen.empty()) continue;
+        consider(make_plan(chosen), chosen, &best);
+      }
+    }
+    best.index(places_);
+    return best;
+  }
+
+ private:
+  void find_gaps() {
+    for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
+      const ProfiledBuffer& buffer = profile_.buffers[i];
+      const bool goes_round = buffer.always || buffer.birth > buffer.death;
+      for (std::size_t u = 0; u + 1 < buffer.uses.size(); ++u) {
+        // A buffer that goes round is dead between its death and its birth.
+        const bool dead = goes_round && !buffer.always && buffer.uses[u] <= buffer.death && buffer.uses[u + 1] >= buffer.birth;
+        if (!dead) add_gap(i, buffer.uses[u], buffer.uses[u + 1]);
+      }
+      if (goes_round && !buffer.uses.empty()) add_gap(i, buffer.uses.back(), buffer.uses.front() + places_);
+    }
+  }
+  void add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive) {
+    if (arrive > leave + 1) gaps_.push_back({buffer, leave, arrive, time_at(arrive) - time_at(leave + 1)});
+  }
+  // Compute time from the begin of this iteration to the begin of a place, which may be in the next one.
+  double time_at(std::uint32_t place) const {
+    return place <= places_ ? clock_[place] : clock_[places_] + clock_[place - places_];
+  }
+  double bytes_of(std::uint32_t gap) const { return static_cast<double>(profile_.buffers[gaps_[gap].buffer].bytes); }
+
+  void sum_live() {
+    live_.assign(places_ + 1, 0);
+    const auto add = [this](std::uint32_t from, std::uint32_t to, double bytes) {
+      live_[from] += bytes;
+      live_[to + 1] -= bytes;
+    };
+    for (const ProfiledBuffer& buffer : profile_.buffers) {
+      const auto bytes = static_cast<double>(buffer.bytes);
+      if (buffer.always) {
+        add(0, places_ - 1, bytes);
+      } else if (buffer.birth <= buffer.death) {
+        add(buffer.birth, buffer.death, bytes);
+      } else {
+        add(0, buffer.death, bytes);
+        add(buffer.birth, places_ - 1, bytes);
+      }
+    }
+    for (std::uint32_t q = 1; q < places_; ++q) live_[q] += live_[q - 1];
+    live_.resize(places_);
+    for (std::uint32_t q = 0; q < places_; ++q) live_[q] += static_cast<double>(profile_.unplanned_bytes[q]);
+  }
+
+  // The sweep begins where memory is lowest, so that what is chosen for one peak does not begin in the middle of it.
+  std::vector<Interval> intervals(Preference preference, bool backward) const {
+    std::vector<Interval> result;
+    const auto places = static_cast<std::int64_t>(places_);
+    for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+      const std::int64_t length = gaps_[g].arrive - gaps_[g].leave;
+      std::int64_t begin = (gaps_[g].leave + places_ - lowest_) % places_;
+      if (backward) begin = places - 1 - (begin + length);
+      for (std::int64_t shift = -places; shift <= places; shift += places) {
+        const std::int64_t from = begin + shift, to = from + length;
+        if (to <= 0 || from >= places - 1) continue;
+        const double key = preference == Preference::kReach      ? static_cast<double>(to)
+                           : preference == Preference::kIdleTime ? gaps_[g].idle_ns
+                                                                 : bytes_of(g);
+        result.push_back({from, to, key, g});
+      }
+    }
+    std::sort(result.begin(), result.end(), [](const Interval& a, const Interval& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.gap < b.gap;
+    });
+    return result;
+  }
+
+  // By gap; empty when some place can not be made to fit.
+  std::vector<bool> choose(Preference preference, bool backward) const {
+    const std::vector<Interval> parts = intervals(preference, backward);
+    std::vector<std::vector<std::uint32_t>> parts_of(gaps_.size());
+    for (std::uint32_t i = 0; i < parts.size(); ++i) parts_of[parts[i].gap].push_back(i);
+    const auto less = [&parts](std::uint32_t a, std::uint32_t b) {
+      return parts[a].key != parts[b].key ? parts[a].key < parts[b].key : parts[a].gap > parts[b].gap;
+    };
+    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(less)> open(less);
+    std::vector<bool> chosen(gaps_.size(), false);
+    std::vector<double> change(places_ + 1, 0);
+    double away = 0;
+    std::size_t next = 0;
+    for (std::uint32_t step = 0; step < places_; ++step) {
+      away += change[step];
+      const std::uint32_t place = (lowest_ + (backward ? places_ - 1 - step : step)) % places_;
+      while (next < parts.size() && parts[next].begin < step) open.push(static_cast<std::uint32_t>(next++));
+      while (live_[place] - away > limit_) {
+        if (open.empty()) return {};
+        const Interval part = parts[open.top()];
+        open.pop();
+        if (part.end <= step || chosen[part.gap]) continue;
+        chosen[part.gap] = true;
+        for (const std::uint32_t i : parts_of[part.gap]) {
+          // The steps behind this one that the part covers; those before are swept already.
+          const std::int64_t from = std::max<std::int64_t>(parts[i].begin + 1, step + 1);
+          if (parts[i].begin < step && parts[i].end > step) away += bytes_of(part.gap);
+          else if (from < parts[i].end && from < places_) change[static_cast<std::size_t>(from)] += bytes_of(part.gap);
+          if (parts[i].end > step && parts[i].end <= places_ && from <= parts[i].end) change[static_cast<std::size_t>(parts[i].end)] -= bytes_of(part.gap);
+        }
+      }
+    }
+    return chosen;
+  }
+
+  Plan make_plan(const std::vector<bool>& chosen) const {
+    Plan plan;
+    plan.fits = true;
+    for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+      if (!chosen[g]) continue;
+      const std::uint32_t before = (gaps_[g].arrive + places_ - 1) % places_;
+      plan.gaps.push_back({gaps_[g].buffer, gaps_[g].leave, gaps_[g].arrive % places_, before});
+    }
+    return plan;
+  }
+
+  void keep_if_faster(Plan plan, const PlanTiming& timing, Plan* best) const {
+    if (!timing.runs || timing.iteration_ns >= best->predicted_ns) return;
+    plan.predicted_ns = timing.iteration_ns;
+    *best = std::move(plan);
+  }
+
+  // Times the plan as it is, then with earlier and earlier returns, the operations' start times taken from the last timing.
+  void consider(Plan plan, const std::vector<bool>& chosen, Plan* best) const {
+    plan.index(places_);
+    PlanTiming timing = time_plan(profile_, plan, limit_bytes_, link_);
+    keep_if_faster(plan, timing, best);
+    if (!timing.runs) return;
+    for (const double lead : {1.0, 1.5, 3.0, 1e9}) {
+      schedule_returns(chosen, timing, lead, &plan);
+      plan.index(places_);
+      const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
+      keep_if_faster(plan, next, best);
+      if (next.runs && next.iteration_ns <= timing.iteration_ns) timing = next;
+    }
+  }
+
+  // Memory that the plan leaves free at every place while nothing has come back early.
+  std::vector<double> slack_of(const Plan& plan) const {
+    std::vector<double> away(places_ + 1, 0);
+    for (const PlannedGap& gap : plan.gaps) {
+      const auto bytes = static_cast<double>(profile_.buffers[gap.buffer].bytes);
+      const std::uint32_t from = (gap.leave + 1) % places_;
+      away[from] += bytes;
+      away[gap.arrive] -= bytes;
+      if (gap.arrive < from) away[0] += bytes;
+    }
+    std::vector<double> slack(places_, 0);
+    double sum = 0;
+    for (std::uint32_t q = 0; q < places_; ++q) {
+      sum += away[q];
+      slack[q] = limit_ - (live_[q] - sum);
+    }
+    return slack;
+  }
+
+  // Sets return_at of every gap. `lead` stretches the time that a copy is given.
+  void schedule_returns(const std::vector<bool>& /*chosen*/, const PlanTiming& timing, double lead, Plan* plan) const {
+    const auto place_from_lowest = [this](std::uint32_t place) { return (place + places_ - lowest_) % places_; };
+    std::vector<std::uint32_t> order(plan->gaps.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const std::uint32_t pa = place_from_lowest(plan->gaps[a].arrive), pb = place_from_lowest(plan->gaps[b].arrive);
+      return pa != pb ? pa < pb : a < b;
+    });
+    // Start time of the place, in the iteration that begins at lowest_.
+    const auto start = [&](std::uint32_t place) {
+      return timing.starts[place] + (place < lowest_ ? timing.iteration_ns : 0.0);
+    };
+    std::vector<double> latest(order.size());
+    double next = std::numeric_limits<double>::infinity();
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const PlannedGap& gap = plan->gaps[order[i]];
+      const double copy = static_cast<double>(profile_.buffers[gap.buffer].bytes) / link_.in_bytes_per_ns;
+      next = std::min(start(gap.arrive), next) - copy;
+      latest[i] = start(gap.arrive) - (start(gap.arrive) - next) * lead;
+    }
+    std::vector<double> slack = slack_of(*plan);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      PlannedGap& gap = plan->gaps[order[i]];
+      const auto bytes = static_cast<double>(profile_.buffers[gap.buffer].bytes);
+      const std::uint32_t first = (gap.leave + 1) % places_;  // it is away from here on
+      std::uint32_t at = gap.arrive;                          // it is back from here on
+      while (at != first) {
+        const std::uint32_t before = (at + places_ - 1) % places_;
+        if (slack[before] < bytes || start(before) < latest[i] - kHostLeadNs || place_from_lowest(before) > place_from_lowest(at)) break;
+        slack[before] -= bytes;
+        at = before;
+      }
+      gap.return_at = (at + places_ - 1) % places_;
+    }
+  }
+
+  // The host has to map pages before the copy can begin.
+  static constexpr double kHostLeadNs = 200e3;
+
+  const Profile& profile_;
+  const Bytes limit_bytes_;
+  const double limit_;
+  const Link& link_;
+  const std::uint32_t places_;
+  std::uint32_t lowest_ = 0;   // the place where the least is live
+  std::vector<double> clock_;  // compute time before each place
+  std::vector<double> live_;   // bytes by place, everything on the device
+  std::vector<Gap> gaps_;
+};
+
+}  // namespace
+
+void Plan::index(std::size_t places) {
+  leaves.assign(places, {});
+  returns.assign(places, {});
+  for (std::uint32_t i = 0; i < gaps.size(); ++i) {
+    leaves[gaps[i].leave].push_back(i);
+    returns[gaps[i].return_at].push_back(i);
+  }
+  // What is needed first comes first.
+  for (std::size_t q = 0; q < places; ++q) {
+    std::sort(returns[q].begin(), returns[q].end(), [&](std::uint32_t a, std::uint32_t b) {
+      const auto distance = [&](std::uint32_t i) { return (gaps[i].arrive + places - q) % places; };
+      return distance(a) != distance(b) ? distance(a) < distance(b) : a < b;
+    });
+  }
+}
+
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link) { return Planner(profile, limit, link).best(); }
+
+}  // namespace thermocline
