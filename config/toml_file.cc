@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -13,6 +12,18 @@
 
 namespace thermocline {
 namespace {
+
+// 0, or errno.
+int read_file(const std::string& path, std::string* out) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return errno;
+  char chunk[4096];
+  errno = 0;
+  for (std::size_t n = 0; (n = std::fread(chunk, 1, sizeof chunk, file)) > 0;) out->append(chunk, n);
+  const int error = std::ferror(file) != 0 ? errno : 0;
+  std::fclose(file);
+  return error;
+}
 
 const char* type_name(const toml::node& node) {
   switch (node.type()) {
@@ -57,21 +68,13 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<To
 }  // namespace
 
 TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const int error = errno;
+  std::string content;
+  if (const int error = read_file(path, &content); error != 0) {
     if (error == ENOENT || error == ENOTDIR) return TomlResult::kMissing;
     problems->push_back({.source = path, .message = std::string("can not be read: ") + std::strerror(error)});
     return TomlResult::kFailed;
   }
-  std::ostringstream content;
-  content << file.rdbuf();
-  // fail() alone: the file is empty.
-  if (file.bad() || content.bad()) {
-    problems->push_back({.source = path, .message = "can not be read"});
-    return TomlResult::kFailed;
-  }
-  const toml::parse_result parsed = toml::parse(content.str(), path);
+  const toml::parse_result parsed = toml::parse(content, path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     problems->push_back({.source = path,

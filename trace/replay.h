@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct ReplayOptions {
   SimulatedDeviceOptions device;
   EngineOptions engine;
   bool exact = false;
+  std::function<void(std::size_t step)> progress;  // before each step; may be empty
 };
 
 enum class ReplayOutcome { kOk, kOutOfMemory };
@@ -39,7 +41,7 @@ struct ReplayStep {
 struct ReplayResult {
   ReplayOutcome outcome = ReplayOutcome::kOk;
   std::string report;  // who held what, when memory ran out
-  std::vector<ReplayStep> steps;
+  std::vector<ReplayStep> steps;  // those that were submitted whole
   EngineStatistics statistics;
   Bytes peak_device_bytes = 0;  // the larger of what engine and device counted
   std::uint64_t checksum = 0;   // of everything computed, the final contents of live buffers included

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline bound: how fast a step could be at best under a budget.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <memory>
+
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/values.h"
+#include "trace/bounds.h"
+
+namespace thermocline {
+namespace {
+
+struct Flags {
+  std::string trace;
+  std::string device = "reference";
+  std::vector<std::string> budgets{"80%", "70%", "60%", "50%", "40%"};
+  bool json = false;
+};
+
+struct Row {
+  std::string budget;
+  Bytes bytes;
+  Bounds bounds;
+};
+
+void print_json(const Flags& flags, const Trace& trace, const SteadyStep& step, const std::vector<Row>& rows) {
+  nlohmann::ordered_json out = {{"schema", "thermocline-bound/1"},
+                                {"trace", flags.trace},
+                                {"device", flags.device},
+                                {"peak_live_bytes", trace.peak_live_bytes},
+                                {"compute_ms", step.busiest_stream * 1e3},
+                                {"least_budget_bytes", step.least_budget},
+                                {"rows", nlohmann::ordered_json::array()}};
+  for (const Row& row : rows) {
+    nlohmann::ordered_json r = {{"budget", row.budget}, {"budget_bytes", row.bytes}, {"feasible", row.bounds.is_feasible}};
+    if (row.bounds.is_feasible) {
+      r["pinch_ms"] = row.bounds.pinch_ms;
+      r["bound_ms"] = row.bounds.bound_ms();
+    }
+    out["rows"].push_back(std::move(r));
+  }
+  std::puts(out.dump().c_str());
+}
+
+void print_text(const Flags& flags, const Trace& trace, const SteadyStep& step, const std::vector<Row>& rows) {
+  const double compute = step.busiest_stream * 1e3;
+  std::fprintf(stderr, "%s on %s: peak %s, %zu operators a step, compute %.2f ms\n", flags.trace.c_str(), flags.device.c_str(),
+               human_bytes(trace.peak_live_bytes).c_str(), step.seconds.size(), compute);
+  std::fprintf(stderr, "No swapping is faster than the larger of compute and pinch; tighter bounds need linear programming.\n");
+  for (const Row& row : rows) {
+    std::fprintf(stderr, "  %8s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
+    if (!row.bounds.is_feasible) {
+      std::fprintf(stderr, "does not fit: some operator needs %s\n", human_bytes(step.least_budget).c_str());
+      continue;
+    }
+    std::fprintf(stderr, "pinch %9.2f ms  bound %9.2f ms = %.3f x compute\n", row.bounds.pinch_ms, row.bounds.bound_ms(),
+                 row.bounds.bound_ms() / compute);
+  }
+}
+
+int bound(const Flags& flags) {
+  const simulator::Profile* profile = find_device_flag(flags.device, "--device");
+  if (profile == nullptr) return kWrongUsage;
+  std::vector<SizeSetting> budgets;
+  for (const std::string& text : flags.budgets) {
+    const auto budget = parse_budget_flag(text, "--budget");
+    if (!budget) return kWrongUsage;
+    budgets.push_back(*budget);
+  }
+  Trace trace;
+  if (!read_trace_file(flags.trace, &trace)) return kBadInput;
+  const DeviceRates rates = rates_of(*profile);
+  const SteadyStep step = steady_step(trace, rates);
+  std::vector<Row> rows;
+  for (const SizeSetting budget : budgets) {
+    const Bytes bytes = budget.resolve(trace.peak_live_bytes);
+    rows.push_back({budget.text(), bytes, swap_bounds(step, bytes, rates)});
+  }
+  (flags.json ? print_json : print_text)(flags, trace, step, rows);
+  return kDone;
+}
+
+}  // namespace
+
+void add_bound(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
+  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("--device", flags->device, "device profile (default: reference)");
+  command->add_option("--budget", flags->budgets, "sizes or percentages of the trace's peak (default: 80% 70% 60% 50% 40%)");
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] { line->action = [flags] { return bound(*flags); }; });
+}
+
+}  // namespace thermocline

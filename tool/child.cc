@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+namespace thermocline {
+namespace {
+
+// Signals that are sent to this process alone. Those of the terminal reach the child by themselves.
+constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr std::array kOfTheTerminal = {SIGINT, SIGQUIT};
+
+volatile std::sig_atomic_t child_process = 0;
+
+void pass_on(int signal) {
+  if (child_process > 0) kill(static_cast<pid_t>(child_process), signal);
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = &pass_on;
+  for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kOfTheTerminal) sigaction(signal, &action, nullptr);
+}
+
+// In the child, between fork and exec: never returns.
+[[noreturn]] void become(const std::vector<char*>& arguments, const std::map<std::string, std::string>& changes, pid_t parent,
+                         int error_pipe) {
+  // The program goes when its launcher is killed.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  for (const auto& [name, value] : changes) {
+    if (value.empty()) {
+      unsetenv(name.c_str());
+    } else {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  execvp(arguments[0], arguments.data());
+  const int error = errno;
+  const ssize_t written = write(error_pipe, &error, sizeof error);
+  _exit(written == sizeof error ? 127 : 126);
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 1;
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+ChildResult run_child(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& changes) {
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return {.status = 1, .start_error = errno};
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    const int error = errno;
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    return {.status = 1, .start_error = error};
+  }
+  if (child == 0) become(pointers, changes, parent, pipe_ends[1]);
+  child_process = child;
+  handle_signals();
+  close(pipe_ends[1]);
+  // The pipe closes without a word when the program starts.
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = read(pipe_ends[0], &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  close(pipe_ends[0]);
+  const int status = wait_for(child);
+  return {.status = status, .start_error = got == sizeof error ? error : 0};
+}
+
+}  // namespace thermocline

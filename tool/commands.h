@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands. Each adds itself to the parser and puts what is to be done in `action`, whose answer is the exit status.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace thermocline {
+
+struct CommandLine {
+  std::function<int()> action;
+  // What stood behind `--`, and whether anything did.
+  bool has_program = false;
+  std::vector<std::string> program;
+};
+
+void add_run(CLI::App& app, CommandLine* line);
+void add_replay(CLI::App& app, CommandLine* line);
+void add_bound(CLI::App& app, CommandLine* line);
+void add_config(CLI::App& app, CommandLine* line);
+void add_doctor(CLI::App& app, CommandLine* line);
+void add_devices(CLI::App& app, CommandLine* line);
+
+}  // namespace thermocline

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline doctor: what the library would find on this machine, and what would keep it from working.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "config/load.h"
+#include "driver/library.h"
+#include "tool/commands.h"
+#include "tool/elf_needs.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/places.h"
+
+namespace thermocline {
+namespace {
+
+using nlohmann::ordered_json;
+
+// What was found, as JSON; people get the same, line by line.
+class Examination {
+ public:
+  void driver();
+  void machine();
+  void installation();
+  void program(const std::string& path);
+
+  bool has_device() const { return has_device_; }
+  const ordered_json& findings() const { return findings_; }
+  void print() const;
+
+ private:
+  void add(const char* key, const char* label, ordered_json value, std::string text) {
+    findings_[key] = std::move(value);
+    lines_.emplace_back(label, std::move(text));
+  }
+  void device(const DriverLibrary& library, int ordinal);
+
+  ordered_json findings_ = {{"schema", "thermocline-doctor/1"}};
+  std::vector<std::pair<std::string, std::string>> lines_;
+  bool has_device_ = false;
+};
+
+std::string yes_no(bool value) { return value ? "yes" : "no"; }
+
+std::string version_text(int version) {
+  return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+void Examination::driver() {
+  findings_["devices"] = ordered_json::array();
+  std::string why;
+  const std::unique_ptr<DriverLibrary> library = DriverLibrary::open(nullptr, &why);
+  if (library == nullptr) return add("driver", "driver", nullptr, "none: " + why);
+  int version = 0;
+  Status status = library->initialise();
+  if (status.ok()) status = library->version(&version);
+  int count = 0;
+  if (status.ok()) status = library->device_count(&count);
+  const std::string path = library->path();
+  if (!status.ok()) {
+    const std::string error = library->error_name(status);
+    return add("driver", "driver", {{"path", path}, {"error", error}}, path + ", which answers " + error);
+  }
+  add("driver", "driver", {{"path", path}, {"version", version}}, path + ", " + version_text(version));
+  for (int i = 0; i < count; ++i) device(*library, i);
+  if (count == 0) lines_.emplace_back("devices", "none");
+}
+
+void Examination::device(const DriverLibrary& library, int ordinal) {
+  DeviceSummary summary;
+  if (const Status status = library.summary(ordinal, &summary); !status.ok()) {
+    lines_.emplace_back("device " + std::to_string(ordinal), library.error_name(status));
+    return;
+  }
+  has_device_ = true;
+  findings_["devices"].push_back({{"name", summary.name},
+                                  {"memory_bytes", summary.total_memory},
+                                  {"compute_capability", summary.compute_capability},
+                                  {"virtual_memory", summary.has_virtual_memory},
+                                  {"host_mapping", summary.can_map_host}});
+  const std::string offload = summary.has_virtual_memory ? "" : " (without it nothing can be offloaded)";
+  lines_.emplace_back("device " + std::to_string(ordinal),
+                      summary.name + ", " + human_bytes(summary.total_memory) + ", virtual memory management: " +
+                          yes_no(summary.has_virtual_memory) + offload + ", host-located mappings: " + yes_no(summary.can_map_host));
+}
+
+void Examination::machine() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
+  add("memlock_bytes", "locked memory", unlimited ? ordered_json(nullptr) : ordered_json(limit.rlim_cur),
+      unlimited ? "unlimited" : "at most " + human_bytes(limit.rlim_cur));
+  const Bytes host = host_memory_bytes();
+  add("host_memory_bytes", "host memory", host, human_bytes(host) + ", the control group's limit included");
+  const char* preload = std::getenv("LD_PRELOAD");
+  const std::string text = preload == nullptr ? "" : preload;
+  add("ld_preload", "LD_PRELOAD", text, text.empty() ? "empty" : text);
+}
+
+void Examination::installation() {
+  std::string looked;
+  const auto library = find_library(&looked);
+  add("library", "library", library ? ordered_json(*library) : ordered_json(nullptr), library ? *library : "missing; looked for " + looked);
+  const auto simulator = find_simulator(&looked);
+  add("simulator", "simulated device", simulator ? ordered_json(*simulator) : ordered_json(nullptr),
+      simulator ? *simulator : "missing; looked for " + looked);
+  const LoadedSettings loaded = load_settings(Surroundings::of_process());
+  ordered_json problems = ordered_json::array();
+  std::string text = loaded.problems.empty() ? "good" : "";
+  for (const Problem& problem : loaded.problems) {
+    problems.push_back(problem.text());
+    text += (text.empty() ? "" : "; ") + problem.text();
+  }
+  add("settings_problems", "settings", std::move(problems), text);
+}
+
+std::string found_along_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* path = std::getenv("PATH");
+  const std::string folders = path == nullptr ? "" : path;
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', begin), folders.size());
+    const std::string file = folders.substr(begin, end - begin) + "/" + program;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    begin = end + 1;
+  }
+  return program;
+}
+
+void Examination::program(const std::string& name) {
+  const std::string path = found_along_path(name);
+  std::string reason;
+  const std::optional<ElfNeeds> needs = read_elf_needs(path, &reason);
+  if (!needs) return add("program", "program", {{"path", path}, {"error", reason}}, path + ": " + reason);
+  const auto needed = [&needs](const char* prefix) {
+    return std::ranges::any_of(needs->libraries, [prefix](const std::string& l) { return l.starts_with(prefix); });
+  };
+  const char* runtime = needed("libcudart.so") ? "shared" : needs->has_device_code ? "static" : "none";
+  std::string text = path + ": CUDA runtime linked: " + runtime;
+  if (needs->is_static) text += "; a static program can not be given a library";
+  if (std::string(runtime) == "static") text += " (runs on a real device; the simulated one needs nvcc -cudart shared)";
+  add("program", "program",
+      {{"path", path}, {"cuda_runtime", runtime}, {"needs_driver", needed("libcuda.so")}, {"static", needs->is_static}}, text);
+}
+
+void Examination::print() const {
+  for (const auto& [label, text] : lines_) std::fprintf(stderr, "%-18s%s\n", label.c_str(), text.c_str());
+}
+
+int doctor(const std::vector<std::string>& program, bool json) {
+  Examination examination;
+  examination.driver();
+  examination.machine();
+  examination.installation();
+  if (!program.empty()) examination.program(program.front());
+  if (json) {
+    std::puts(examination.findings().dump().c_str());
+  } else {
+    examination.print();
+  }
+  if (examination.has_device()) return kDone;
+  say("no device; 'thermocline run --simulate DEVICE' needs none");
+  return kNoDevice;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, CommandLine* line) {
+  auto json = std::make_shared<bool>(false);
+  auto program = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app.add_subcommand("doctor", "What the library finds on this machine, and what would keep it from working");
+  command->add_option("PROGRAM", *program, "also look at how this program reaches CUDA")->expected(0, 1);
+  command->add_flag("--json", *json, "one JSON object on stdout");
+  command->callback([=] {
+    line->action = [=] { return doctor(line->has_program ? line->program : *program, *json); };
+  });
+}
+
+}  // namespace thermocline

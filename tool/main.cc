@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `thermocline` command. People read stderr, programs read stdout. Exit statuses: tool/exit_status.h.
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "config/suggest.h"
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+
+namespace thermocline {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit status: run gives the program's own (128 + signal where one ended it); else 0 done, 1 failed, 2 wrong usage, 3 bad\n"
+    "input, 4 no device.\n"
+    "Settings: thermocline config show --sources";
+
+// Known words that this version can not act on.
+constexpr std::string_view kLater[] = {"record", "tune", "report", "export", "stats"};
+
+std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std::string>* storage) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) storage->push_back(command->get_name());
+  return {storage->begin(), storage->end()};
+}
+
+// The first word decides; a word that is no command is never taken for a program.
+int check_first_word(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return kWrongUsage;
+  }
+  const std::string& word = words.front();
+  if (word.starts_with('-')) return kDone;
+  std::vector<std::string> storage;
+  const std::vector<std::string_view> names = command_names(app, &storage);
+  if (std::ranges::find(names, word) != names.end()) return kDone;
+  if (std::ranges::find(kLater, word) != std::end(kLater)) {
+    say("'" + word + "' is not in this version");
+    return kFailed;
+  }
+  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) + "; 'thermocline --help' lists them");
+  return kWrongUsage;
+}
+
+std::vector<std::string> long_flags(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+const CLI::App& deepest(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  const CLI::App& command = deepest(app);
+  std::string suggestion;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> known = long_flags(command);
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    for (const std::string& word : words) {
+      const std::string flag = word.substr(0, word.find('='));
+      if (!flag.starts_with("--") || std::ranges::find(names, flag) != names.end()) continue;
+      suggestion = nearest_name(flag, names);
+      break;
+    }
+  }
+  std::string text = error.what();
+  std::ranges::replace(text, '\n', ' ');
+  const std::string name = command.get_parent() == nullptr ? "thermocline" : "thermocline " + command.get_name();
+  say(text + did_you_mean(suggestion) + " ('" + name + " --help' shows the usage)");
+  return kWrongUsage;
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("GPU memory that sinks what is cold: runs CUDA programs past the size of their device.", "thermocline");
+  app.set_version_flag("--version", std::string("thermocline ") + THERMOCLINE_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  CommandLine line;
+  for (const auto add : {add_run, add_replay, add_bound, add_config, add_doctor, add_devices}) add(app, &line);
+
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // What is behind `--` is another program's, and no parser of ours looks at it.
+  if (const auto dashes = std::ranges::find(words, "--"); dashes != words.end()) {
+    line.has_program = true;
+    line.program.assign(dashes + 1, words.end());
+    words.erase(dashes, words.end());
+  }
+  if (const int status = check_first_word(app, words); status != kDone) return status;
+  if (line.has_program && words.front() != "run" && words.front() != "doctor") {
+    say("'" + words.front() + "' takes no program behind '--'");
+    return kWrongUsage;
+  }
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error, words);
+  }
+  return line.action();
+}
+
+}  // namespace
+}  // namespace thermocline
+
+int main(int argc, char** argv) {
+  try {
+    return thermocline::run_command_line(argc, argv);
+  } catch (const std::exception& error) {
+    thermocline::say(std::string("failed: ") + error.what());
+    return thermocline::kFailed;
+  }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline replay: a recorded program through the library itself, on a simulated device.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "config/load.h"
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/places.h"
+#include "tool/values.h"
+#include "trace/bounds.h"
+#include "trace/replay.h"
+
+namespace thermocline {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Flags {
+  std::string trace, device = "reference", budget, policy, safety, config;
+  std::optional<std::size_t> steps;
+  std::optional<std::uint64_t> seed;
+  bool exact = false, json = false;
+};
+
+// Everything that a replay is made of, once flags and files have been checked.
+struct Job {
+  const simulator::Profile* profile = nullptr;
+  Settings settings;
+  std::optional<SizeSetting> budget;
+  std::string simulator;
+  Trace trace;
+  StepProgram program;
+  Bytes budget_bytes = 0;
+};
+
+struct Outcome {
+  ReplayResult with_budget;
+  ReplayResult unlimited;
+  Bounds bounds;
+};
+
+int check_flags(const Flags& flags, Job* job) {
+  job->settings = default_settings();
+  if (!flags.config.empty()) {
+    LoadedSettings loaded = default_loaded_settings();
+    load_settings_file(flags.config, &loaded);
+    say_all(loaded.problems);
+    if (!loaded.problems.empty()) return kBadInput;
+    job->settings = loaded.settings;
+    if (loaded.settings.budget.is_set()) job->budget = loaded.settings.budget;
+  }
+  job->profile = find_device_flag(flags.device, "--device");
+  if (job->profile == nullptr) return kWrongUsage;
+  if (!flags.budget.empty() && !(job->budget = parse_budget_flag(flags.budget, "--budget"))) return kWrongUsage;
+  if (!flags.policy.empty() && !parse_setting_flag("policy", flags.policy, "--policy", &job->settings)) return kWrongUsage;
+  if (!flags.safety.empty() && !parse_setting_flag("safety", flags.safety, "--safety", &job->settings)) return kWrongUsage;
+  if (flags.steps && *flags.steps == 0) {
+    say("--steps: at least one step is needed");
+    return kWrongUsage;
+  }
+  return kDone;
+}
+
+int prepare(const Flags& flags, Job* job) {
+  std::string looked;
+  const std::optional<std::string> simulator = find_simulator(&looked);
+  if (!simulator) {
+    say("the simulated device is not installed; looked for " + looked);
+    return kFailed;
+  }
+  job->simulator = *simulator;
+  if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
+  std::string reason;
+  if (!plan_steps(job->trace, flags.steps.value_or(0), &job->program, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kBadInput;
+  }
+  const Bytes device_bytes = job->profile->memory_bytes.value;
+  const Bytes wanted = job->budget ? job->budget->resolve(job->trace.peak_live_bytes) : device_bytes;
+  job->budget_bytes = std::min(wanted, device_bytes);
+  if (wanted > device_bytes) say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
+  return kDone;
+}
+
+ReplayOptions options_of(const Flags& flags, const Job& job) {
+  ReplayOptions options;
+  options.device = {.library = job.simulator, .profile = flags.device, .seed = flags.seed, .memory_bytes = 0};
+  options.engine = engine_options(job.settings, 0, job.profile->memory_bytes.value, 0);
+  options.engine.budget_bytes = job.budget_bytes;
+  // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
+  options.engine.host_limit_bytes = 0;
+  options.engine.annotate = false;
+  options.exact = flags.exact;
+  return options;
+}
+
+// The same steps with more memory than they can use and nothing ever leaving it.
+ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace) {
+  ReplayOptions unlimited = options;
+  unlimited.device.memory_bytes = std::max<Bytes>(2 * trace.peak_live_bytes + 4 * kGiB, 64 * kGiB);
+  unlimited.engine.budget_bytes = 0;
+  unlimited.engine.policy = Policy::kNone;
+  return unlimited;
+}
+
+int run_both(const Flags& flags, const Job& job, Outcome* out) {
+  ReplayOptions options = options_of(flags, job);
+  std::string reason;
+  Progress progress("replaying");
+  options.progress = [&](std::size_t step) { progress.show(step, 2 * job.program.steps); };
+  if (!replay(job.trace, job.program, options, &out->with_budget, &reason)) {
+    say(flags.trace + ": " + reason);
+    return kFailed;
+  }
+  ReplayOptions unlimited = unlimited_options(options, job.trace);
+  unlimited.progress = [&](std::size_t step) { progress.show(job.program.steps + step, 2 * job.program.steps); };
+  if (!replay(job.trace, job.program, unlimited, &out->unlimited, &reason)) {
+    say(flags.trace + ": with unlimited memory: " + reason);
+    return kFailed;
+  }
+  const DeviceRates rates = rates_of(*job.profile);
+  out->bounds = swap_bounds(steady_step(job.trace, rates), job.budget_bytes, rates);
+  return kDone;
+}
+
+bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
+
+std::string hex(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, value);
+  return text;
+}
+
+ordered_json steps_json(const Outcome& outcome) {
+  ordered_json steps = ordered_json::array();
+  for (std::size_t i = 0; i < outcome.with_budget.steps.size(); ++i) {
+    const ReplayStep& step = outcome.with_budget.steps[i];
+    steps.push_back({{"index", i},
+                     {"ms", step.ms},
+                     {"compute_ms", outcome.unlimited.steps[i].ms},
+                     {"evicted_bytes", step.evicted_bytes},
+                     {"restored_bytes", step.restored_bytes},
+                     {"maps", step.maps},
+                     {"unmaps", step.unmaps}});
+  }
+  return steps;
+}
+
+void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
+  const ReplayResult& result = outcome.with_budget;
+  const bool complete = is_complete(outcome);
+  // Null: there is no such figure.
+  const auto if_complete = [complete](auto value) { return complete ? ordered_json(value) : ordered_json(nullptr); };
+  const ordered_json out = {
+      {"schema", "thermocline-replay/1"},
+      {"trace", flags.trace},
+      {"device", flags.device},
+      {"policy", job.settings.policy == Policy::kNone ? "none" : "reactive"},
+      {"outcome", complete ? "ok" : "out_of_memory"},
+      {"budget_bytes", job.budget_bytes},
+      {"peak_live_bytes", job.trace.peak_live_bytes},
+      {"peak_device_bytes", result.peak_device_bytes},
+      {"peak_host_bytes", result.statistics.peak_host_bytes},
+      {"steps", steps_json(outcome)},
+      {"steady_step_ms", if_complete(median_steady_ms(result.steps, std::nullopt))},
+      {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, std::nullopt)},
+      {"bound_ms", outcome.bounds.bound_ms()},
+      {"learned_after_steps", nullptr},
+      {"checksum", if_complete(hex(result.checksum))},
+      {"races", 0},
+      {"race_check", false},
+      {"events_per_second", result.events_per_second},
+      {"evicted_bytes", result.statistics.evicted_bytes},
+      {"restored_bytes", result.statistics.restored_bytes},
+      {"host_waits", result.statistics.host_waits},
+      {"report", complete ? ordered_json(nullptr) : ordered_json(result.report)},
+  };
+  std::puts(out.dump().c_str());
+}
+
+void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
+  const ReplayResult& result = outcome.with_budget;
+  std::fprintf(stderr, "%s on %s, budget %s of a peak of %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
+               human_bytes(job.budget_bytes).c_str(), human_bytes(job.trace.peak_live_bytes).c_str(),
+               is_complete(outcome) ? "ok" : "out of memory");
+  if (!is_complete(outcome)) {
+    std::fputs(result.report.c_str(), stderr);
+    return;
+  }
+  const double steady = median_steady_ms(result.steps, std::nullopt);
+  const double compute = median_steady_ms(outcome.unlimited.steps, std::nullopt);
+  std::fprintf(stderr, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n", steady,
+               steady / compute, compute, outcome.bounds.bound_ms());
+  std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n", human_bytes(result.peak_device_bytes).c_str(),
+               human_bytes(result.statistics.peak_host_bytes).c_str(), human_bytes(result.statistics.evicted_bytes).c_str(),
+               human_bytes(result.statistics.restored_bytes).c_str());
+  std::fprintf(stderr, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
+}
+
+int replay_trace(const Flags& flags) {
+  Job job;
+  if (const int status = check_flags(flags, &job); status != kDone) return status;
+  if (const int status = prepare(flags, &job); status != kDone) return status;
+  Outcome outcome;
+  if (const int status = run_both(flags, job, &outcome); status != kDone) return status;
+  if (is_complete(outcome) && outcome.unlimited.outcome == ReplayOutcome::kOk &&
+      outcome.with_budget.checksum != outcome.unlimited.checksum) {
+    say(flags.trace + ": the results differ from those with unlimited memory; this is a fault of thermocline");
+  }
+  (flags.json ? print_json : print_text)(flags, job, outcome);
+  const bool same = !is_complete(outcome) || outcome.with_budget.checksum == outcome.unlimited.checksum;
+  return is_complete(outcome) && same ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("replay", "Run a recorded program through the library on a simulated device");
+  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("--device", flags->device, "device profile (default: reference; 'thermocline devices' lists them)");
+  command->add_option("--budget", flags->budget, "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
+  command->add_option("--policy", flags->policy, "none or reactive (default: reactive)");
+  command->add_option("--safety", flags->safety, "strict");
+  command->add_option("--config", flags->config, "a settings file; no other is read");
+  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
+  command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");
+  command->add_flag("--exact", flags->exact, "tell the library what each operator reads and writes, which hooks can not see");
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] { line->action = [flags] { return replay_trace(*flags); }; });
+}
+
+}  // namespace thermocline

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline run: a program with the library preloaded, on the real device or on the simulated one. Everything that the flags say
+// travels in the environment, so that the program's own children get it, too.
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "config/load.h"
+#include "config/option_table.h"
+#include "tool/child.h"
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/places.h"
+#include "tool/values.h"
+
+namespace thermocline {
+namespace {
+
+struct Flags {
+  std::string budget, policy, config, device, trace;
+  std::optional<std::uint64_t> seed;
+  bool check = false, no_library = false, stats = false;
+};
+
+using Changes = std::map<std::string, std::string>;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// `first` before what the variable has, which stays.
+std::string prepended(const std::string& first, const char* variable) {
+  const std::string rest = environment(variable);
+  return rest.empty() ? first : first + ":" + rest;
+}
+
+int check_flags(const Flags& flags, const CommandLine& line) {
+  Settings settings = default_settings();
+  if (!line.has_program || line.program.empty()) {
+    say("run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
+    return kWrongUsage;
+  }
+  if (!flags.trace.empty()) {
+    say("--trace: recording is not in this version");
+    return kFailed;
+  }
+  if (flags.check) {
+    say("--check: the race checker is not in this version");
+    return kFailed;
+  }
+  if (!flags.budget.empty() && !parse_setting_flag("budget", flags.budget, "--budget", &settings)) return kWrongUsage;
+  if (!flags.policy.empty() && !parse_setting_flag("policy", flags.policy, "--policy", &settings)) return kWrongUsage;
+  if (flags.device.empty() && (flags.seed || flags.no_library)) {
+    say(std::string(flags.seed ? "--seed" : "--no-library") + " needs --simulate DEVICE");
+    return kWrongUsage;
+  }
+  if (!flags.device.empty() && find_device_flag(flags.device, "--simulate") == nullptr) return kWrongUsage;
+  return kDone;
+}
+
+void apply_setting_flags(const Flags& flags, Changes* changes) {
+  if (!flags.budget.empty()) (*changes)["THERMOCLINE_BUDGET"] = flags.budget;
+  if (!flags.policy.empty()) (*changes)["THERMOCLINE_POLICY"] = flags.policy;
+  // The program may work in another folder.
+  if (!flags.config.empty()) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(flags.config).string();
+  if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
+}
+
+int apply_library(Changes* changes) {
+  std::string looked;
+  const std::optional<std::string> library = find_library(&looked);
+  if (!library) {
+    say("the library is not there; looked for " + looked);
+    return kFailed;
+  }
+  // The loader splits LD_PRELOAD at both.
+  if (library->find_first_of(": ") != std::string::npos) {
+    say("the library can not be preloaded from a path with a space or a colon: " + *library);
+    return kFailed;
+  }
+  (*changes)["LD_PRELOAD"] = prepended(*library, "LD_PRELOAD");
+  return kDone;
+}
+
+int apply_simulator(const Flags& flags, Changes* changes) {
+  std::string looked;
+  const std::optional<std::string> driver = find_simulator(&looked);
+  if (!driver) {
+    say("the simulated device is not installed; looked for " + looked);
+    return kFailed;
+  }
+  (*changes)["LD_LIBRARY_PATH"] = prepended(std::filesystem::path(*driver).parent_path().string(), "LD_LIBRARY_PATH");
+  (*changes)["THERMOCLINE_SIMULATE_DEVICE"] = flags.device;
+  // Empty removes: an earlier run's seed is not this one's.
+  (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
+  if (flags.no_library) {
+    if (flags.stats) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
+    return kDone;
+  }
+  // The simulated device learns the program's buffers from the library's annotations, as any tool would.
+  (*changes)["NVTX_INJECTION64_PATH"] = *driver;
+  (*changes)["THERMOCLINE_NVTX"] = "true";
+  return kDone;
+}
+
+// The settings that the program will find, checked as strictly as `config check` does.
+int check_settings(const Changes& changes) {
+  Surroundings surroundings = Surroundings::of_process();
+  for (const auto& [name, value] : changes) surroundings.variables[name] = value;
+  const LoadedSettings loaded = load_settings(surroundings);
+  say_all(loaded.problems);
+  return loaded.problems.empty() ? kDone : kBadInput;
+}
+
+int run(const Flags& flags, const CommandLine& line) {
+  if (const int status = check_flags(flags, line); status != kDone) return status;
+  Changes changes;
+  apply_setting_flags(flags, &changes);
+  if (!flags.no_library) {
+    if (const int status = apply_library(&changes); status != kDone) return status;
+  }
+  if (!flags.device.empty()) {
+    if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
+  }
+  if (const int status = check_settings(changes); status != kDone) return status;
+  const ChildResult result = run_child(line.program, changes);
+  if (result.start_error == 0) return result.status;
+  say("can not start '" + line.program.front() + "': " + std::strerror(result.start_error));
+  return kBadInput;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
+  command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
+  command->add_option("--budget", flags->budget, "most device memory to hold: a size, or a percentage of the device's memory");
+  command->add_option("--policy", flags->policy, "none or reactive");
+  command->add_option("--config", flags->config, "a settings file, over the usual ones");
+  command->add_option("--simulate", flags->device, "run on the simulated device of this profile ('thermocline devices' lists them)");
+  command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
+  command->add_flag("--check", flags->check, "with --simulate: check for races (not in this version)");
+  command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
+  command->add_option("--trace", flags->trace, "record what happens (not in this version)");
+  command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
+  command->callback([=] { line->action = [flags, line] { return run(*flags, *line); }; });
+}
+
+}  // namespace thermocline

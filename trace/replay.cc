@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string_view>
+
+#include "driver/check.h"
+#include "driver/owned.h"
+#include "trace/program_order.h"
+#include "trace/step_clock.h"
+
+namespace thermocline {
+namespace {
+
+// The engine's report handler carries no context; a replay runs on one thread.
+thread_local std::string* report_target = nullptr;
+
+void take_report(const std::string& report) {
+  if (report_target != nullptr) *report_target = report;
+}
+
+class Replay {
+ public:
+  Replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* result)
+      : trace_(trace), program_(program), options_(options), result_(result), buffers_(trace.buffers.size()) {}
+
+  bool run(std::string* reason) {
+    device_ = SimulatedDevice::open(options_.device, reason);
+    if (device_ == nullptr) return false;
+    report_target = &result_->report;
+    Status status = start();
+    if (status.ok()) status = run_steps();
+    if (status.ok()) status = read_what_is_left();
+    report_target = nullptr;
+    const bool ran_out = status.is_out_of_memory() && engine_ != nullptr;
+    if (ran_out) result_->outcome = ReplayOutcome::kOutOfMemory;
+    if (status.ok() || ran_out) status = finish();
+    if (!status.ok()) {
+      *reason = "the simulated device answered error " + std::to_string(status.code()) + " after " + std::to_string(events_) + " events";
+    }
+    return status.ok();
+  }
+
+ private:
+  struct Buffer {
+    DeviceAddress address;  // none: it has no bytes
+    Bytes bytes = 0;
+    bool is_alive = false;
+    bool is_fresh = false;  // allocated and not written
+  };
+  // Of the operator in hand, per buffer that it names.
+  struct Named {
+    std::uint32_t buffer;
+    bool reads;
+    bool writes;
+  };
+
+  const Driver& driver() const { return device_->driver(); }
+
+  Status start() {
+    streams_.push_back(StreamHandle{0});
+    for (std::size_t i = 1; i < trace_.streams.size(); ++i) {
+      StreamHandle stream{};
+      if (const Status status = driver().create_stream(&stream); !status.ok()) return status;
+      owned_streams_.emplace_back(driver(), stream);
+      streams_.push_back(stream);
+    }
+    order_ = std::make_unique<ProgramOrder>(driver(), streams_, trace_.buffers.size());
+    clock_ = std::make_unique<StepClock>(driver(), streams_);
+    if (const Status status = Engine::create(driver(), options_.engine, &engine_); !status.ok()) return status;
+    engine_->set_report_handler(&take_report);
+    began_ = std::chrono::steady_clock::now();
+    return clock_->mark();
+  }
+
+  Status run_steps() {
+    for (std::size_t i = 0; i < program_.steps; ++i) {
+      if (options_.progress) options_.progress(i);
+      if (program_.is_repetition(trace_, i)) rename_carried();
+      const EngineStatistics before = engine_->statistics();
+      const StepSpan span = program_.span(trace_, i);
+      for (std::size_t e = span.begin; e < span.end; ++e) {
+        if (const Status status = submit(trace_.events[e]); !status.ok()) return status;
+        ++events_;
+      }
+      if (const Status status = clock_->mark(); !status.ok()) return status;
+      engine_->validate();
+      note_step(before, engine_->statistics());
+    }
+    return Status();
+  }
+
+  void note_step(const EngineStatistics& before, const EngineStatistics& after) {
+    result_->steps.push_back({.evicted_bytes = after.evicted_bytes - before.evicted_bytes,
+                              .restored_bytes = after.restored_bytes - before.restored_bytes,
+                              .maps = after.maps - before.maps,
+                              .unmaps = after.unmaps - before.unmaps});
+  }
+
+  // Buffers that the step frees stand for those that the step before left in their place.
+  void rename_carried() {
+    std::vector<Buffer> left;
+    for (const auto& [carried, produced] : program_.renames) {
+      THERMOCLINE_CHECK(buffers_[produced].is_alive && !buffers_[carried].is_alive, "a step leaves alive what the next one frees");
+      left.push_back(std::exchange(buffers_[produced], Buffer()));
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const auto& [carried, produced] = program_.renames[i];
+      buffers_[carried] = left[i];
+      order_->renamed(produced, carried);
+    }
+  }
+
+  Status submit(const TraceEvent& event) {
+    switch (event.kind) {
+      case EventKind::kAllocate: return allocate(event.stream, event.index);
+      case EventKind::kFree: return free(event.stream, event.index);
+      case EventKind::kOperator: break;
+    }
+    const TraceOperator& op = trace_.operators[event.index];
+    name_operands(op);
+    return operate(event.stream, op, trace_.names[op.name].c_str());
+  }
+
+  Status allocate(std::uint32_t stream, std::uint32_t index) {
+    Buffer& buffer = buffers_[index];
+    buffer = {.address = {}, .bytes = trace_.buffers[index].bytes, .is_alive = true, .is_fresh = true};
+    order_->allocated(stream, index);
+    return buffer.bytes == 0 ? Status() : engine_->allocate(buffer.bytes, streams_[stream], &buffer.address);
+  }
+
+  Status free(std::uint32_t stream, std::uint32_t index) {
+    const Buffer buffer = std::exchange(buffers_[index], Buffer());
+    if (buffer.bytes == 0) return Status();
+    if (const Status status = order_->before_free(stream, index); !status.ok()) return status;
+    return engine_->free(buffer.address, streams_[stream]);
+  }
+
+  // Each buffer once, in the order in which the operator first names it.
+  void name_operands(const TraceOperator& op) {
+    named_.clear();
+    place_.resize(buffers_.size(), 0);
+    const auto name = [this](std::uint32_t buffer, bool reads, bool writes) {
+      if (buffers_[buffer].bytes == 0) return;
+      std::uint32_t& place = place_[buffer];
+      if (place == 0) {
+        named_.push_back({buffer, false, false});
+        place = static_cast<std::uint32_t>(named_.size());
+      }
+      named_[place - 1].reads |= reads;
+      named_[place - 1].writes |= writes;
+    };
+    for (const std::uint32_t buffer : trace_.reads(op)) name(buffer, true, false);
+    for (const std::uint32_t buffer : trace_.writes(op)) name(buffer, false, true);
+    for (const Named& n : named_) place_[n.buffer] = 0;
+  }
+
+  Status operate(std::uint32_t stream, const TraceOperator& op, const char* name) {
+    touches_.clear();
+    operands_.clear();
+    for (const Named& n : named_) {
+      const Buffer& buffer = buffers_[n.buffer];
+      THERMOCLINE_CHECK(buffer.is_alive, "an operator names what is alive");
+      if (const Status status = order_->before_use(stream, n.buffer, n.writes); !status.ok()) return status;
+      touches_.push_back(touch_of(n, buffer));
+      operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n, buffer)});
+    }
+    Operation operation = engine_->begin(streams_[stream], touches_, info_of(op, name));
+    if (!operation.status().ok()) return operation.status();
+    const Status launched(device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
+                                                             op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
+    if (!launched.ok()) return launched;
+    operation.commit();
+    order_->submitted(stream);
+    for (const Named& n : named_) {
+      order_->used(stream, n.buffer, n.writes);
+      if (n.writes) buffers_[n.buffer].is_fresh = false;
+    }
+    return Status();
+  }
+
+  Touch touch_of(const Named& named, const Buffer& buffer) const {
+    // As hooks see it: an address among the parameters of a kernel.
+    if (!options_.exact) return {.address = buffer.address};
+    // What counts as zero is overwritten with zeros by the device, too.
+    const bool writes = named.writes || buffer.is_fresh;
+    return {.address = buffer.address, .bytes = buffer.bytes, .access = writes ? Access::kWrite : Access::kRead};
+  }
+
+  static std::uint32_t flags_of(const Named& named, const Buffer& buffer) {
+    const auto flag = [](bool is_set, std::uint32_t value) { return is_set ? value : 0U; };
+    return flag(named.reads, SIMULATED_OPERAND_READ) | flag(named.writes, SIMULATED_OPERAND_WRITE) |
+           flag(buffer.is_fresh, SIMULATED_OPERAND_FRESH);
+  }
+
+  // Equal work has equal names and figures; hooks have the function and its grid for that.
+  OperationInfo info_of(const TraceOperator& op, std::string_view name) const {
+    std::uint64_t kind = std::hash<std::string_view>()(name);
+    for (const double figure : {op.flops, op.bytes}) kind = kind * 0x9E3779B97F4A7C15U + std::hash<double>()(figure);
+    const bool is_known = op.is_measured();
+    return {.kind = kind, .nanoseconds = is_known ? static_cast<std::uint64_t>(op.microseconds * 1e3) : 0};
+  }
+
+  // The checksum speaks of results; this makes every byte that is still held one of them.
+  Status read_what_is_left() {
+    const TraceOperator op{.name = 0, .first_operand = 0, .reads = 1, .writes = 0, .flops = 0, .bytes = 0};
+    for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
+      if (!buffers_[b].is_alive || buffers_[b].bytes == 0) continue;
+      named_.assign(1, {b, true, false});
+      if (const Status status = operate(0, op, "read at the end"); !status.ok()) return status;
+    }
+    return Status();
+  }
+
+  Status finish() {
+    if (const Status status = driver().synchronize_context(); !status.ok()) return status;
+    engine_->synchronized_all();
+    const std::chrono::duration<double> real = std::chrono::steady_clock::now() - began_;
+    result_->events_per_second = static_cast<double>(events_) / std::max(real.count(), 1e-9);
+    std::vector<double> times;
+    if (const Status status = clock_->read(&times); !status.ok()) return status;
+    THERMOCLINE_CHECK(times.size() == result_->steps.size(), "every step that was submitted is measured");
+    for (std::size_t i = 0; i < times.size(); ++i) result_->steps[i].ms = times[i];
+    result_->checksum = device_->control().checksum();
+    result_->statistics = engine_->statistics();
+    SimulatedStatistics device{};
+    device.size = sizeof device;
+    device_->control().statistics(&device);
+    result_->peak_device_bytes = std::max<Bytes>(result_->statistics.peak_device_bytes, device.peak_physical_bytes);
+    return Status();
+  }
+
+  const Trace& trace_;
+  const StepProgram& program_;
+  const ReplayOptions& options_;
+  ReplayResult* result_;
+
+  // Torn down from the last to the first: the device goes when nothing of it is held any more.
+  std::unique_ptr<SimulatedDevice> device_;
+  std::vector<StreamOwner> owned_streams_;
+  std::vector<StreamHandle> streams_;  // by index of the trace's
+  std::unique_ptr<ProgramOrder> order_;
+  std::unique_ptr<StepClock> clock_;
+  std::unique_ptr<Engine> engine_;
+
+  std::vector<Buffer> buffers_;  // by index of the trace's
+  std::uint64_t events_ = 0;
+  std::chrono::steady_clock::time_point began_;
+  // Kept for their memory.
+  std::vector<Named> named_;
+  std::vector<std::uint32_t> place_;  // 1 + position in named_, per buffer; 0 between operators
+  std::vector<Touch> touches_;
+  std::vector<SimulatedOperand> operands_;
+};
+
+}  // namespace
+
+bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason) {
+  *out = ReplayResult();
+  return Replay(trace, program, options, out).run(reason);
+}
+
+double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {
+  if (steps.empty()) return 0;
+  const std::size_t skipped = std::min(learned_after.value_or(2), steps.size() - 1);
+  std::vector<double> times;
+  for (std::size_t i = skipped; i < steps.size(); ++i) times.push_back(steps[i].ms);
+  std::ranges::sort(times);
+  const std::size_t middle = times.size() / 2;
+  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+}
+
+}  // namespace thermocline
