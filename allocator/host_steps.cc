@@ -41,8 +41,9 @@ HostSteps::Chunk* HostSteps::take_locked(std::uint64_t pages, std::uint64_t alig
 }
 
 bool HostSteps::add_step(Bytes bytes) {
-  // As many extents of this size as a step would hold, and one more rather than a remainder.
-  const Bytes wanted = bytes < step_bytes_ ? (step_bytes_ + bytes - 1) / bytes * bytes : bytes;
+  // Large extents get a registration of exactly their size; smaller ones of the same size share one without a
+  // remainder.
+  const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (step_bytes_ + bytes - 1) / bytes * bytes;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const Bytes room = limit_ == 0 ? wanted : limit_ - pinned_;
     Bytes step = std::min(wanted, round_down(room, kPage));

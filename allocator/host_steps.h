@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pinned host memory in large registrations, called steps, cut into extents of whole 4 KiB pages by best fit with
 // coalescing. Registering costs tens of milliseconds for 100 MB (rapidsai/cudf PR 15665), so a step that has become
-// empty is kept until trim, or until the limit leaves no other way. A step is made of a whole number of the extents
-// that asked for it, because what leaves the device in a training step comes in few sizes.
+// empty is kept until trim, or until the limit leaves no other way. What leaves the device in a training step comes in
+// few sizes: a step is made of a whole number of the extents that asked for it, and of one where that is a quarter of a
+// step or more.
 //
 // Thread-safe; the lock is innermost (jemalloc calls in here with its own locks held).
 #pragma once

@@ -6,6 +6,5 @@
 // narenas, tcache: nothing but arenas of our own is used, and without caches.
 extern "C" {
 __attribute__((visibility("hidden"))) extern const char* thermocline_je_malloc_conf;
-const char* thermocline_je_malloc_conf =
-    "retain:false,cache_oblivious:false,narenas:1,tcache:false,background_thread:false";
+const char* thermocline_je_malloc_conf = "retain:false,narenas:1,tcache:false,background_thread:false";
 }

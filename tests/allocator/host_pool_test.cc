@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/host_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "allocator/host_steps.h"
+#include "fake_driver.h"
+#include "seeds.h"
+
+namespace thermocline {
+namespace {
+
+class HostPoolTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::unique_ptr<HostPool> pool;
+
+  void make(Bytes limit, Bytes step = 64 * kMiB) { ASSERT_TRUE(HostPool::create(driver, limit, step, &pool).ok()); }
+
+  void TearDown() override {
+    if (pool != nullptr) pool->validate();
+    pool.reset();
+    EXPECT_EQ(fake.host_taken(), 0u) << "everything is given back";
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+};
+
+TEST_F(HostPoolTest, MemoryComesFromTheDriverInLargeSteps) {
+  make(0);
+  std::vector<void*> held;
+  for (int i = 0; i < 16; ++i) {
+    held.push_back(pool->allocate(4 * kMiB));
+    ASSERT_NE(held.back(), nullptr);
+    std::memset(held.back(), i, 4 * kMiB);
+  }
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  EXPECT_EQ(pool->pinned_bytes(), 64 * kMiB);
+  EXPECT_EQ(pool->live_bytes(), 64 * kMiB);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    EXPECT_EQ(static_cast<unsigned char*>(held[i])[4 * kMiB - 1], i);
+    pool->free(held[i]);
+  }
+  EXPECT_EQ(pool->live_bytes(), 0u);
+  EXPECT_EQ(pool->peak_live_bytes(), 64 * kMiB);
+}
+
+TEST_F(HostPoolTest, SmallAllocationsShareAStep) {
+  make(0);
+  std::vector<void*> held;
+  for (Bytes bytes = 1; bytes < 300000; bytes = bytes * 3 / 2 + 1) {
+    void* const at = pool->allocate(bytes);
+    ASSERT_NE(at, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(at) % 64, 0u);
+    std::memset(at, 1, bytes);
+    held.push_back(at);
+  }
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  for (void* at : held) pool->free(at);
+}
+
+TEST_F(HostPoolTest, TheLimitIsExact) {
+  make(100 * kMiB, 64 * kMiB);
+  std::vector<void*> held;
+  while (void* const at = pool->allocate(5 * kMiB)) held.push_back(at);
+  EXPECT_EQ(held.size(), 20u) << "all of the limit can be used";
+  EXPECT_EQ(pool->pinned_bytes(), 100 * kMiB);
+  EXPECT_LE(fake.peak_host_taken(), 100 * kMiB);
+  pool->validate();
+  pool->free(held.back());
+  held.pop_back();
+  void* const again = pool->allocate(5 * kMiB);
+  EXPECT_NE(again, nullptr);
+  held.push_back(again);
+  for (void* at : held) pool->free(at);
+}
+
+TEST_F(HostPoolTest, SizesBetweenTheClassesWasteLittle) {
+  make(0);
+  // Sizes of real activations: 12.5 MiB and 49 MiB would be rounded to 14 and 56 MiB by classes, to 16 and 64 by powers
+  // of two.
+  std::vector<void*> held;
+  Bytes live = 0;
+  for (int i = 0; i < 24; ++i) {
+    const Bytes bytes = i % 2 == 0 ? 13107200 : 51380224;
+    held.push_back(pool->allocate(bytes));
+    live += bytes;
+  }
+  EXPECT_LT(static_cast<double>(pool->pinned_bytes()), 1.05 * static_cast<double>(live));
+  for (void* at : held) pool->free(at);
+}
+
+TEST_F(HostPoolTest, EmptyStepsAreKeptUntilTrim) {
+  make(0);
+  void* const at = pool->allocate(30 * kMiB);
+  pool->free(at);
+  EXPECT_GT(pool->pinned_bytes(), 0u);
+  void* const again = pool->allocate(30 * kMiB);
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  pool->trim();
+  EXPECT_GT(pool->pinned_bytes(), 0u) << "it is in use";
+  pool->free(again);
+  pool->trim();
+  EXPECT_EQ(pool->pinned_bytes(), 0u);
+  EXPECT_EQ(fake.host_taken(), 0u);
+}
+
+TEST_F(HostPoolTest, EmptyStepsMakeRoomForAnotherSizeAtTheLimit) {
+  make(128 * kMiB);
+  void* const a = pool->allocate(60 * kMiB);
+  void* const b = pool->allocate(60 * kMiB);
+  ASSERT_NE(a, nullptr);
+  ASSERT_NE(b, nullptr);
+  pool->free(a);
+  pool->free(b);
+  void* const large = pool->allocate(120 * kMiB);
+  EXPECT_NE(large, nullptr);
+  EXPECT_LE(fake.peak_host_taken(), 128 * kMiB);
+  pool->free(large);
+}
+
+TEST_F(HostPoolTest, ASmallerStepIsTriedWhenTheDriverRefuses) {
+  make(0);
+  fake.host_bytes = 20 * kMiB;
+  void* const at = pool->allocate(10 * kMiB);
+  EXPECT_NE(at, nullptr);
+  EXPECT_EQ(pool->allocate(11 * kMiB), nullptr);
+  pool->validate();
+  pool->free(at);
+}
+
+TEST_F(HostPoolTest, AnImpossibleSizeIsRefused) {
+  make(0);
+  EXPECT_EQ(pool->allocate(0), nullptr);
+  EXPECT_EQ(pool->allocate(~Bytes{0}), nullptr);
+  EXPECT_EQ(pool->allocate(Bytes{1} << 50), nullptr);
+  EXPECT_EQ(pool->live_bytes(), 0u);
+}
+
+TEST_F(HostPoolTest, TwoPoolsKeepApart) {
+  make(8 * kMiB);
+  std::unique_ptr<HostPool> other;
+  ASSERT_TRUE(HostPool::create(driver, 8 * kMiB, kMiB, &other).ok());
+  void* const a = pool->allocate(4 * kMiB);
+  void* const b = other->allocate(8 * kMiB);
+  EXPECT_NE(a, nullptr);
+  EXPECT_NE(b, nullptr);
+  EXPECT_EQ(other->allocate(1), nullptr);
+  other->free(b);
+  other.reset();
+  pool->free(a);
+}
+
+TEST_F(HostPoolTest, RandomAllocationsDoNotOverlap) {
+  for (const std::uint64_t seed : test_seeds(30)) {
+    SCOPED_TRACE("THERMOCLINE_TEST_SEED=" + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const Bytes limit = (random() % 200 + 10) * kMiB;
+    make(limit, (random() % 64 + 1) * kMiB);
+    struct Held {
+      unsigned char* at;
+      Bytes bytes;
+    };
+    std::vector<Held> held;
+    for (int i = 0; i < 400; ++i) {
+      if (random() % 2 == 0) {
+        const Bytes bytes = random() % 2 == 0 ? 1 + random() % 20000 : 1 + random() % (16 * kMiB);
+        auto* const at = static_cast<unsigned char*>(pool->allocate(bytes));
+        if (at == nullptr) continue;
+        for (const Held& h : held) {
+          ASSERT_TRUE(at + bytes <= h.at || h.at + h.bytes <= at);
+        }
+        at[0] = 1;
+        at[bytes - 1] = 1;
+        held.push_back({at, bytes});
+      } else if (!held.empty()) {
+        const std::size_t which = random() % held.size();
+        pool->free(held[which].at);
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      if (random() % 50 == 0) pool->trim();
+      pool->validate();
+      ASSERT_LE(fake.peak_host_taken(), limit);
+      ASSERT_EQ(fake.host_taken(), pool->pinned_bytes());
+    }
+    for (const Held& h : held) pool->free(h.at);
+    EXPECT_EQ(pool->live_bytes(), 0u);
+    pool.reset();
+    fake.~FakeDriver();
+    new (&fake) FakeDriver(seed);
+  }
+}
+
+TEST_F(HostPoolTest, ThreadsMayShareAPool) {
+  make(0, 8 * kMiB);
+  std::vector<std::thread> threads;
+  std::atomic<int> broken{0};
+  for (unsigned char id = 1; id <= 4; ++id) {
+    threads.emplace_back([this, id, &broken] {
+      std::mt19937_64 random(id);
+      for (int i = 0; i < 300; ++i) {
+        const Bytes bytes = 1 + random() % 60000;
+        auto* const at = static_cast<unsigned char*>(pool->allocate(bytes));
+        std::memset(at, id, bytes);
+        std::this_thread::yield();
+        if (static_cast<Bytes>(std::count(at, at + bytes, id)) != bytes) ++broken;
+        pool->free(at);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(broken, 0);
+  EXPECT_EQ(pool->live_bytes(), 0u);
+}
+
+TEST(HostSteps, RegistrationsSideBySideStayApart) {
+  FakeDriver fake;
+  const Driver driver(fake.table());
+  HostSteps steps(driver, 0, 64 * kKiB);
+  std::vector<void*> held;
+  for (int i = 0; i < 8; ++i) held.push_back(steps.take(64 * kKiB, HostSteps::kPage));
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 8u);
+  for (void* at : held) EXPECT_TRUE(steps.give(at));
+  steps.validate();
+  // However the registrations lie, what is larger than each needs one of its own.
+  void* const large = steps.take(128 * kKiB, HostSteps::kPage);
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 9u);
+  EXPECT_TRUE(steps.give(large));
+  EXPECT_FALSE(steps.give(large)) << "once";
+}
+
+TEST(HostSteps, AlignmentIsKept) {
+  FakeDriver fake;
+  const Driver driver(fake.table());
+  HostSteps steps(driver, 0, kMiB);
+  for (Bytes alignment = 4 * kKiB; alignment <= 2 * kMiB; alignment *= 2) {
+    void* const at = steps.take(12 * kKiB, alignment);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(at) % alignment, 0u);
+    steps.validate();
+  }
+}
+
+}  // namespace
+}  // namespace thermocline
