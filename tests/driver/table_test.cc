@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/table.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "driver/driver.h"
+#include "driver/owned.h"
+
+namespace thermocline {
+namespace {
+
+std::set<std::string> asked;
+std::string missing;
+
+void function() {}
+
+void* find(const char* name) {
+  asked.insert(name);
+  return name == missing ? nullptr : reinterpret_cast<void*>(&function);
+}
+
+class TableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    asked.clear();
+    missing.clear();
+  }
+};
+
+TEST_F(TableTest, AsksForExactVersions) {
+  DriverTable table;
+  ASSERT_TRUE(load_table(find, &table).ok());
+  EXPECT_TRUE(asked.contains("cuMemcpyDtoHAsync_v2"));
+  EXPECT_TRUE(asked.contains("cuStreamDestroy_v2"));
+  EXPECT_TRUE(asked.contains("cuMemGetInfo_v2"));
+  EXPECT_TRUE(asked.contains("cuMemCreate"));
+  EXPECT_FALSE(asked.contains("cuMemGetInfo"));
+  EXPECT_NE(table.cuMemGetInfo, nullptr);
+}
+
+TEST_F(TableTest, AMissingRequiredFunctionIsAnErrorAndChangesNothing) {
+  missing = "cuEventRecord";
+  DriverTable table;
+  EXPECT_EQ(load_table(find, &table), Status::not_found());
+  EXPECT_EQ(table.cuStreamCreate, nullptr);
+}
+
+TEST_F(TableTest, AMissingOptionalFunctionAnswersNotSupported) {
+  missing = "cuMemCreate";
+  DriverTable table;
+  ASSERT_TRUE(load_table(find, &table).ok());
+  PageHandle page{};
+  EXPECT_EQ(Driver(table).create_page(2 * kMiB, 0, &page), Status::not_supported());
+}
+
+TEST_F(TableTest, AnOlderDriverMeasuresTimeToo) {
+  missing = "cuEventElapsedTime_v2";
+  DriverTable table;
+  ASSERT_TRUE(load_table(find, &table).ok());
+  EXPECT_TRUE(asked.contains("cuEventElapsedTime"));
+  EXPECT_NE(table.cuEventElapsedTime, nullptr);
+}
+
+TEST(OpenDriver, ALibraryThatIsNotThereIsAnErrorWithASentence) {
+  DriverTable table;
+  std::string why;
+  EXPECT_EQ(open_driver("/nowhere/libcuda.so.1", &table, &why), Status::not_found());
+  EXPECT_NE(why.find("/nowhere/libcuda.so.1"), std::string::npos) << why;
+}
+
+TEST(OpenDriver, ALibraryThatIsNoDriverIsAnErrorThatNamesTheFunction) {
+  DriverTable table;
+  std::string why;
+  EXPECT_EQ(open_driver("libm.so.6", &table, &why), Status::not_found());
+  EXPECT_NE(why.find("libm.so.6"), std::string::npos) << why;
+  EXPECT_NE(why.find("cuCtxGetCurrent"), std::string::npos) << why;
+}
+
+TEST(Driver, AnEmptyTableNeverCrashes) {
+  const DriverTable table;
+  const Driver driver(table);
+  DeviceFacts facts;
+  StreamHandle stream{};
+  DeviceAddress address;
+  EXPECT_EQ(driver.facts(&facts), Status::not_supported());
+  EXPECT_EQ(driver.create_stream(&stream), Status::not_supported());
+  EXPECT_EQ(driver.reserve(2 * kMiB, 0, &address), Status::not_supported());
+  EXPECT_FALSE(driver.is_capturing(stream));
+  const RelaxedCapture relaxed(driver);
+}
+
+TEST(Driver, TheLegacyStreamCountsAsCapturingWhileItWouldBeDrawnIn) {
+  DriverTable table;
+  table.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus*) { return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT; };
+  EXPECT_TRUE(Driver(table).is_capturing(StreamHandle{0}));
+}
+
+int destroyed = 0;
+
+TEST(Owner, GivesItsObjectBackOnce) {
+  destroyed = 0;
+  DriverTable table;
+  table.cuEventDestroy = [](CUevent) {
+    ++destroyed;
+    return CUDA_SUCCESS;
+  };
+  const Driver driver(table);
+  {
+    EventOwner first(driver, EventHandle{1});
+    EventOwner second(std::move(first));
+    EventOwner third;
+    third = std::move(second);
+    EXPECT_EQ(third.get(), EventHandle{1});
+    EXPECT_EQ(destroyed, 0);
+  }
+  EXPECT_EQ(destroyed, 1);
+}
+
+CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+TEST(RelaxedCapture, PutsTheModeBack) {
+  thread_mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  DriverTable table;
+  table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode* mode) {
+    std::swap(*mode, thread_mode);
+    return CUDA_SUCCESS;
+  };
+  const Driver driver(table);
+  {
+    const RelaxedCapture relaxed(driver);
+    EXPECT_EQ(thread_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+  }
+  EXPECT_EQ(thread_mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
+}  // namespace
+}  // namespace thermocline
