@@ -57,6 +57,12 @@ CUresult CUDAAPI cuTexRefSetAddress_v2(size_t* ByteOffset, CUtexref hTexRef, CUd
               [&] { return real<Function::cuTexRefSetAddress_v2>(ByteOffset, hTexRef, dptr, bytes); });
 }
 
+CUresult CUDAAPI cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR* desc, CUdeviceptr dptr,
+                                         size_t Pitch) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture, [&] { return real<Function::cuTexRefSetAddress2D_v2>(hTexRef, desc, dptr, Pitch); });
+}
+
 CUresult CUDAAPI cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR* desc, CUdeviceptr dptr,
                                          size_t Pitch) {
   using namespace thermocline;

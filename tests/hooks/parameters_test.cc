@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace thermocline {
+namespace {
+
+constexpr std::uint64_t kBegin = 0x7000'0000'0000;
+constexpr std::uint64_t kBytes = 0x1'0000'0000;
+
+bool owns(DeviceAddress address) { return address.value - kBegin < kBytes; }
+
+std::vector<std::uint64_t> words(const TouchList& touches) {
+  std::vector<std::uint64_t> found;
+  for (const Touch& touch : touches.all()) found.push_back(touch.address.value);
+  return found;
+}
+
+template <class T>
+std::vector<std::uint64_t> scan(const T& parameter) {
+  TouchList touches;
+  scan_parameter(&parameter, sizeof parameter, owns, &touches);
+  return words(touches);
+}
+
+TEST(Parameters, PointerIsATouch) { EXPECT_EQ(scan(kBegin + 4096), std::vector{kBegin + 4096}); }
+
+TEST(Parameters, WordOutsideTheRangeIsNone) {
+  EXPECT_TRUE(scan(kBegin - 1).empty());
+  EXPECT_TRUE(scan(kBegin + kBytes).empty());
+  EXPECT_TRUE(scan(std::uint64_t{0}).empty());
+}
+
+TEST(Parameters, ParametersShorterThanAWordHoldNone) {
+  EXPECT_TRUE(scan(static_cast<std::uint32_t>(kBegin)).empty());
+  EXPECT_TRUE(scan(char{0x70}).empty());
+}
+
+TEST(Parameters, PointersOfAPackedStructureAreFoundAtAnyOffset) {
+  struct __attribute__((packed)) Packed {
+    char first = 1;
+    std::uint64_t a = kBegin + 512;
+    char second = 2;
+    std::uint16_t third = 3;
+    std::uint64_t b = kBegin + 1024;
+    char last = 4;
+  };
+  EXPECT_EQ(scan(Packed{}), (std::vector{kBegin + 512, kBegin + 1024}));
+}
+
+TEST(Parameters, LastWordOfAStructureIsFoundAndNothingBehindIt) {
+  unsigned char bytes[32] = {};
+  const std::uint64_t address = kBegin + 77;
+  std::memcpy(bytes + 16, &address, sizeof address);
+  TouchList touches;
+  scan_parameter(bytes, 24, owns, &touches);
+  EXPECT_EQ(words(touches), std::vector{address});
+  TouchList shorter;
+  scan_parameter(bytes, 23, owns, &shorter);
+  EXPECT_TRUE(shorter.empty());
+}
+
+TEST(Parameters, WordsDoNotSpanParameters) {
+  // Two halves of an address lie side by side in the block, but belong to two parameters.
+  unsigned char block[16] = {};
+  const std::uint64_t address = kBegin + 0x1234;
+  std::memcpy(block + 4, &address, sizeof address);
+  const ParameterLayout two = {{0, 8}, {8, 8}};
+  TouchList apart;
+  scan_block(two, block, sizeof block, owns, &apart);
+  EXPECT_TRUE(apart.empty());
+  const ParameterLayout one = {{0, 16}};
+  TouchList together;
+  scan_block(one, block, sizeof block, owns, &together);
+  EXPECT_EQ(words(together), std::vector{address});
+}
+
+TEST(Parameters, ScansEachOfKernelParams) {
+  std::uint64_t a = kBegin;
+  int count = 7;
+  std::uint64_t b = kBegin + kBytes - 1;
+  void* parameters[] = {&a, &count, &b};
+  const ParameterLayout layout = {{0, 8}, {8, 4}, {16, 8}};
+  TouchList touches;
+  EXPECT_TRUE(scan_arguments(&layout, {parameters, nullptr}, owns, &touches));
+  EXPECT_EQ(words(touches), (std::vector{a, b}));
+}
+
+TEST(Parameters, KernelParamsWithoutALayoutCanNotBeRead) {
+  std::uint64_t a = kBegin;
+  void* parameters[] = {&a};
+  TouchList touches;
+  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &touches));
+}
+
+TEST(Parameters, ExtraIsReadWithAndWithoutALayout) {
+  std::uint64_t block[] = {kBegin + 8, 5, kBegin + 16};
+  std::size_t bytes = sizeof block;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  const ParameterLayout layout = {{0, 8}, {8, 8}, {16, 8}};
+  const ParameterLayout* const layouts[] = {&layout, nullptr};
+  for (const ParameterLayout* known : layouts) {
+    TouchList touches;
+    EXPECT_TRUE(scan_arguments(known, {nullptr, extra}, owns, &touches));
+    EXPECT_EQ(words(touches), (std::vector{kBegin + 8, kBegin + 16}));
+  }
+}
+
+TEST(Parameters, BlockThatIsShorterThanTheLayoutIsNotReadPastItsEnd) {
+  std::uint64_t block[] = {kBegin + 8, kBegin + 16};
+  const ParameterLayout layout = {{0, 8}, {8, 8}, {16, 4096}};
+  TouchList touches;
+  scan_block(layout, block, 12, owns, &touches);
+  EXPECT_EQ(words(touches), std::vector{kBegin + 8});
+}
+
+TEST(Parameters, NoArgumentsTouchNothing) {
+  TouchList touches;
+  EXPECT_TRUE(scan_arguments(nullptr, {}, owns, &touches));
+  EXPECT_TRUE(touches.empty());
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/statistics.h"
+
+#include <gtest/gtest.h>
+
+namespace thermocline {
+namespace {
+
+TEST(Statistics, LineBeginsWithTheDocumentedFieldsInOrder) {
+  EngineStatistics statistics;
+  statistics.peak_live_bytes = 1;
+  statistics.peak_device_bytes = 2;
+  statistics.budget_bytes = 3;
+  statistics.peak_host_bytes = 4;
+  statistics.evicted_bytes = 5;
+  statistics.restored_bytes = 6;
+  statistics.allocations = 7;
+  statistics.pinned_buffers = 8;
+  EXPECT_TRUE(
+      statistics_line(statistics)
+          .starts_with(
+              "peak_live_bytes=1 peak_device_bytes=2 budget_bytes=3 peak_host_bytes=4 evicted_bytes=5 restored_bytes=6 "
+              "allocations=7 pinned_buffers=8 "));
+}
+
+TEST(Statistics, CountsAddUpAndPeaksDoNot) {
+  EngineStatistics first;
+  first.peak_device_bytes = 100;
+  first.evicted_bytes = 10;
+  first.live_bytes = 50;
+  EngineStatistics second;
+  second.peak_device_bytes = 70;
+  second.evicted_bytes = 5;
+  second.live_bytes = 20;
+  const EngineStatistics all = merge(first, second);
+  EXPECT_EQ(all.peak_device_bytes, 100u);
+  EXPECT_EQ(all.evicted_bytes, 15u);
+  EXPECT_EQ(all.live_bytes, 20u);
+}
+
+}  // namespace
+}  // namespace thermocline
