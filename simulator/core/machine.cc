@@ -122,6 +122,7 @@ CUresult Machine::error() const {
 void Machine::reset() {
   if (state_->on_reset) state_->on_reset();
   state_->device.reset();
+  state_->forked = false;
 }
 
 void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = std::move(on_reset); }

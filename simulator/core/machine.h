@@ -64,7 +64,8 @@ class Machine {
   bool initialized() const;
   // nullptr, or what is wrong (lives until the next call).
   const char* configure(const char* key, const char* value);
-  // The first fault, else CUDA_SUCCESS. In a forked child of an initialised parent: CUDA_ERROR_NOT_INITIALIZED.
+  // The first fault, else CUDA_SUCCESS. In a forked child of an initialised parent: CUDA_ERROR_NOT_INITIALIZED
+  // until reset().
   CUresult error() const;
   // Back to the start; the API layer's own state is dropped by `on_reset`, which runs with the lock held.
   void reset();

@@ -154,8 +154,23 @@ bool Timeline::step(Time limit) {
   return true;
 }
 
+std::size_t Timeline::pick_at_random() {
+  if (random_->one_in(12)) favour_ = random_->next();
+  std::size_t pick = 0;
+  std::uint64_t highest = 0;
+  for (std::size_t i = 0; i < allowed_.size(); ++i) {
+    const Operation& operation = at(allowed_[i]);
+    // Detached operations of one stream are unordered among themselves: the engine tells them apart.
+    const std::uint64_t priority = mix(favour_ ^ combine(operation.stream, static_cast<std::uint64_t>(operation.engine)));
+    if (priority <= highest) continue;
+    highest = priority;
+    pick = i;
+  }
+  return random_->one_in(12) ? random_->below(allowed_.size()) : pick;
+}
+
 void Timeline::step_at_random() {
-  const std::size_t pick = random_->below(allowed_.size());
+  const std::size_t pick = pick_at_random();
   Operation& operation = at(allowed_[pick]);
   allowed_[pick] = allowed_.back();
   allowed_.pop_back();

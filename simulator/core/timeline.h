@@ -6,6 +6,10 @@
 // engine serves the operations that are ready, in order of that time, one at a time. Nothing that happens after the given time is
 // committed, since a later submission could still come first. An operation's effects happen at its end.
 //
+// Adversarial order gives each stream a random priority and runs the ready operation whose stream has the highest; at random moments all
+// priorities are drawn anew. So one stream runs far ahead while another starves, which finds a missing wait far sooner than a coin
+// for each step (the idea of Burckhardt et al., A randomized scheduler with probabilistic guarantees of finding bugs, ASPLOS 2010).
+//
 // Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as many as have an edge
 // to it; it is ready or running when it waits for none; everything below `base_` is completed.
 #pragma once
@@ -100,6 +104,7 @@ class Timeline {
   void complete(Operation& operation);
   bool step(Time limit);
   void start_next(std::size_t engine);
+  std::size_t pick_at_random();
   void step_at_random();
 
   Effects& effects_;
@@ -114,6 +119,7 @@ class Timeline {
   std::array<OperationId, kEngines> running_{};   // 0: idle
   std::array<Time, kEngines> engine_free_{};
   std::vector<OperationId> allowed_;              // adversarial: ready operations
+  std::uint64_t favour_ = 0;                      // adversarial: which streams go first at present
   std::array<Time, kEngines + 1> busy_{};
   Time last_end_ = 0;
   std::uint64_t unexecuted_ = 0;
