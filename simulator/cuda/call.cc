@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/cuda/call.h"
+
+namespace simulator::cuda {
+
+Call::Call(Needs needs) {
+  if (Machine::in_host_function()) {
+    result_ = CUDA_ERROR_NOT_PERMITTED;
+    return;
+  }
+  entry_.emplace(Machine::enter());
+  result_ = check(needs);
+}
+
+CUresult Call::check(Needs needs) {
+  if (needs == Needs::kNothing) return CUDA_SUCCESS;
+  if (!machine().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (needs == Needs::kDriver) return CUDA_SUCCESS;
+  if (const CUresult fault = machine().error(); fault != CUDA_SUCCESS) return fault;
+  return current_context(&context_);
+}
+
+CUresult Call::find(CUstream handle, StreamId* out) { return find_stream(machine(), context_, handle, out); }
+
+CUresult current_context(CUcontext* out) {
+  const ThreadContexts& contexts = thread_contexts();
+  *out = contexts.depth == 0 ? nullptr : contexts.stack[contexts.depth - 1];
+  if (*out == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return state().contexts.has(*out) && (*out)->is_active ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult find_stream(Machine& machine, CUcontext context, CUstream handle, StreamId* out) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) {
+    *out = kLegacyStream;
+    return CUDA_SUCCESS;
+  }
+  if (handle == CU_STREAM_PER_THREAD) {
+    const auto [found, is_new] = state().thread_streams.try_emplace({thread_number(), context}, StreamId{0});
+    if (is_new) found->second = machine.create_stream(false);
+    *out = found->second;
+    return CUDA_SUCCESS;
+  }
+  if (!state().streams.has(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = handle->id;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace simulator::cuda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of one range.
+#include "simulator/cuda/transfer.h"
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_t bytes, CUstream stream, Blocking blocking) {
+  Call call;
+  if (!call) return call.result();
+  const Shape shape{.width = bytes, .row_pitch = bytes, .slice_pitch = bytes};
+  return transfer(call, {to_side, to, shape}, {from_side, from, shape}, stream, blocking);
+}
+
+Address host(const void* at) { return reinterpret_cast<Address>(at); }
+
+// Attributes of a batch say when sources may be read and on which side ends lie; addresses say the latter, too, and reading sources
+// in stream order is what every attribute allows except "before the call returns".
+CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
+                    std::size_t* first_of_attribute, std::size_t attribute_count, std::size_t* failed, CUstream stream) {
+  if (failed != nullptr) *failed = SIZE_MAX;
+  Call call;
+  if (!call) return call.result();
+  if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes == nullptr || first_of_attribute == nullptr ||
+      attribute_count == 0 || attribute_count > count || first_of_attribute[0] != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;  // documented: not the legacy stream
+  std::size_t attribute = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    while (attribute + 1 < attribute_count && first_of_attribute[attribute + 1] <= i) ++attribute;
+    const bool read_now = attributes[attribute].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    const Shape shape{.width = sizes[i], .row_pitch = sizes[i], .slice_pitch = sizes[i]};
+    const CUresult result =
+        transfer(call, {Side::kUnified, to[i], shape}, {Side::kUnified, from[i], shape}, stream, read_now ? Blocking::kYes : Blocking::kNo);
+    if (result != CUDA_SUCCESS) {
+      if (failed != nullptr) *failed = i;
+      return result;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kHost, host(from), bytes, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void* from, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kHost, host(from), bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return copy(Side::kDevice, to, Side::kHost, host(from), bytes, stream, Blocking::kNo);
+}
+
+SIMULATED_API CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kHost, host(to), Side::kDevice, from, bytes, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyDtoH_v2_ptds(void* to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kHost, host(to), Side::kDevice, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy(Side::kHost, host(to), Side::kDevice, from, bytes, stream, Blocking::kNo);
+}
+
+SIMULATED_API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, stream, Blocking::kNo);
+}
+
+SIMULATED_API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kUnified, to, Side::kUnified, from, bytes, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+  return copy(Side::kUnified, to, Side::kUnified, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return copy(Side::kUnified, to, Side::kUnified, from, bytes, stream, Blocking::kNo);
+}
+
+// There is one device, so both contexts are its.
+SIMULATED_API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes, CUstream stream) {
+  return copy(Side::kDevice, to, Side::kDevice, from, bytes, stream, Blocking::kNo);
+}
+
+SIMULATED_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
+                                             std::size_t* first_of_attribute, std::size_t attribute_count, CUstream stream) {
+  return copy_batch(to, from, sizes, count, attributes, first_of_attribute, attribute_count, nullptr, stream);
+}
+SIMULATED_API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
+                                          std::size_t* first_of_attribute, std::size_t attribute_count, std::size_t* failed, CUstream stream) {
+  return copy_batch(to, from, sizes, count, attributes, first_of_attribute, attribute_count, failed, stream);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events; their times are the device's, so elapsed times are virtual.
+#include "simulator/cuda/call.h"
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+constexpr unsigned kKnownFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+CUresult record(CUevent event, CUstream stream, unsigned flags) {
+  Call call;
+  if (!call) return call.result();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  call.machine().record_event(event->id, id);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  Call call;
+  if (!call) return call.result();
+  if (event == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUevent_st object;
+  object.id = call.machine().create_event();
+  object.context = call.context();
+  object.flags = flags;
+  *event = call.state().events.add(object);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuEventDestroy_v2(CUevent event) {
+  Call call;
+  if (!call) return call.result();
+  if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  call.machine().destroy_event(event->id);
+  call.state().events.remove(event);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, 0); }
+
+SIMULATED_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
+
+SIMULATED_API CUresult cuEventQuery(CUevent event) {
+  Call call;
+  if (!call) return call.result();
+  if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  call.machine().charge(Cost::kStreamCall);
+  const OperationId operation = call.machine().recorded(event->id);
+  const bool done = call.machine().query(operation);
+  if (const CUresult fault = call.machine().error(); fault != CUDA_SUCCESS) return fault;
+  return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+SIMULATED_API CUresult cuEventSynchronize(CUevent event) {
+  Call call;
+  if (!call) return call.result();
+  if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  call.machine().charge(Cost::kStreamCall);
+  return call.machine().wait(call.machine().recorded(event->id));
+}
+
+SIMULATED_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin, CUevent end) {
+  Call call;
+  if (!call) return call.result();
+  if (!call.state().events.has(begin) || !call.state().events.has(end)) return CUDA_ERROR_INVALID_HANDLE;
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (((begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  call.machine().charge(Cost::kStreamCall);
+  call.machine().poll();
+  Time elapsed = 0;
+  if (const CUresult result = call.machine().elapsed(begin->id, end->id, &elapsed); result != CUDA_SUCCESS) return result;
+  *milliseconds = static_cast<float>(static_cast<double>(elapsed) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { return cuEventElapsedTime_v2(milliseconds, begin, end); }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/cuda/module.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+CUresult answer(const ImageResult& result) {
+  if (result.ok()) return CUDA_SUCCESS;
+  std::fprintf(stderr, "simulated device: %s\n", result.reason.c_str());
+  switch (result.error) {
+    case ImageError::kNoBinary: return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case ImageError::kBadText: return CUDA_ERROR_INVALID_PTX;
+    default: return CUDA_ERROR_INVALID_IMAGE;
+  }
+}
+
+// Device memory with the variable's first contents, which are there when the call returns.
+CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Variable* out) {
+  Machine& machine = call.machine();
+  const Bytes bytes = std::max<Bytes>(variable.bytes, 1);
+  if (const CUresult result = machine.allocate(bytes, variable.managed, &out->address); result != CUDA_SUCCESS) return result;
+  out->bytes = variable.bytes;
+  out->managed = variable.managed;
+  if (const CUresult result = machine.register_buffer(out->address, bytes, variable.managed ? Fresh::kNo : Fresh::kYes); result != CUDA_SUCCESS) {
+    machine.free(out->address);
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+std::vector<std::byte> first_contents(const ImageVariable& variable, const CUmod_st& module) {
+  std::vector<std::byte> bytes = variable.contents;
+  if (!variable.addresses.empty()) bytes.resize(static_cast<std::size_t>(variable.bytes));
+  for (const ImageAddress& word : variable.addresses) {
+    const auto target = module.variables.find(word.variable);
+    if (target == module.variables.end()) continue;  // a function's address: nothing calls it
+    const Address value = target->second.address + static_cast<Address>(word.addend);
+    std::memcpy(bytes.data() + word.offset, &value, sizeof value);
+  }
+  return bytes;
+}
+
+CUresult write_variables(Call& call, const Image& image, const CUmod_st& module) {
+  OperationId last = 0;
+  for (const ImageVariable& variable : image.variables) {
+    std::vector<std::byte> bytes = first_contents(variable, module);
+    if (bytes.empty()) continue;
+    const Shape shape{.width = bytes.size(), .row_pitch = bytes.size(), .slice_pitch = bytes.size()};
+    const Address to = module.variables.find(variable.name)->second.address;
+    Machine::Order order;
+    order.detached = true;
+    last = call.machine().submit(kLegacyStream, Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
+    if (const CUresult result = call.machine().wait(last); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+void drop(Call& call, CUmodule module) {
+  for (const auto& [name, variable] : module->variables) {
+    call.machine().unregister_buffer(variable.address);
+    call.machine().free(variable.address);
+  }
+  for (const auto& [name, function] : module->functions) call.state().functions.remove(function);
+  call.state().modules.remove(module);
+}
+
+}  // namespace
+
+namespace simulator::cuda {
+
+CUresult read_program_image(const void* data, Image* out) { return answer(read_image(data, out)); }
+
+CUresult read_image_file(const char* path, Image* out) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return answer(read_image(std::as_bytes(std::span(bytes)), out));
+}
+
+CUresult load_module(Call& call, Image image, CUmodule* out) {
+  CUmod_st object;
+  object.context = call.context();
+  const CUmodule module = call.state().modules.add(std::move(object));
+  for (const ImageVariable& variable : image.variables) {
+    CUmod_st::Variable placed;
+    const CUresult result = place_variable(call, variable, &placed);
+    if (result != CUDA_SUCCESS) {
+      drop(call, module);
+      return result;
+    }
+    module->variables.emplace(variable.name, placed);
+  }
+  if (const CUresult result = write_variables(call, image, *module); result != CUDA_SUCCESS) {
+    drop(call, module);
+    return result;
+  }
+  for (ImageKernel& kernel : image.kernels) {
+    CUfunc_st function;
+    function.module = module;
+    function.kernel = std::move(kernel);
+    const CUfunction handle = call.state().functions.add(std::move(function));
+    module->functions.emplace(handle->kernel.name, handle);
+  }
+  *out = module;
+  return CUDA_SUCCESS;
+}
+
+void unload_module(Call& call, CUmodule module) {
+  call.machine().wait_all();
+  drop(call, module);
+}
+
+CUfunction find_function(State& state, const void* handle) {
+  const auto function = const_cast<CUfunction>(static_cast<const CUfunc_st*>(handle));
+  if (state.functions.has(function)) return function;
+  const auto kernel = const_cast<CUkernel>(static_cast<const CUkern_st*>(handle));
+  return state.kernels.has(kernel) ? kernel->function : nullptr;
+}
+
+}  // namespace simulator::cuda
+
+SIMULATED_API CUresult cuModuleLoadData(CUmodule* out, const void* data) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Image image;
+  const CUresult result = read_program_image(data, &image);
+  return result != CUDA_SUCCESS ? result : load_module(call, std::move(image), out);
+}
+
+// Options steer a compiler that is not there.
+SIMULATED_API CUresult cuModuleLoadDataEx(CUmodule* out, const void* data, unsigned, CUjit_option*, void**) { return cuModuleLoadData(out, data); }
+
+SIMULATED_API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* data) { return cuModuleLoadData(out, data); }
+
+SIMULATED_API CUresult cuModuleLoad(CUmodule* out, const char* path) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Image image;
+  const CUresult result = read_image_file(path, &image);
+  return result != CUDA_SUCCESS ? result : load_module(call, std::move(image), out);
+}
+
+SIMULATED_API CUresult cuModuleUnload(CUmodule module) {
+  Call call;
+  if (!call) return call.result();
+  if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  // A library's module lives as long as the library.
+  bool is_owned = false;
+  call.state().libraries.for_each([&](const CUlib_st& library) { is_owned = is_owned || library.module == module; });
+  if (is_owned) return CUDA_ERROR_NOT_PERMITTED;
+  unload_module(call, module);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  const auto found = module->functions.find(name);
+  if (found == module->functions.end()) return CUDA_ERROR_NOT_FOUND;
+  *out = found->second;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module, const char* name) {
+  Call call;
+  if (!call) return call.result();
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  const auto found = module->variables.find(name);
+  if (found == module->variables.end()) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = found->second.address;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
+  Call call;
+  if (!call) return call.result();
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  *count = static_cast<unsigned>(module->functions.size());
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned most, CUmodule module) {
+  Call call;
+  if (!call) return call.result();
+  if (functions == nullptr || most == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto& [name, function] : module->functions) {
+    if (most-- == 0) break;
+    *functions++ = function;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *mode = CU_MODULE_EAGER_LOADING;
+  return CUDA_SUCCESS;
+}

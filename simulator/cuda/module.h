@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading: from an image to functions and variables with device memory behind them.
+#pragma once
+
+#include <span>
+
+#include "simulator/cuda/call.h"
+
+namespace simulator::cuda {
+
+// What cuModuleLoadData and its kin are given; the reason of a refusal goes to stderr.
+CUresult read_program_image(const void* data, Image* out);
+CUresult read_image_file(const char* path, Image* out);
+
+CUresult load_module(Call& call, Image image, CUmodule* out);
+// Waits for pending work, which may use what goes.
+void unload_module(Call& call, CUmodule module);
+
+// The function behind a handle, which may be a kernel's; nullptr where it is neither.
+CUfunction find_function(State& state, const void* handle);
+
+}  // namespace simulator::cuda

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is freed goes back
+// to it when the stream gets there, so all pools have what any of them gave back.
+#include "simulator/cuda/memory_kinds.h"
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+CUmemoryPool default_pool(State& state) {
+  if (state.default_pool == nullptr) {
+    CUmemPoolHandle_st pool;
+    pool.properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    pool.properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    state.default_pool = state.pools.add(pool);
+    state.current_pool = state.default_pool;
+  }
+  return state.default_pool;
+}
+
+CUmemoryPool current_pool(State& state) {
+  default_pool(state);
+  return state.current_pool;
+}
+
+bool is_live(State& state, CUmemoryPool pool) { return state.pools.has(pool) && !pool->is_destroyed; }
+
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, bool use_current, CUstream stream) {
+  Call call;
+  if (!call) return call.result();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (use_current) pool = current_pool(call.state());
+  if (out == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (pool->properties.maxSize != 0 && pool->used + bytes > pool->properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
+  call.machine().charge(Cost::kStreamCall);
+  Address at = 0;
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kPool, pool, &at); result != CUDA_SUCCESS) return result;
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+// Values of attributes that are counters; false: it is a setting.
+bool is_counter(CUmemPool_attribute attribute, const CUmemPoolHandle_st& pool, cuuint64_t* value) {
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      *value = pool.used;
+      return true;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      *value = pool.peak_used;
+      return true;
+    default: return false;
+  }
+}
+
+// Reuse switches are ints and on by default; the threshold and the counters are 64 bits.
+bool is_switch(CUmemPool_attribute attribute) {
+  return attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES || attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+         attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+  return allocate_in_order(out, bytes, nullptr, true, stream);
+}
+
+SIMULATED_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
+  return allocate_in_order(out, bytes, pool, false, stream);
+}
+
+// Memory of cuMemAlloc is accepted, too, as by real drivers.
+SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
+  Call call;
+  if (!call) return call.result();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (at == 0) return CUDA_SUCCESS;
+  Released released;
+  if (const CUresult result = release(call, at, &released); result != CUDA_SUCCESS) return result;
+  Machine* machine = &call.machine();
+  machine->submit(id, Internal{[machine, at] { machine->free(at); }});
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (out == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  CUmemPoolHandle_st pool;
+  pool.properties = *properties;
+  *out = call.state().pools.add(pool);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  State& state = call.state();
+  if (!is_live(state, pool) || pool == default_pool(state)) return CUDA_ERROR_INVALID_VALUE;
+  if (state.current_pool == pool) state.current_pool = state.default_pool;
+  pool->is_destroyed = true;
+  if (pool->used == 0) state.pools.remove(pool);
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  return is_live(call.state(), pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIMULATED_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (!is_live(call.state(), pool) || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  cuuint64_t counter = 0;
+  if (is_counter(attribute, *pool, &counter)) {
+    // High water marks may be set back, to nothing but zero: that is, to what is used now.
+    const bool is_high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    if (!is_high || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
+    pool->peak_used = pool->used;
+    return CUDA_SUCCESS;
+  }
+  if (is_switch(attribute)) {
+    pool->attributes[attribute] = *static_cast<int*>(value) != 0 ? 1 : 0;
+  } else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    pool->attributes[attribute] = *static_cast<cuuint64_t*>(value);
+  } else {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (!is_live(call.state(), pool) || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  cuuint64_t counter = 0;
+  if (is_counter(attribute, *pool, &counter)) {
+    *static_cast<cuuint64_t*>(value) = counter;
+    return CUDA_SUCCESS;
+  }
+  const auto found = pool->attributes.find(attribute);
+  if (is_switch(attribute)) {
+    *static_cast<int*>(value) = found == pool->attributes.end() ? 1 : static_cast<int>(found->second);
+  } else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    *static_cast<cuuint64_t*>(value) = found == pool->attributes.end() ? 0 : found->second;
+  } else {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, std::size_t count) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (!is_live(call.state(), pool) || (access == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    // The device that owns the pool always has access.
+    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation* location) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (flags == nullptr || location == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = pool->access;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = default_pool(call.state());
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = current_pool(call.state());
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
+  default_pool(call.state());
+  call.state().current_pool = pool;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of rectangles and boxes. Arrays are refused: there are none.
+#include "simulator/cuda/transfer.h"
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+// One end as the structures of cuda.h describe it.
+struct Corner {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+  std::size_t x, y, z;
+  std::size_t pitch, height;
+};
+
+struct Extent {
+  std::size_t width, height, depth;
+};
+
+CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
+  const std::size_t pitch = corner.pitch != 0 ? corner.pitch : corner.x + extent.width;
+  const std::size_t rows = corner.height != 0 ? corner.height : corner.y + extent.height;
+  if (extent.height > 1 && pitch < corner.x + extent.width) return CUDA_ERROR_INVALID_VALUE;
+  if (extent.depth > 1 && rows < corner.y + extent.height) return CUDA_ERROR_INVALID_VALUE;
+  Address base = 0;
+  switch (corner.type) {
+    case CU_MEMORYTYPE_HOST:
+      out->side = Side::kHost;
+      base = reinterpret_cast<Address>(corner.host);
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+      out->side = Side::kDevice;
+      base = corner.device;
+      break;
+    case CU_MEMORYTYPE_UNIFIED:
+      out->side = Side::kUnified;
+      base = corner.device;
+      break;
+    case CU_MEMORYTYPE_ARRAY: return CUDA_ERROR_NOT_SUPPORTED;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (base == 0) return CUDA_ERROR_INVALID_VALUE;
+  out->at = base + (corner.z * rows + corner.y) * pitch + corner.x;
+  out->shape = {extent.width, extent.height, extent.depth, pitch, pitch * rows};
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& extent, CUstream stream, Blocking blocking) {
+  Call call;
+  if (!call) return call.result();
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
+  End to, from;
+  if (const CUresult result = end_of(to_corner, extent, &to); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = end_of(from_corner, extent, &from); result != CUDA_SUCCESS) return result;
+  return transfer(call, to, from, stream, blocking);
+}
+
+CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return copy({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0}, {c->WidthInBytes, c->Height, 1},
+              stream, blocking);
+}
+
+// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name their fields alike.
+template <typename Description>
+CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
+  if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return copy({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight},
+              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight},
+              {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) { return copy_2d(copy, stream, Blocking::kNo); }
+
+SIMULATED_API CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) { return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) { return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) { return copy_3d(copy, stream, Blocking::kNo); }
+
+SIMULATED_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) { return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) { return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
+SIMULATED_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) { return copy_3d(copy, stream, Blocking::kNo); }

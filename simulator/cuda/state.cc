@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/cuda/state.h"
+
+#include <atomic>
+
+namespace simulator::cuda {
+
+const std::pair<const Address, Allocation>* State::allocation_at(Address at) const {
+  auto next = allocations.upper_bound(at);
+  if (next == allocations.begin()) return nullptr;
+  --next;
+  return at - next->first < next->second.bytes ? &*next : nullptr;
+}
+
+State& state() {
+  static State* const instance = new State;  // never destroyed, like the machine
+  return *instance;
+}
+
+void reset_state() {
+  state() = State();
+  thread_contexts() = {};
+}
+
+ThreadContexts& thread_contexts() {
+  static thread_local ThreadContexts contexts = {};
+  return contexts;
+}
+
+unsigned long long thread_number() {
+  static std::atomic<unsigned long long> last = 0;
+  static thread_local unsigned long long number = 0;
+  if (number == 0) number = ++last;
+  return number;
+}
+
+}  // namespace simulator::cuda

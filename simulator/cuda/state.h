@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver API remembers beside the machine: the objects behind its handles, and what programs may ask about memory.
+// Guarded by the machine's lock, like everything in this folder.
+//
+// Invariants: every function belongs to a live module; a kernel to a live library, and to the function of that library's module;
+// `allocations` holds what cuMemAlloc and its kin handed out and has not been freed, keyed by address.
+#pragma once
+
+#include "simulator/cuda/api.h"
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "simulator/core/machine.h"
+#include "simulator/cuda/registry.h"
+#include "simulator/image/image.h"
+
+struct CUctx_st {
+  unsigned flags = 0;
+  unsigned version = 0;
+  unsigned long long id = 0;
+  bool is_primary = false;
+  bool is_active = true;  // false: a primary context that nobody retains
+  CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
+  CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
+  std::map<CUlimit, std::size_t> limits;
+};
+
+struct CUstream_st {
+  simulator::StreamId id = 0;
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  std::map<int, CUstreamAttrValue> attributes;
+};
+
+struct CUevent_st {
+  simulator::EventId id = 0;
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+};
+
+struct CUmod_st {
+  CUcontext context = nullptr;
+  std::map<std::string, CUfunction, std::less<>> functions;
+  struct Variable {
+    simulator::Address address = 0;
+    simulator::Bytes bytes = 0;
+    bool managed = false;
+  };
+  std::map<std::string, Variable, std::less<>> variables;
+};
+
+struct CUfunc_st {
+  CUmodule module = nullptr;
+  simulator::ImageKernel kernel;
+  std::map<int, int> attributes;  // those that were set
+  bool is_resolved = false;       // `function` has been looked for
+  simulator::KernelFunction function = nullptr;
+};
+
+struct CUlib_st {
+  CUmodule module = nullptr;
+  std::map<std::string, CUkernel, std::less<>> kernels;
+};
+
+struct CUkern_st {
+  CUlibrary library = nullptr;
+  CUfunction function = nullptr;
+};
+
+struct CUmemPoolHandle_st {
+  CUmemPoolProps properties{};
+  bool is_destroyed = false;  // kept until its memory is freed
+  std::map<int, cuuint64_t> attributes;
+  simulator::Bytes used = 0;
+  simulator::Bytes peak_used = 0;
+  CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+};
+
+// A heap that somebody registered through NVTX (nvtx_memory.cc).
+struct nvtxMemHeap_v1 {
+  simulator::Address begin = 0;
+  simulator::Bytes bytes = 0;
+};
+
+namespace simulator::cuda {
+
+enum class AllocationKind { kDevice, kPool, kManaged };
+
+struct Allocation {
+  Bytes bytes = 0;  // asked for
+  AllocationKind kind = AllocationKind::kDevice;
+  unsigned long long id = 0;
+  CUcontext context = nullptr;
+  CUmemoryPool pool = nullptr;
+  bool sync_memops = false;
+};
+
+struct State {
+  Registry<CUctx_st> contexts;
+  Registry<CUstream_st> streams;
+  Registry<CUevent_st> events;
+  Registry<CUmod_st> modules;
+  Registry<CUfunc_st> functions;
+  Registry<CUlib_st> libraries;
+  Registry<CUkern_st> kernels;
+  Registry<CUmemPoolHandle_st> pools;
+
+  CUcontext primary = nullptr;  // made when first asked for, then kept
+  unsigned primary_users = 0;
+  CUmemoryPool default_pool = nullptr;
+  CUmemoryPool current_pool = nullptr;
+
+  std::map<Address, Allocation> allocations;
+  std::map<Address, unsigned> host_flags;  // of cuMemHostAlloc and cuMemHostRegister
+  std::unordered_map<PhysicalId, CUmemAllocationProp> physical;
+  std::map<Address, Bytes> mapped_buffers;  // the program's own mappings that are registered as buffers
+  std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;
+  Registry<nvtxMemHeap_v1> nvtx_heaps;
+  std::map<Address, nvtxMemHeap_v1*> nvtx_regions;  // by address, with their heap
+  unsigned long long next_id = 1;  // of contexts and allocations
+
+  // The allocation that contains the address, or nothing.
+  const std::pair<const Address, Allocation>* allocation_at(Address at) const;
+};
+
+State& state();
+
+// Forgets everything, as the machine does when it is reset. Handles of before are invalid afterwards.
+void reset_state();
+
+// Contexts of the calling thread, the newest last. No destructor: other libraries' destructors may still call the driver.
+struct ThreadContexts {
+  static constexpr unsigned kMost = 64;
+  CUcontext stack[kMost];
+  unsigned depth;
+};
+ThreadContexts& thread_contexts();
+
+// A number of the calling thread that no other thread ever had; not 0.
+unsigned long long thread_number();
+
+}  // namespace simulator::cuda

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source of the synchronous behaviour: CUDA driver API, "API synchronization behavior".
+#include "simulator/cuda/transfer.h"
+
+#include <cstring>
+
+namespace simulator::cuda {
+namespace {
+
+// Nothing where the side that the caller names does not fit the address.
+std::optional<Place> place(Machine& machine, const End& end) {
+  const Place found = place_of(machine, end.at);
+  switch (end.side) {
+    // A device pointer may be one to pinned memory.
+    case Side::kDevice: return found == Place::kPageable ? std::nullopt : std::optional(found);
+    // The host may name managed memory.
+    case Side::kHost:
+    case Side::kUnified:
+      return found;
+  }
+  return std::nullopt;
+}
+
+Direction direction(Place to, Place from) {
+  if (to == Place::kDevice) return from == Place::kDevice ? Direction::kOnDevice : Direction::kToDevice;
+  return from == Place::kDevice ? Direction::kToHost : Direction::kOnHost;
+}
+
+std::vector<std::byte> stage(const End& from) {
+  const Shape& shape = from.shape;
+  std::vector<std::byte> packed(static_cast<std::size_t>(shape.bytes()));
+  std::byte* to = packed.data();
+  for (Bytes z = 0; z < shape.depth; ++z) {
+    for (Bytes y = 0; y < shape.height; ++y) {
+      std::memcpy(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch), shape.width);
+      to += shape.width;
+    }
+  }
+  return packed;
+}
+
+}  // namespace
+
+CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking) {
+  Machine& machine = call.machine();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (to.shape.bytes() == 0) return CUDA_SUCCESS;
+  const std::optional<Place> target = place(machine, to);
+  const std::optional<Place> source = place(machine, from);
+  if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
+
+  Copy copy{direction(*target, *source), to.at, from.at, to.shape, from.shape, {}};
+  const bool from_pageable = *source == Place::kPageable && *target != Place::kPageable;
+  const bool on_device = copy.direction == Direction::kOnDevice;
+  if (from_pageable) {
+    if (blocking == Blocking::kYes) {
+      if (const CUresult result = machine.wait_stream(id); result != CUDA_SUCCESS) return result;
+    }
+    // In tagged memory the bytes of the host count as tags, too: the machine looks them up by address.
+    if (!machine.tagged()) copy.staged = stage(from);
+  }
+  const OperationId operation = machine.submit(id, std::move(copy));
+  const bool waits = *target == Place::kPageable || (blocking == Blocking::kYes && !on_device && !from_pageable) || (from_pageable && machine.tagged());
+  return waits ? machine.wait(operation) : CUDA_SUCCESS;
+}
+
+CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream, Blocking blocking) {
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.bytes() == 0) return CUDA_SUCCESS;
+  const Place target = place_of(call.machine(), to);
+  if (to == 0 || target == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
+  const OperationId operation = call.machine().submit(id, Set{to, shape, value, element});
+  return blocking == Blocking::kYes && target == Place::kPinned ? call.machine().wait(operation) : CUDA_SUCCESS;
+}
+
+}  // namespace simulator::cuda

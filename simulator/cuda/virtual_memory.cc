@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings are its buffers; those inside
+// a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what the buffers are.
+#include "simulator/cuda/memory_kinds.h"
+
+#include <algorithm>
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+CUresult check_properties(const CUmemAllocationProp* properties) {
+  if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;  // device_attributes.cc says so, too
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.profile().page_bytes.value == 0; }
+
+// Buffers of mappings that lie in [at, at + bytes).
+void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
+  auto& mapped = call.state().mapped_buffers;
+  for (auto entry = mapped.lower_bound(at); entry != mapped.end() && entry->first < at + bytes;) {
+    call.machine().unregister_buffer(entry->first);
+    entry = mapped.erase(entry);
+  }
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, std::size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes) || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  Address at = 0;
+  const CUresult result = call.machine().reserve(bytes, std::max<Bytes>(alignment, call.machine().profile().page_bytes.value), hint, &at);
+  if (result == CUDA_SUCCESS) *out = at;
+  return result;
+}
+
+SIMULATED_API CUresult cuMemAddressFree(CUdeviceptr at, std::size_t bytes) {
+  Call call;
+  return call ? call.machine().release_addresses(at, bytes) : call.result();
+}
+
+SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp* properties, CUmemAllocationGranularity_flags option) {
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  if (out == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
+  *out = call.machine().profile().page_bytes.value;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
+  PhysicalId physical = 0;
+  CUresult result = call.machine().create_physical(bytes, &physical);
+  if (result != CUDA_SUCCESS) return result;
+  call.state().physical[physical] = *properties;
+  *out = physical;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  Call call;
+  if (!call) return call.result();
+  const CUresult result = call.machine().release_physical(handle);
+  if (call.machine().physical_bytes(handle) == 0) call.state().physical.erase(handle);
+  return result;
+}
+
+SIMULATED_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* at) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto physical = call.machine().physical_at(reinterpret_cast<Address>(at));
+  if (!physical) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = call.machine().retain_physical(*physical);
+  if (result == CUDA_SUCCESS) *out = *physical;
+  return result;
+}
+
+SIMULATED_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
+  Call call;
+  if (!call) return call.result();
+  const auto found = call.state().physical.find(handle);
+  if (out == nullptr || found == call.state().physical.end()) return CUDA_ERROR_INVALID_VALUE;
+  *out = found->second;
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  Call call;
+  if (!call) return call.result();
+  if (flags != 0 || offset != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = call.machine().map(at, bytes, offset, handle); result != CUDA_SUCCESS) return result;
+  if (!call.machine().is_heap(at) && call.machine().register_buffer(at, bytes, Fresh::kNo) == CUDA_SUCCESS) {
+    call.state().mapped_buffers[at] = bytes;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
+  Call call;
+  if (!call) return call.result();
+  const CUresult result = call.machine().unmap(at, bytes);
+  if (result == CUDA_SUCCESS) forget_mapped_buffers(call, at, bytes);
+  return result;
+}
+
+SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
+  Call call;
+  if (!call) return call.result();
+  if (access == nullptr || count == 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (access[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    const CUmemAccess_flags flags = access[i].flags;
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ && flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return call.machine().set_access(at, bytes, static_cast<Access>(access[count - 1].flags));
+}
+
+SIMULATED_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr at) {
+  Call call;
+  if (!call) return call.result();
+  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  Address begin = 0;
+  Bytes bytes = 0;
+  if (!call.machine().mapping_at(at, &begin, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  *flags = static_cast<unsigned long long>(call.machine().access_at(at));
+  return CUDA_SUCCESS;
+}
