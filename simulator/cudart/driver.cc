@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "simulator/cudart/errors.h"
 
@@ -19,11 +20,14 @@ Driver tables[2];
 
 using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
 
+// From 13.0 on the driver's newest form of this name takes a context, which cuda.h declares under another name.
+constexpr int version_of(std::string_view name) { return name == "cuCtxSynchronize" ? 12000 : kVersion; }
+
 template <typename Entry>
 void look_up(GetProcAddress get, const char* name, cuuint64_t flags, Entry* entry) {
   void* address = nullptr;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  if (get(name, &address, kVersion, flags, &found) != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS)
+  if (get(name, &address, version_of(name), flags, &found) != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS)
     address = nullptr;
   *entry = reinterpret_cast<Entry>(address);
 }
