@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of the driver API, from its first line to its return: the machine's lock, and what nearly every call checks first.
+// One call of the driver API, from its first line to its return: the machine's lock, and what nearly every call checks
+// first.
 //
 //   CUresult cuXxx(...) {
 //     Call call;
@@ -29,7 +30,8 @@ class Call {
   State& state() { return cuda::state(); }
   CUcontext context() const { return context_; }  // with kContext
 
-  // The machine's stream behind a handle: stream 0 is the legacy stream here (per_thread.cc has replaced it where it is not).
+  // The machine's stream behind a handle: stream 0 is the legacy stream here (per_thread.cc has replaced it where it is
+  // not).
   CUresult find(CUstream handle, StreamId* out);
 
  private:

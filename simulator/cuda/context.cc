@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts and the stack of them that every thread has.
-#include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
+#include "simulator/cuda/call.h"
 #include "simulator/cuda/memory_kinds.h"
 
 using namespace simulator;
@@ -41,13 +41,20 @@ CUresult resolve(Call& call, CUcontext* context) {
 
 std::size_t default_limit(CUlimit limit) {
   switch (limit) {
-    case CU_LIMIT_STACK_SIZE: return 1024;
-    case CU_LIMIT_PRINTF_FIFO_SIZE: return 1 << 20;
-    case CU_LIMIT_MALLOC_HEAP_SIZE: return 8 << 20;
-    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return 2;
-    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: return 2048;
-    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: return 64;
-    default: return 0;
+    case CU_LIMIT_STACK_SIZE:
+      return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return 1 << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return 8 << 20;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return 2;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+      return 2048;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      return 64;
+    default:
+      return 0;
   }
 }
 
@@ -65,15 +72,19 @@ CUctx_st new_context(unsigned flags, unsigned version) {
 
 }  // namespace simulator::cuda
 
-SIMULATED_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) { return create(out, 3020, flags, device); }
+SIMULATED_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
+  return create(out, 3020, flags, device);
+}
 
-SIMULATED_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* parameters, int count, unsigned flags, CUdevice device) {
+SIMULATED_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* parameters, int count, unsigned flags,
+                                      CUdevice device) {
   if (count != 0 || parameters != nullptr) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   return create(out, 11040, flags, device);
 }
 
 SIMULATED_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
-  if (parameters != nullptr && (parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr)) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  if (parameters != nullptr && (parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   return create(out, 12050, flags, device);
 }
 

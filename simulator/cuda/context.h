@@ -6,8 +6,8 @@
 
 namespace simulator::cuda {
 
-// Smaller numbers are more urgent; priorities run from this to 0, as on devices since compute capability 7.0. The time line has none:
-// they are accepted and told.
+// Smaller numbers are more urgent; priorities run from this to 0, as on devices since compute capability 7.0. The time
+// line has none: they are accepted and told.
 inline constexpr int kGreatestPriority = -5;
 
 // `version`: of the interface that made it, as cuCtxGetApiVersion tells.

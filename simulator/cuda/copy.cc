@@ -7,7 +7,8 @@ using namespace simulator::cuda;
 
 namespace {
 
-CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_t bytes, CUstream stream, Blocking blocking) {
+CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_t bytes, CUstream stream,
+              Blocking blocking) {
   Call call;
   if (!call) return call.result();
   const Shape shape{.width = bytes, .row_pitch = bytes, .slice_pitch = bytes};
@@ -16,25 +17,27 @@ CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_
 
 Address host(const void* at) { return reinterpret_cast<Address>(at); }
 
-// Attributes of a batch say when sources may be read and on which side ends lie; addresses say the latter, too, and reading sources
-// in stream order is what every attribute allows except "before the call returns".
-CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
-                    std::size_t* first_of_attribute, std::size_t attribute_count, std::size_t* failed, CUstream stream) {
+// Attributes of a batch say when sources may be read and on which side ends lie; addresses say the latter, too, and
+// reading sources in stream order is what every attribute allows except "before the call returns".
+CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
+                    CUmemcpyAttributes* attributes, std::size_t* first_of_attribute, std::size_t attribute_count,
+                    std::size_t* failed, CUstream stream) {
   if (failed != nullptr) *failed = SIZE_MAX;
   Call call;
   if (!call) return call.result();
-  if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes == nullptr || first_of_attribute == nullptr ||
-      attribute_count == 0 || attribute_count > count || first_of_attribute[0] != 0) {
+  if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes == nullptr ||
+      first_of_attribute == nullptr || attribute_count == 0 || attribute_count > count || first_of_attribute[0] != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (stream == nullptr || stream == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;  // documented: not the legacy stream
+  if (stream == nullptr || stream == CU_STREAM_LEGACY)
+    return CUDA_ERROR_INVALID_VALUE;  // documented: not the legacy stream
   std::size_t attribute = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (attribute + 1 < attribute_count && first_of_attribute[attribute + 1] <= i) ++attribute;
     const bool read_now = attributes[attribute].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     const Shape shape{.width = sizes[i], .row_pitch = sizes[i], .slice_pitch = sizes[i]};
-    const CUresult result =
-        transfer(call, {Side::kUnified, to[i], shape}, {Side::kUnified, from[i], shape}, stream, read_now ? Blocking::kYes : Blocking::kNo);
+    const CUresult result = transfer(call, {Side::kUnified, to[i], shape}, {Side::kUnified, from[i], shape}, stream,
+                                     read_now ? Blocking::kYes : Blocking::kNo);
     if (result != CUDA_SUCCESS) {
       if (failed != nullptr) *failed = i;
       return result;
@@ -92,15 +95,18 @@ SIMULATED_API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from,
 SIMULATED_API CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
   return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
 }
-SIMULATED_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes, CUstream stream) {
+SIMULATED_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes,
+                                         CUstream stream) {
   return copy(Side::kDevice, to, Side::kDevice, from, bytes, stream, Blocking::kNo);
 }
 
-SIMULATED_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
-                                             std::size_t* first_of_attribute, std::size_t attribute_count, CUstream stream) {
+SIMULATED_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
+                                             CUmemcpyAttributes* attributes, std::size_t* first_of_attribute,
+                                             std::size_t attribute_count, CUstream stream) {
   return copy_batch(to, from, sizes, count, attributes, first_of_attribute, attribute_count, nullptr, stream);
 }
-SIMULATED_API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count, CUmemcpyAttributes* attributes,
-                                          std::size_t* first_of_attribute, std::size_t attribute_count, std::size_t* failed, CUstream stream) {
+SIMULATED_API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
+                                          CUmemcpyAttributes* attributes, std::size_t* first_of_attribute,
+                                          std::size_t attribute_count, std::size_t* failed, CUstream stream) {
   return copy_batch(to, from, sizes, count, attributes, first_of_attribute, attribute_count, failed, stream);
 }

@@ -98,7 +98,8 @@ SIMULATED_API CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // The domain and the function may be left out.
   const char* without_domain = kBusId + sizeof "0000:" - 1;
-  const bool found = std::strcmp(id, kBusId) == 0 || std::strcmp(id, without_domain) == 0 || std::strcmp(id, "01:00") == 0;
+  const bool found =
+      std::strcmp(id, kBusId) == 0 || std::strcmp(id, without_domain) == 0 || std::strcmp(id, "01:00") == 0;
   if (!found) return CUDA_ERROR_INVALID_DEVICE;
   *device = 0;
   return CUDA_SUCCESS;
@@ -128,7 +129,8 @@ SIMULATED_API CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffi
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuDeviceGetTexture1DLinearMaxWidth(std::size_t* width, CUarray_format, unsigned channels, CUdevice device) {
+SIMULATED_API CUresult cuDeviceGetTexture1DLinearMaxWidth(std::size_t* width, CUarray_format, unsigned channels,
+                                                          CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (width == nullptr || channels == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -140,7 +142,9 @@ SIMULATED_API CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice dev
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto get = [&](CUdevice_attribute attribute) { return simulator::cuda::device_attribute(call.machine().profile(), attribute); };
+  const auto get = [&](CUdevice_attribute attribute) {
+    return simulator::cuda::device_attribute(call.machine().profile(), attribute);
+  };
   *properties = {.maxThreadsPerBlock = get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
                  .maxThreadsDim = {get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y),
                                    get(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)},

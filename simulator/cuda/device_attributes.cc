@@ -14,10 +14,12 @@ struct Row {
 constexpr int kKi = 1 << 10;
 
 constexpr Row kRows[] = {
-    {50, {2048, 32, 64 * kKi, 48 * kKi, 128}},  {52, {2048, 32, 96 * kKi, 48 * kKi, 128}},   {60, {2048, 32, 64 * kKi, 48 * kKi, 64}},
-    {61, {2048, 32, 96 * kKi, 48 * kKi, 128}},  {70, {2048, 32, 96 * kKi, 96 * kKi, 64}},    {75, {1024, 16, 64 * kKi, 64 * kKi, 64}},
-    {80, {2048, 32, 164 * kKi, 163 * kKi, 64}}, {86, {1536, 16, 100 * kKi, 99 * kKi, 128}},  {87, {1536, 16, 164 * kKi, 163 * kKi, 128}},
-    {89, {1536, 24, 100 * kKi, 99 * kKi, 128}}, {90, {2048, 32, 228 * kKi, 227 * kKi, 128}}, {100, {2048, 32, 228 * kKi, 227 * kKi, 128}},
+    {50, {2048, 32, 64 * kKi, 48 * kKi, 128}},   {52, {2048, 32, 96 * kKi, 48 * kKi, 128}},
+    {60, {2048, 32, 64 * kKi, 48 * kKi, 64}},    {61, {2048, 32, 96 * kKi, 48 * kKi, 128}},
+    {70, {2048, 32, 96 * kKi, 96 * kKi, 64}},    {75, {1024, 16, 64 * kKi, 64 * kKi, 64}},
+    {80, {2048, 32, 164 * kKi, 163 * kKi, 64}},  {86, {1536, 16, 100 * kKi, 99 * kKi, 128}},
+    {87, {1536, 16, 164 * kKi, 163 * kKi, 128}}, {89, {1536, 24, 100 * kKi, 99 * kKi, 128}},
+    {90, {2048, 32, 228 * kKi, 227 * kKi, 128}}, {100, {2048, 32, 228 * kKi, 227 * kKi, 128}},
     {120, {1536, 24, 100 * kKi, 99 * kKi, 128}},
 };
 
@@ -40,27 +42,39 @@ int common_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
       return kThreadsPerBlock;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 0x7fffffff;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      return 64;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+      return 0x7fffffff;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
       return 65535;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return kSharedPerBlock;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return 64 * kKi;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 0x7fffffff;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      return kSharedPerBlock;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      return 64 * kKi;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      return 0x7fffffff;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
       return kRegistersPerMultiprocessor;
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
       return 512;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return 1;
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return kBusWidthBits;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return 32 << 20;  // assumed: nothing is computed from it
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 2;    // one for each direction
-    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: return 2;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return kBusWidthBits;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 32 << 20;  // assumed: nothing is computed from it
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+      return 2;  // one for each direction
+    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
+      return 2;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -81,7 +95,8 @@ int common_attribute(CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
       return -1;
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -98,18 +113,30 @@ const Limits& limits_of(const Profile& profile) {
 int device_attribute(const Profile& profile, CUdevice_attribute attribute) {
   const int capability = profile.compute_capability.value;
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return capability / 10;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return capability % 10;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return profile.multiprocessors.value;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return clock_khz(profile);
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return memory_clock_khz(profile);
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return limits_of(profile).threads_per_multiprocessor;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return limits_of(profile).blocks_per_multiprocessor;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return limits_of(profile).shared_per_multiprocessor;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return limits_of(profile).shared_per_block_on_request;
-    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return capability >= 80 ? kReservedShared : 0;
-    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: return capability >= 90 ? 1 : 0;
-    default: return common_attribute(attribute);
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return capability % 10;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return profile.multiprocessors.value;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      return clock_khz(profile);
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return memory_clock_khz(profile);
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return limits_of(profile).threads_per_multiprocessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return limits_of(profile).blocks_per_multiprocessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return limits_of(profile).shared_per_multiprocessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return limits_of(profile).shared_per_block_on_request;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      return capability >= 80 ? kReservedShared : 0;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      return capability >= 90 ? 1 : 0;
+    default:
+      return common_attribute(attribute);
   }
 }
 

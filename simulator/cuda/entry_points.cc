@@ -37,7 +37,8 @@ constexpr Form kPerThread[] = {
 EntryPoint find(std::span<const Form> forms, const char* name, int version) {
   EntryPoint found;
   const auto before = [](const Form& form, const char* wanted) { return std::strcmp(form.name, wanted) < 0; };
-  for (auto form = std::lower_bound(forms.begin(), forms.end(), name, before); form != forms.end() && std::strcmp(form->name, name) == 0; ++form) {
+  for (auto form = std::lower_bound(forms.begin(), forms.end(), name, before);
+       form != forms.end() && std::strcmp(form->name, name) == 0; ++form) {
     found.is_known = true;
     if (form->version <= version) found.address = reinterpret_cast<void*>(form->symbol);
   }

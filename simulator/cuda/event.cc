@@ -46,7 +46,9 @@ SIMULATED_API CUresult cuEventDestroy_v2(CUevent event) {
 
 SIMULATED_API CUresult cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, 0); }
 
-SIMULATED_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
+SIMULATED_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  return record(event, stream, flags);
+}
 
 SIMULATED_API CUresult cuEventQuery(CUevent event) {
   Call call;
@@ -76,9 +78,12 @@ SIMULATED_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin,
   call.machine().charge(Cost::kStreamCall);
   call.machine().poll();
   Time elapsed = 0;
-  if (const CUresult result = call.machine().elapsed(begin->id, end->id, &elapsed); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = call.machine().elapsed(begin->id, end->id, &elapsed); result != CUDA_SUCCESS)
+    return result;
   *milliseconds = static_cast<float>(static_cast<double>(elapsed) / 1e6);
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) { return cuEventElapsedTime_v2(milliseconds, begin, end); }
+SIMULATED_API CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  return cuEventElapsedTime_v2(milliseconds, begin, end);
+}

@@ -29,7 +29,8 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
-      const int most = limits_of(call.machine().profile()).shared_per_block_on_request - static_cast<int>(function->kernel.shared_bytes);
+      const int most = limits_of(call.machine().profile()).shared_per_block_on_request -
+                       static_cast<int>(function->kernel.shared_bytes);
       if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
       break;
     }
@@ -43,7 +44,8 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       if (value < 0) return CUDA_ERROR_INVALID_VALUE;
       break;
-    default: return CUDA_ERROR_INVALID_VALUE;  // what the compiler settled
+    default:
+      return CUDA_ERROR_INVALID_VALUE;  // what the compiler settled
   }
   function->attributes[attribute] = value;
   return CUDA_SUCCESS;
@@ -86,15 +88,21 @@ int function_attribute(const Profile& profile, const CUfunc_st& function, CUfunc
   const ImageKernel& kernel = function.kernel;
   const int capability = profile.compute_capability.value;
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return kernel.max_threads != 0 ? static_cast<int>(kernel.max_threads) : kThreadsPerBlock;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: return static_cast<int>(kernel.shared_bytes);
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: return kernel.registers != 0 ? static_cast<int>(kernel.registers) : kUnknownRegisters;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return kernel.max_threads != 0 ? static_cast<int>(kernel.max_threads) : kThreadsPerBlock;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      return static_cast<int>(kernel.shared_bytes);
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      return kernel.registers != 0 ? static_cast<int>(kernel.registers) : kUnknownRegisters;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       return capability;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return std::max(kSharedPerBlock - static_cast<int>(kernel.shared_bytes), 0);
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return -1;
-    default: return 0;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      return std::max(kSharedPerBlock - static_cast<int>(kernel.shared_bytes), 0);
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return -1;
+    default:
+      return 0;
   }
 }
 
@@ -106,7 +114,8 @@ SIMULATED_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attri
 SIMULATED_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   return set_attribute(attribute, value, function);
 }
-SIMULATED_API CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+SIMULATED_API CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
+                                          std::size_t* bytes) {
   return get_parameter(function, index, offset, bytes);
 }
 SIMULATED_API CUresult cuFuncGetName(const char** name, CUfunction function) { return get_name(name, function); }
@@ -130,13 +139,16 @@ SIMULATED_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
+SIMULATED_API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel,
+                                            CUdevice device) {
   return device != 0 ? CUDA_ERROR_INVALID_DEVICE : get_attribute(value, attribute, kernel);
 }
-SIMULATED_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+SIMULATED_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                            CUdevice device) {
   return device != 0 ? CUDA_ERROR_INVALID_DEVICE : set_attribute(attribute, value, kernel);
 }
-SIMULATED_API CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+SIMULATED_API CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset,
+                                            std::size_t* bytes) {
   return get_parameter(kernel, index, offset, bytes);
 }
 SIMULATED_API CUresult cuKernelGetName(const char** name, CUkernel kernel) { return get_name(name, kernel); }

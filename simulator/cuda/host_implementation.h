@@ -8,8 +8,8 @@
 
 namespace simulator::cuda {
 
-// Exported by the program or one of its libraries as simulated_<mangled name>, or as simulated_<name> where the kernel is a plain
-// function of that name; the first wins. nullptr: there is none.
+// Exported by the program or one of its libraries as simulated_<mangled name>, or as simulated_<name> where the kernel
+// is a plain function of that name; the first wins. nullptr: there is none.
 KernelFunction find_host_implementation(const std::string& kernel);
 
 // The function's name where `mangled` is one outside any namespace or class and no template; else empty.

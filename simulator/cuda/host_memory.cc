@@ -8,15 +8,16 @@ using namespace simulator::cuda;
 namespace {
 
 constexpr unsigned kAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-constexpr unsigned kRegisterFlags =
-    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
 CUresult allocate_host(void** out, std::size_t bytes, unsigned flags) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = call.machine().allocate_host(bytes, out);
-  if (result == CUDA_SUCCESS) call.state().host_flags[reinterpret_cast<Address>(*out)] = flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  if (result == CUDA_SUCCESS)
+    call.state().host_flags[reinterpret_cast<Address>(*out)] = flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return result;
 }
 
@@ -24,7 +25,9 @@ CUresult allocate_host(void** out, std::size_t bytes, unsigned flags) {
 
 SIMULATED_API CUresult cuMemAllocHost_v2(void** out, std::size_t bytes) { return allocate_host(out, bytes, 0); }
 
-SIMULATED_API CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned flags) { return allocate_host(out, bytes, flags); }
+SIMULATED_API CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned flags) {
+  return allocate_host(out, bytes, flags);
+}
 
 // Waits for pending work, which may name the memory.
 SIMULATED_API CUresult cuMemFreeHost(void* at) {
@@ -42,7 +45,8 @@ SIMULATED_API CUresult cuMemHostRegister_v2(void* at, std::size_t bytes, unsigne
   if (!call) return call.result();
   if (at == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = call.machine().register_host(at, bytes);
-  if (result == CUDA_SUCCESS) call.state().host_flags[reinterpret_cast<Address>(at)] = flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  if (result == CUDA_SUCCESS)
+    call.state().host_flags[reinterpret_cast<Address>(at)] = flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return result;
 }
 

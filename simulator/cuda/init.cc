@@ -28,11 +28,12 @@ bool resolve_stream(const void* handle, simulator::StreamId* out) {
 
 constexpr int kDriverVersion = 13000;
 
-CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status, bool per_thread_by_default) {
+CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* status, bool per_thread_by_default) {
   constexpr cuuint64_t kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
   constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (symbol == nullptr || pfn == nullptr || version < 0 || version > kDriverVersion || (flags & ~(kLegacy | kPerThread)) != 0 ||
-      flags == (kLegacy | kPerThread)) {
+  if (symbol == nullptr || pfn == nullptr || version < 0 || version > kDriverVersion ||
+      (flags & ~(kLegacy | kPerThread)) != 0 || flags == (kLegacy | kPerThread)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const bool per_thread = flags == kPerThread || (flags == 0 && per_thread_by_default);
@@ -77,11 +78,13 @@ SIMULATED_API CUresult cuGetProcAddress_ptsz(const char* symbol, void** pfn, int
   return proc_address_v1(symbol, pfn, version, flags, true);
 }
 
-SIMULATED_API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+SIMULATED_API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                                           CUdriverProcAddressQueryResult* status) {
   return proc_address(symbol, pfn, version, flags, status, false);
 }
 
-SIMULATED_API CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+SIMULATED_API CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                                                CUdriverProcAddressQueryResult* status) {
   return proc_address(symbol, pfn, version, flags, status, true);
 }
 

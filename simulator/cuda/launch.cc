@@ -23,7 +23,8 @@ struct Launch {
 
 CUresult check_shape(const Profile& profile, const CUfunc_st& function, const Launch& launch) {
   const Dim3 &grid = launch.grid, &block = launch.block;
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return CUDA_ERROR_INVALID_VALUE;
   if (block.x > kThreadsPerBlock || block.y > kThreadsPerBlock || block.z > 64) return CUDA_ERROR_INVALID_VALUE;
   const int most = function_attribute(profile, function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -54,7 +55,8 @@ CUresult copy_packed(void** extra, std::vector<std::byte>* block) {
 
 CUresult copy_parameters(const ImageKernel& kernel, const Launch& launch, std::vector<std::byte>* block) {
   block->resize(kernel.parameter_bytes);
-  if (launch.extra != nullptr) return launch.parameters != nullptr ? CUDA_ERROR_INVALID_VALUE : copy_packed(launch.extra, block);
+  if (launch.extra != nullptr)
+    return launch.parameters != nullptr ? CUDA_ERROR_INVALID_VALUE : copy_packed(launch.extra, block);
   if (launch.parameters == nullptr) return kernel.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
     if (launch.parameters[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -77,27 +79,34 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (const CUresult result = call.find(launch.stream, &id); result != CUDA_SUCCESS) return result;
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult result = check_shape(call.machine().profile(), *function, launch); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_shape(call.machine().profile(), *function, launch); result != CUDA_SUCCESS)
+    return result;
   Kernel kernel;
-  if (const CUresult result = copy_parameters(function->kernel, launch, &kernel.block_of_parameters); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = copy_parameters(function->kernel, launch, &kernel.block_of_parameters);
+      result != CUDA_SUCCESS)
+    return result;
   kernel.name = function->kernel.name;
   kernel.grid = launch.grid;
   kernel.block = launch.block;
   kernel.shared_bytes = launch.shared_bytes;
-  for (const ImageParameter& parameter : function->kernel.parameters) kernel.parameters.push_back({parameter.offset, parameter.size});
+  for (const ImageParameter& parameter : function->kernel.parameters)
+    kernel.parameters.push_back({parameter.offset, parameter.size});
   kernel.function = host_implementation(*function);
   call.machine().submit(id, std::move(kernel));
   return CUDA_SUCCESS;
 }
 
-// Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes are hints.
+// Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes
+// are hints.
 CUresult record_events(Call& call, const CUlaunchConfig& config) {
   StreamId id = 0;
   if (const CUresult result = call.find(config.hStream, &id); result != CUDA_SUCCESS) return result;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     CUevent event = nullptr;
-    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) event = config.attrs[i].value.programmaticEvent.event;
-    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) event = config.attrs[i].value.launchCompletionEvent.event;
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+      event = config.attrs[i].value.programmaticEvent.event;
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+      event = config.attrs[i].value.launchCompletionEvent.event;
     if (event == nullptr) continue;
     if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
     call.machine().record_event(event->id, id);
@@ -107,19 +116,24 @@ CUresult record_events(Call& call, const CUlaunchConfig& config) {
 
 }  // namespace
 
-SIMULATED_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                                      unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters, void** extra) {
+SIMULATED_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                      CUstream stream, void** parameters, void** extra) {
   Call call;
-  return submit(call, function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra});
+  return submit(call, function,
+                {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra});
 }
 
-SIMULATED_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                                 unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters) {
+SIMULATED_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                                 unsigned block_x, unsigned block_y, unsigned block_z,
+                                                 unsigned shared_bytes, CUstream stream, void** parameters) {
   Call call;
-  return submit(call, function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, nullptr});
+  return submit(call, function,
+                {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, nullptr});
 }
 
-SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                                        void** extra) {
   Call call;
   if (!call) return call.result();
   if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0)) return CUDA_ERROR_INVALID_VALUE;

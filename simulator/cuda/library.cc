@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries: modules that belong to no context, and their kernels. There is one device, so a library holds one module, and a kernel
-// stands for one function.
+// Libraries: modules that belong to no context, and their kernels. There is one device, so a library holds one module,
+// and a kernel stands for one function.
 #include "simulator/cuda/module.h"
 
 using namespace simulator;
@@ -12,7 +12,8 @@ CUresult load(Call& call, Image image, CUlibrary* out) {
   CUmodule module = nullptr;
   if (const CUresult result = load_module(call, std::move(image), &module); result != CUDA_SUCCESS) return result;
   const CUlibrary library = call.state().libraries.add({module, {}});
-  for (const auto& [name, function] : module->functions) library->kernels.emplace(name, call.state().kernels.add({library, function}));
+  for (const auto& [name, function] : module->functions)
+    library->kernels.emplace(name, call.state().kernels.add({library, function}));
   *out = library;
   return CUDA_SUCCESS;
 }
@@ -31,7 +32,8 @@ CUresult get_variable(CUdeviceptr* address, std::size_t* bytes, CUlibrary librar
 
 }  // namespace
 
-SIMULATED_API CUresult cuLibraryLoadData(CUlibrary* out, const void* data, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
+SIMULATED_API CUresult cuLibraryLoadData(CUlibrary* out, const void* data, CUjit_option*, void**, unsigned,
+                                         CUlibraryOption*, void**, unsigned) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -40,7 +42,8 @@ SIMULATED_API CUresult cuLibraryLoadData(CUlibrary* out, const void* data, CUjit
   return result != CUDA_SUCCESS ? result : load(call, std::move(image), out);
 }
 
-SIMULATED_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
+SIMULATED_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
+                                             CUlibraryOption*, void**, unsigned) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -100,11 +103,13 @@ SIMULATED_API CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned mos
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name) {
+SIMULATED_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary library,
+                                          const char* name) {
   return get_variable(address, bytes, library, name, false);
 }
 
-SIMULATED_API CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name) {
+SIMULATED_API CUresult cuLibraryGetManaged(CUdeviceptr* address, std::size_t* bytes, CUlibrary library,
+                                           const char* name) {
   return get_variable(address, bytes, library, name, true);
 }
 

@@ -11,12 +11,14 @@ constexpr Bytes kPitch = 512;
 
 CUresult check_location(const CUmemLocation& location) {
   switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
       return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -51,13 +53,17 @@ SIMULATED_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   if (!call) return call.result();
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kDevice, nullptr, &at); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kDevice, nullptr, &at); result != CUDA_SUCCESS)
+    return result;
   *out = at;
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
-  if (pitch == nullptr || width == 0 || height == 0 || width > SIZE_MAX / 2 || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+SIMULATED_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
+                                          unsigned element) {
+  if (pitch == nullptr || width == 0 || height == 0 || width > SIZE_MAX / 2 ||
+      (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
   const Bytes row = round_up(width, kPitch);
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(row, height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -69,9 +75,11 @@ SIMULATED_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* pitch, 
 SIMULATED_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   Call call;
   if (!call) return call.result();
-  if (out == nullptr || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kManaged, nullptr, &at); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kManaged, nullptr, &at); result != CUDA_SUCCESS)
+    return result;
   *out = at;
   return CUDA_SUCCESS;
 }
@@ -125,7 +133,8 @@ SIMULATED_API CUresult cuMemAdvise(CUdeviceptr at, std::size_t bytes, CUmem_advi
   return cuMemAdvise_v2(at, bytes, advice, location_of(device));
 }
 
-SIMULATED_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation location, unsigned flags, CUstream stream) {
+SIMULATED_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr at, std::size_t bytes, CUmemLocation location, unsigned flags,
+                                             CUstream stream) {
   return prefetch(at, bytes, location, flags, stream);
 }
 

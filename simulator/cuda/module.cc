@@ -15,9 +15,12 @@ CUresult answer(const ImageResult& result) {
   if (result.ok()) return CUDA_SUCCESS;
   std::fprintf(stderr, "simulated device: %s\n", result.reason.c_str());
   switch (result.error) {
-    case ImageError::kNoBinary: return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    case ImageError::kBadText: return CUDA_ERROR_INVALID_PTX;
-    default: return CUDA_ERROR_INVALID_IMAGE;
+    case ImageError::kNoBinary:
+      return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    case ImageError::kBadText:
+      return CUDA_ERROR_INVALID_PTX;
+    default:
+      return CUDA_ERROR_INVALID_IMAGE;
   }
 }
 
@@ -25,10 +28,12 @@ CUresult answer(const ImageResult& result) {
 CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Variable* out) {
   Machine& machine = call.machine();
   const Bytes bytes = std::max<Bytes>(variable.bytes, 1);
-  if (const CUresult result = machine.allocate(bytes, variable.managed, &out->address); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = machine.allocate(bytes, variable.managed, &out->address); result != CUDA_SUCCESS)
+    return result;
   out->bytes = variable.bytes;
   out->managed = variable.managed;
-  if (const CUresult result = machine.register_buffer(out->address, bytes, variable.managed ? Fresh::kNo : Fresh::kYes); result != CUDA_SUCCESS) {
+  if (const CUresult result = machine.register_buffer(out->address, bytes, variable.managed ? Fresh::kNo : Fresh::kYes);
+      result != CUDA_SUCCESS) {
     machine.free(out->address);
     return result;
   }
@@ -56,7 +61,8 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
     const Address to = module.variables.find(variable.name)->second.address;
     Machine::Order order;
     order.detached = true;
-    last = call.machine().submit(kLegacyStream, Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
+    last =
+        call.machine().submit(kLegacyStream, Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
     if (const CUresult result = call.machine().wait(last); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -136,7 +142,9 @@ SIMULATED_API CUresult cuModuleLoadData(CUmodule* out, const void* data) {
 }
 
 // Options steer a compiler that is not there.
-SIMULATED_API CUresult cuModuleLoadDataEx(CUmodule* out, const void* data, unsigned, CUjit_option*, void**) { return cuModuleLoadData(out, data); }
+SIMULATED_API CUresult cuModuleLoadDataEx(CUmodule* out, const void* data, unsigned, CUjit_option*, void**) {
+  return cuModuleLoadData(out, data);
+}
 
 SIMULATED_API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* data) { return cuModuleLoadData(out, data); }
 
@@ -172,7 +180,8 @@ SIMULATED_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, con
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module, const char* name) {
+SIMULATED_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module,
+                                            const char* name) {
   Call call;
   if (!call) return call.result();
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;

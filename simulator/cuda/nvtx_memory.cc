@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a consumer of NVTX's memory extension: with NVTX_INJECTION64_PATH naming this library, whoever hands out memory of
-// its own tells us where its heap lies and what buffers are in it, as it would tell any tool. The race checker and the mixing of
-// kernels go by these buffers; mappings inside a heap count as nobody's.
-// Source: nvtx3/nvToolsExtMem.h and nvtxDetail/nvtxExtTypes.h of CUDA 13.0: the client passes the table of its function slots, numbered
-// by NVTX3EXT_CBID_*, and what the tool writes there is called from then on.
+// The simulator as a consumer of NVTX's memory extension: with NVTX_INJECTION64_PATH naming this library, whoever hands
+// out memory of its own tells us where its heap lies and what buffers are in it, as it would tell any tool. The race
+// checker and the mixing of kernels go by these buffers; mappings inside a heap count as nobody's. Source:
+// nvtx3/nvToolsExtMem.h and nvtxDetail/nvtxExtTypes.h of CUDA 13.0: the client passes the table of its function slots,
+// numbered by NVTX3EXT_CBID_*, and what the tool writes there is called from then on.
 #include "simulator/cuda/call.h"
 
 #define NVTX_NO_IMPL
@@ -29,7 +29,8 @@ Address address(const void* at) { return reinterpret_cast<Address>(at); }
 template <typename T, typename Visit>
 void for_elements(const void* first, std::size_t count, std::size_t step, Visit visit) {
   if (first == nullptr || step < sizeof(T)) return;
-  for (std::size_t i = 0; i < count; ++i) visit(*reinterpret_cast<const T*>(static_cast<const std::byte*>(first) + i * step), i);
+  for (std::size_t i = 0; i < count; ++i)
+    visit(*reinterpret_cast<const T*>(static_cast<const std::byte*>(first) + i * step), i);
 }
 
 void remove_region(Call& call, Address at) {
@@ -44,7 +45,8 @@ void add_region(Call& call, nvtxMemHeapHandle_t heap, const nvtxMemVirtualRangeD
 
 nvtxMemHeapHandle_t heap_register(nvtxDomainHandle_t, const nvtxMemHeapDesc_t* desc) {
   Call call(Needs::kDriver);
-  if (!call || desc == nullptr || !is_range(desc->type, desc->typeSpecificDesc, desc->typeSpecificDescSize)) return nullptr;
+  if (!call || desc == nullptr || !is_range(desc->type, desc->typeSpecificDesc, desc->typeSpecificDescSize))
+    return nullptr;
   const auto& range = *static_cast<const nvtxMemVirtualRangeDesc_t*>(desc->typeSpecificDesc);
   call.machine().register_heap(address(range.ptr), range.size);
   return heaps().add({address(range.ptr), range.size});
@@ -71,32 +73,36 @@ void heap_unregister(nvtxDomainHandle_t domain, nvtxMemHeapHandle_t heap) {
 void regions_register(nvtxDomainHandle_t, const nvtxMemRegionsRegisterBatch_t* batch) {
   Call call(Needs::kDriver);
   if (!call || batch == nullptr || batch->regionType != NVTX_MEM_TYPE_VIRTUAL_ADDRESS) return;
-  for_elements<nvtxMemVirtualRangeDesc_t>(batch->regionDescElements, batch->regionCount, batch->regionDescElementSize, [&](const auto& range, std::size_t i) {
-    add_region(call, batch->heap, range, Fresh::kYes);
-    if (batch->regionHandleElementsOut != nullptr) {
-      batch->regionHandleElementsOut[i] = reinterpret_cast<nvtxMemRegionHandle_t>(const_cast<void*>(range.ptr));
-    }
-  });
+  for_elements<nvtxMemVirtualRangeDesc_t>(batch->regionDescElements, batch->regionCount, batch->regionDescElementSize,
+                                          [&](const auto& range, std::size_t i) {
+                                            add_region(call, batch->heap, range, Fresh::kYes);
+                                            if (batch->regionHandleElementsOut != nullptr) {
+                                              batch->regionHandleElementsOut[i] =
+                                                  reinterpret_cast<nvtxMemRegionHandle_t>(const_cast<void*>(range.ptr));
+                                            }
+                                          });
 }
 
 void regions_resize(nvtxDomainHandle_t, const nvtxMemRegionsResizeBatch_t* batch) {
   Call call(Needs::kDriver);
   if (!call || batch == nullptr || batch->regionType != NVTX_MEM_TYPE_VIRTUAL_ADDRESS) return;
-  for_elements<nvtxMemVirtualRangeDesc_t>(batch->regionDescElements, batch->regionDescCount, batch->regionDescElementSize, [&](const auto& range, std::size_t) {
-    const auto region = regions().find(address(range.ptr));
-    if (region == regions().end()) return;
-    const nvtxMemHeapHandle_t heap = region->second;
-    remove_region(call, address(range.ptr));
-    add_region(call, heap, range, Fresh::kNo);
-  });
+  for_elements<nvtxMemVirtualRangeDesc_t>(batch->regionDescElements, batch->regionDescCount,
+                                          batch->regionDescElementSize, [&](const auto& range, std::size_t) {
+                                            const auto region = regions().find(address(range.ptr));
+                                            if (region == regions().end()) return;
+                                            const nvtxMemHeapHandle_t heap = region->second;
+                                            remove_region(call, address(range.ptr));
+                                            add_region(call, heap, range, Fresh::kNo);
+                                          });
 }
 
 void regions_unregister(nvtxDomainHandle_t, const nvtxMemRegionsUnregisterBatch_t* batch) {
   Call call(Needs::kDriver);
   if (!call || batch == nullptr) return;
   if (batch->refType != NVTX_MEM_REGION_REF_TYPE_POINTER && batch->refType != NVTX_MEM_REGION_REF_TYPE_HANDLE) return;
-  for_elements<nvtxMemRegionRef_t>(batch->refElements, batch->refCount, batch->refElementSize,
-                                   [&](const nvtxMemRegionRef_t& region, std::size_t) { remove_region(call, address(region.pointer)); });
+  for_elements<nvtxMemRegionRef_t>(
+      batch->refElements, batch->refCount, batch->refElementSize,
+      [&](const nvtxMemRegionRef_t& region, std::size_t) { remove_region(call, address(region.pointer)); });
 }
 
 struct Slot {

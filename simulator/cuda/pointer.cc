@@ -57,27 +57,45 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
       return answer(out, known.allocation != nullptr ? known.allocation->second.context : call.context());
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return answer<unsigned>(out, known.place == Place::kDevice ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return answer<CUdeviceptr>(out, at);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return answer<CUdeviceptr>(out, at);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (known.place == Place::kDevice && !known.is_managed) return CUDA_ERROR_INVALID_VALUE;
       return answer(out, reinterpret_cast<void*>(at));
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return answer<unsigned>(out, known.allocation != nullptr && known.allocation->second.sync_memops ? 1 : 0);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return answer<unsigned long long>(out, known.allocation != nullptr ? known.allocation->second.id : known.begin);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return answer<unsigned>(out, known.is_managed ? 1 : 0);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return answer<int>(out, 0);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return answer<int>(out, 0);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return answer<CUdeviceptr>(out, known.begin);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return answer<std::size_t>(out, known.bytes);
-    case CU_POINTER_ATTRIBUTE_MAPPED: return answer<bool>(out, true);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return answer<unsigned long long>(out, 0);
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return answer<bool>(out, false);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return answer<unsigned>(out, static_cast<unsigned>(call.machine().access_at(at)));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return answer(out, known.allocation != nullptr ? known.allocation->second.pool : nullptr);
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return answer<std::size_t>(out, known.bytes);
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return answer<CUdeviceptr>(out, known.begin);
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return answer<unsigned long long>(out, call.machine().physical_at(at).value_or(0));
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return answer<bool>(out, false);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return answer<unsigned>(out, known.allocation != nullptr && known.allocation->second.sync_memops ? 1 : 0);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return answer<unsigned long long>(out, known.allocation != nullptr ? known.allocation->second.id : known.begin);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return answer<unsigned>(out, known.is_managed ? 1 : 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return answer<int>(out, 0);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return answer<int>(out, 0);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return answer<CUdeviceptr>(out, known.begin);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return answer<std::size_t>(out, known.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return answer<bool>(out, true);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return answer<unsigned long long>(out, 0);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return answer<bool>(out, false);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return answer<unsigned>(out, static_cast<unsigned>(call.machine().access_at(at)));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return answer(out, known.allocation != nullptr ? known.allocation->second.pool : nullptr);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return answer<std::size_t>(out, known.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return answer<CUdeviceptr>(out, known.begin);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return answer<unsigned long long>(out, call.machine().physical_at(at).value_or(0));
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return answer<bool>(out, false);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
@@ -89,7 +107,9 @@ void answer_nothing(void* out, CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       *static_cast<bool*>(out) = false;
       break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(out) = -2; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(out) = -2;
+      break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -97,8 +117,11 @@ void answer_nothing(void* out, CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       *static_cast<unsigned*>(out) = 0;
       break;
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS: break;
-    default: *static_cast<unsigned long long*>(out) = 0; break;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+      break;
+    default:
+      *static_cast<unsigned long long*>(out) = 0;
+      break;
   }
 }
 
@@ -114,7 +137,8 @@ SIMULATED_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attr
   return get_memory(call, out, attribute, at, known);
 }
 
-SIMULATED_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** out, CUdeviceptr at) {
+SIMULATED_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** out,
+                                              CUdeviceptr at) {
   Call call;
   if (!call) return call.result();
   if (count == 0 || attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +155,8 @@ SIMULATED_API CUresult cuPointerSetAttribute(const void* value, CUpointer_attrib
   Call call;
   if (!call) return call.result();
   const auto* allocation = call.state().allocation_at(at);
-  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || allocation == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   call.state().allocations[allocation->first].sync_memops = *static_cast<const unsigned*>(value) != 0;
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is freed goes back
-// to it when the stream gets there, so all pools have what any of them gave back.
+// Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is
+// freed goes back to it when the stream gets there, so all pools have what any of them gave back.
 #include "simulator/cuda/memory_kinds.h"
 
 using namespace simulator;
@@ -37,7 +37,8 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   if (pool->properties.maxSize != 0 && pool->used + bytes > pool->properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
   call.machine().charge(Cost::kStreamCall);
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kPool, pool, &at); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kPool, pool, &at); result != CUDA_SUCCESS)
+    return result;
   *out = at;
   return CUDA_SUCCESS;
 }
@@ -53,13 +54,15 @@ bool is_counter(CUmemPool_attribute attribute, const CUmemPoolHandle_st& pool, c
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       *value = pool.peak_used;
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
 // Reuse switches are ints and on by default; the threshold and the counters are 64 bits.
 bool is_switch(CUmemPool_attribute attribute) {
-  return attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES || attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+  return attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+         attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
          attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
@@ -69,7 +72,8 @@ SIMULATED_API CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUst
   return allocate_in_order(out, bytes, nullptr, true, stream);
 }
 
-SIMULATED_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
+SIMULATED_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool,
+                                               CUstream stream) {
   return allocate_in_order(out, bytes, pool, false, stream);
 }
 
@@ -90,7 +94,8 @@ SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
 SIMULATED_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (out == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
@@ -164,7 +169,8 @@ SIMULATED_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
   if (!call) return call.result();
   if (!is_live(call.state(), pool) || (access == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
     // The device that owns the pool always has access.
     if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary context: one for the device, counted, shared by every runtime in the process. Its handle never changes; when nobody
-// retains it, it is inactive, and whoever still has it current learns that it is destroyed.
+// The primary context: one for the device, counted, shared by every runtime in the process. Its handle never changes;
+// when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/memory_kinds.h"
@@ -74,7 +74,9 @@ SIMULATED_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned f
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+SIMULATED_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
 
 SIMULATED_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   Call call(Needs::kDriver);

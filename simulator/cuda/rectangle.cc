@@ -39,8 +39,10 @@ CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
       out->side = Side::kUnified;
       base = corner.device;
       break;
-    case CU_MEMORYTYPE_ARRAY: return CUDA_ERROR_NOT_SUPPORTED;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMORYTYPE_ARRAY:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   if (base == 0) return CUDA_ERROR_INVALID_VALUE;
   out->at = base + (corner.z * rows + corner.y) * pitch + corner.x;
@@ -48,7 +50,8 @@ CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& extent, CUstream stream, Blocking blocking) {
+CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& extent, CUstream stream,
+              Blocking blocking) {
   Call call;
   if (!call) return call.result();
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
@@ -61,8 +64,8 @@ CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& 
 CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return copy({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
-              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0}, {c->WidthInBytes, c->Height, 1},
-              stream, blocking);
+              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+              {c->WidthInBytes, c->Height, 1}, stream, blocking);
 }
 
 // CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name their fields alike.
@@ -76,16 +79,38 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
 
 }  // namespace
 
-SIMULATED_API CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) { return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) { return copy_2d(copy, stream, Blocking::kNo); }
+SIMULATED_API CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) {
+  return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) {
+  return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) {
+  return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) {
+  return copy_2d(copy, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return copy_2d(copy, stream, Blocking::kNo);
+}
 
-SIMULATED_API CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) { return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) { return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) { return copy_3d(copy, stream, Blocking::kNo); }
+SIMULATED_API CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) {
+  return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) {
+  return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return copy_3d(copy, stream, Blocking::kNo);
+}
 
-SIMULATED_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) { return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) { return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes); }
-SIMULATED_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) { return copy_3d(copy, stream, Blocking::kNo); }
+SIMULATED_API CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
+  return copy_3d(copy, CU_STREAM_LEGACY, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) {
+  return copy_3d(copy, CU_STREAM_PER_THREAD, Blocking::kYes);
+}
+SIMULATED_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  return copy_3d(copy, stream, Blocking::kNo);
+}

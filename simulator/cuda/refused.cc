@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every symbol of the driver API, weakly: one that another file of this folder defines is that; the others refuse, and name
-// themselves once. So a program that needs more than there is gets CUDA_ERROR_NOT_SUPPORTED and a line that says why, and the
-// list of what is refused needs no care. No header of CUDA here: the definitions take any parameters.
+// Every symbol of the driver API, weakly: one that another file of this folder defines is that; the others refuse, and
+// name themselves once. So a program that needs more than there is gets CUDA_ERROR_NOT_SUPPORTED and a line that says
+// why, and the list of what is refused needs no care. No header of CUDA here: the definitions take any parameters.
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -21,8 +21,8 @@ int refuse(const char* name) {
 
 }  // namespace
 
-#define SIMULATED_ENTRY(name, version, symbol)                                               \
-  extern "C" __attribute__((visibility("default"), weak)) int symbol();                      \
+#define SIMULATED_ENTRY(name, version, symbol)                          \
+  extern "C" __attribute__((visibility("default"), weak)) int symbol(); \
   int symbol() { return refuse(#symbol); }
 #define SIMULATED_ALIAS(name, version, symbol)
 #include "simulator/cuda/entry_points.def"

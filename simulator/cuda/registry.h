@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects behind the handles of one kind. A handle is its object's address, and is looked up before it is followed: whatever
-// a program passes is harmless.
+// The objects behind the handles of one kind. A handle is its object's address, and is looked up before it is followed:
+// whatever a program passes is harmless.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of 8, 16 and 32 bits, of rows and of rectangles. Each function exists three times: in the legacy stream, in the calling thread's
-// and in a given one.
+// Sets of 8, 16 and 32 bits, of rows and of rectangles. Each function exists three times: in the legacy stream, in the
+// calling thread's and in a given one.
 #include "simulator/cuda/transfer.h"
 
 using namespace simulator;
@@ -19,37 +19,42 @@ CUresult set(CUdeviceptr to, T value, std::size_t count, CUstream stream, Blocki
 }
 
 template <typename T>
-CUresult set_2d(CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height, CUstream stream, Blocking blocking) {
+CUresult set_2d(CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height, CUstream stream,
+                Blocking blocking) {
   Call call;
   if (!call) return call.result();
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(width, sizeof(T), &bytes) || (height > 1 && pitch < bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (__builtin_mul_overflow(width, sizeof(T), &bytes) || (height > 1 && pitch < bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   const Bytes row = height > 1 ? pitch : bytes;
   return fill(call, to, {bytes, height, 1, row, row * height}, value, sizeof(T), stream, blocking);
 }
 
 }  // namespace
 
-#define SIMULATED_SET(name, type)                                                                               \
-  SIMULATED_API CUresult name##_v2(CUdeviceptr to, type value, std::size_t count) {                             \
-    return set<type>(to, value, count, CU_STREAM_LEGACY, Blocking::kYes);                                       \
-  }                                                                                                             \
-  SIMULATED_API CUresult name##_v2_ptds(CUdeviceptr to, type value, std::size_t count) {                        \
-    return set<type>(to, value, count, CU_STREAM_PER_THREAD, Blocking::kYes);                                   \
-  }                                                                                                             \
-  SIMULATED_API CUresult name##Async(CUdeviceptr to, type value, std::size_t count, CUstream stream) {          \
-    return set<type>(to, value, count, stream, Blocking::kNo);                                                  \
+#define SIMULATED_SET(name, type)                                                                      \
+  SIMULATED_API CUresult name##_v2(CUdeviceptr to, type value, std::size_t count) {                    \
+    return set<type>(to, value, count, CU_STREAM_LEGACY, Blocking::kYes);                              \
+  }                                                                                                    \
+  SIMULATED_API CUresult name##_v2_ptds(CUdeviceptr to, type value, std::size_t count) {               \
+    return set<type>(to, value, count, CU_STREAM_PER_THREAD, Blocking::kYes);                          \
+  }                                                                                                    \
+  SIMULATED_API CUresult name##Async(CUdeviceptr to, type value, std::size_t count, CUstream stream) { \
+    return set<type>(to, value, count, stream, Blocking::kNo);                                         \
   }
 
-#define SIMULATED_SET_2D(name, type)                                                                                                         \
-  SIMULATED_API CUresult name##_v2(CUdeviceptr to, std::size_t pitch, type value, std::size_t width, std::size_t height) {                   \
-    return set_2d<type>(to, pitch, value, width, height, CU_STREAM_LEGACY, Blocking::kYes);                                                  \
-  }                                                                                                                                          \
-  SIMULATED_API CUresult name##_v2_ptds(CUdeviceptr to, std::size_t pitch, type value, std::size_t width, std::size_t height) {              \
-    return set_2d<type>(to, pitch, value, width, height, CU_STREAM_PER_THREAD, Blocking::kYes);                                              \
-  }                                                                                                                                          \
-  SIMULATED_API CUresult name##Async(CUdeviceptr to, std::size_t pitch, type value, std::size_t width, std::size_t height, CUstream stream) { \
-    return set_2d<type>(to, pitch, value, width, height, stream, Blocking::kNo);                                                             \
+#define SIMULATED_SET_2D(name, type)                                                                      \
+  SIMULATED_API CUresult name##_v2(CUdeviceptr to, std::size_t pitch, type value, std::size_t width,      \
+                                   std::size_t height) {                                                  \
+    return set_2d<type>(to, pitch, value, width, height, CU_STREAM_LEGACY, Blocking::kYes);               \
+  }                                                                                                       \
+  SIMULATED_API CUresult name##_v2_ptds(CUdeviceptr to, std::size_t pitch, type value, std::size_t width, \
+                                        std::size_t height) {                                             \
+    return set_2d<type>(to, pitch, value, width, height, CU_STREAM_PER_THREAD, Blocking::kYes);           \
+  }                                                                                                       \
+  SIMULATED_API CUresult name##Async(CUdeviceptr to, std::size_t pitch, type value, std::size_t width,    \
+                                     std::size_t height, CUstream stream) {                               \
+    return set_2d<type>(to, pitch, value, width, height, stream, Blocking::kNo);                          \
   }
 
 SIMULATED_SET(cuMemsetD8, unsigned char)

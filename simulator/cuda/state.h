@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver API remembers beside the machine: the objects behind its handles, and what programs may ask about memory.
-// Guarded by the machine's lock, like everything in this folder.
+// What the driver API remembers beside the machine: the objects behind its handles, and what programs may ask about
+// memory. Guarded by the machine's lock, like everything in this folder.
 //
-// Invariants: every function belongs to a live module; a kernel to a live library, and to the function of that library's module;
-// `allocations` holds what cuMemAlloc and its kin handed out and has not been freed, keyed by address.
+// Invariants: every function belongs to a live module; a kernel to a live library, and to the function of that
+// library's module; `allocations` holds what cuMemAlloc and its kin handed out and has not been freed, keyed by
+// address.
 #pragma once
 
 #include "simulator/cuda/api.h"
@@ -122,7 +123,7 @@ struct State {
   std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;
   Registry<nvtxMemHeap_v1> nvtx_heaps;
   std::map<Address, nvtxMemHeap_v1*> nvtx_regions;  // by address, with their heap
-  unsigned long long next_id = 1;  // of contexts and allocations
+  unsigned long long next_id = 1;                   // of contexts and allocations
 
   // The allocation that contains the address, or nothing.
   const std::pair<const Address, Allocation>* allocation_at(Address at) const;
@@ -133,7 +134,8 @@ State& state();
 // Forgets everything, as the machine does when it is reset. Handles of before are invalid afterwards.
 void reset_state();
 
-// Contexts of the calling thread, the newest last. No destructor: other libraries' destructors may still call the driver.
+// Contexts of the calling thread, the newest last. No destructor: other libraries' destructors may still call the
+// driver.
 struct ThreadContexts {
   static constexpr unsigned kMost = 64;
   CUcontext stack[kMost];

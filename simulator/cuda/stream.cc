@@ -10,7 +10,9 @@ using namespace simulator::cuda;
 
 namespace {
 
-bool is_default(CUstream stream) { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
+bool is_default(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
 CUresult create(CUstream* out, unsigned flags, int priority) {
   Call call;
@@ -29,7 +31,9 @@ CUresult create(CUstream* out, unsigned flags, int priority) {
 
 SIMULATED_API CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return create(stream, flags, 0); }
 
-SIMULATED_API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) { return create(stream, flags, priority); }
+SIMULATED_API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  return create(stream, flags, priority);
+}
 
 SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Call call;

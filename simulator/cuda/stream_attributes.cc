@@ -54,22 +54,28 @@ SIMULATED_API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) { return capture_status(stream, status); }
-
-SIMULATED_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) { return capture_status(stream, status); }
-
-SIMULATED_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**, std::size_t*) {
+SIMULATED_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return capture_status(stream, status);
 }
 
-SIMULATED_API CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**,
-                                                 const CUgraphEdgeData**, std::size_t*) {
+SIMULATED_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
+  return capture_status(stream, status);
+}
+
+SIMULATED_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                                 const CUgraphNode**, std::size_t*) {
+  return capture_status(stream, status);
+}
+
+SIMULATED_API CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                                 const CUgraphNode**, const CUgraphEdgeData**, std::size_t*) {
   return capture_status(stream, status);
 }
 
 SIMULATED_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
   std::swap(current, *mode);
   return CUDA_SUCCESS;
 }

@@ -12,7 +12,8 @@ std::optional<Place> place(Machine& machine, const End& end) {
   const Place found = place_of(machine, end.at);
   switch (end.side) {
     // A device pointer may be one to pinned memory.
-    case Side::kDevice: return found == Place::kPageable ? std::nullopt : std::optional(found);
+    case Side::kDevice:
+      return found == Place::kPageable ? std::nullopt : std::optional(found);
     // The host may name managed memory.
     case Side::kHost:
     case Side::kUnified:
@@ -32,7 +33,8 @@ std::vector<std::byte> stage(const End& from) {
   std::byte* to = packed.data();
   for (Bytes z = 0; z < shape.depth; ++z) {
     for (Bytes y = 0; y < shape.height; ++y) {
-      std::memcpy(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch), shape.width);
+      std::memcpy(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch),
+                  shape.width);
       to += shape.width;
     }
   }
@@ -61,11 +63,13 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
     if (!machine.tagged()) copy.staged = stage(from);
   }
   const OperationId operation = machine.submit(id, std::move(copy));
-  const bool waits = *target == Place::kPageable || (blocking == Blocking::kYes && !on_device && !from_pageable) || (from_pageable && machine.tagged());
+  const bool waits = *target == Place::kPageable || (blocking == Blocking::kYes && !on_device && !from_pageable) ||
+                     (from_pageable && machine.tagged());
   return waits ? machine.wait(operation) : CUDA_SUCCESS;
 }
 
-CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream, Blocking blocking) {
+CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,
+              Blocking blocking) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets, in the form that the driver API's many functions share: two ends, a shape, a stream, and who waits for whom.
+// Copies and sets, in the form that the driver API's many functions share: two ends, a shape, a stream, and who waits
+// for whom.
 #pragma once
 
 #include "simulator/cuda/memory_kinds.h"
@@ -19,11 +20,12 @@ enum class Blocking { kNo, kYes };
 
 // Both shapes have the same width, height and depth. Copies whose size is 0 do nothing.
 //
-// With kNo the host waits only where CUDA does: for copies to pageable memory. A pageable source is read before the call returns.
-// With kYes it waits as CUDA documents it: for the copy, but neither between device addresses, nor for what comes from a pageable source
-// once the stream has reached the copy.
+// With kNo the host waits only where CUDA does: for copies to pageable memory. A pageable source is read before the
+// call returns. With kYes it waits as CUDA documents it: for the copy, but neither between device addresses, nor for
+// what comes from a pageable source once the stream has reached the copy.
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking);
 
-CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream, Blocking blocking);
+CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,
+              Blocking blocking);
 
 }  // namespace simulator::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings are its buffers; those inside
-// a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what the buffers are.
+// Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings are its buffers;
+// those inside a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what
+// the buffers are.
 #include "simulator/cuda/memory_kinds.h"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 
 CUresult check_properties(const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;  // device_attributes.cc says so, too
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;  // device_attributes.cc says so, too
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -30,12 +32,15 @@ void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
 
 }  // namespace
 
-SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, std::size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, std::size_t alignment, CUdeviceptr hint,
+                                           unsigned long long flags) {
   Call call;
   if (!call) return call.result();
-  if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes) || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes) || (alignment & (alignment - 1)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
-  const CUresult result = call.machine().reserve(bytes, std::max<Bytes>(alignment, call.machine().profile().page_bytes.value), hint, &at);
+  const CUresult result =
+      call.machine().reserve(bytes, std::max<Bytes>(alignment, call.machine().profile().page_bytes.value), hint, &at);
   if (result == CUDA_SUCCESS) *out = at;
   return result;
 }
@@ -45,16 +50,19 @@ SIMULATED_API CUresult cuMemAddressFree(CUdeviceptr at, std::size_t bytes) {
   return call ? call.machine().release_addresses(at, bytes) : call.result();
 }
 
-SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp* properties, CUmemAllocationGranularity_flags option) {
+SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationProp* properties,
+                                                     CUmemAllocationGranularity_flags option) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (out == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+    return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
   *out = call.machine().profile().page_bytes.value;
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags) {
+SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes,
+                                   const CUmemAllocationProp* properties, unsigned long long flags) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -86,7 +94,8 @@ SIMULATED_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle*
   return result;
 }
 
-SIMULATED_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
+SIMULATED_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
+                                                              CUmemGenericAllocationHandle handle) {
   Call call;
   if (!call) return call.result();
   const auto found = call.state().physical.find(handle);
@@ -95,7 +104,8 @@ SIMULATED_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPro
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t offset,
+                                CUmemGenericAllocationHandle handle, unsigned long long flags) {
   Call call;
   if (!call) return call.result();
   if (flags != 0 || offset != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -114,7 +124,8 @@ SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
   return result;
 }
 
-SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
+SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access,
+                                      std::size_t count) {
   Call call;
   if (!call) return call.result();
   if (access == nullptr || count == 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -122,7 +133,8 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
     if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (access[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
     const CUmemAccess_flags flags = access[i].flags;
-    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ && flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -132,7 +144,8 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
 SIMULATED_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr at) {
   Call call;
   if (!call) return call.result();
-  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
   Address begin = 0;
   Bytes bytes = 0;

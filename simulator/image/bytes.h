@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of little-endian fields out of bytes that may be damaged: everything is checked against the span, nothing is assumed
-// to be aligned.
+// Reading of little-endian fields out of bytes that may be damaged: everything is checked against the span, nothing is
+// assumed to be aligned.
 #pragma once
 
 #include <cstddef>

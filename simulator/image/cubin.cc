@@ -86,12 +86,14 @@ class Cubin {
 
  private:
   const Section* find(const std::string& name) const {
-    const auto found = std::find_if(sections_.begin(), sections_.end(), [&](const Section& s) { return s.name == name; });
+    const auto found =
+        std::find_if(sections_.begin(), sections_.end(), [&](const Section& s) { return s.name == name; });
     return found == sections_.end() ? nullptr : &*found;
   }
 
   bool read_symbols() {
-    const auto table = std::find_if(sections_.begin(), sections_.end(), [](const Section& s) { return s.header.sh_type == SHT_SYMTAB; });
+    const auto table = std::find_if(sections_.begin(), sections_.end(),
+                                    [](const Section& s) { return s.header.sh_type == SHT_SYMTAB; });
     if (table == sections_.end()) return true;
     if (table->header.sh_link >= sections_.size()) return false;
     const ByteSpan names = sections_[table->header.sh_link].data;
@@ -146,7 +148,8 @@ class Cubin {
 
   static std::uint32_t threads(ByteSpan data) {
     std::uint64_t product = 1;
-    for (unsigned i = 0; i < 3; ++i) product *= std::min<std::uint64_t>(read_at<std::uint32_t>(data, 4 * i).value_or(1), 1024);
+    for (unsigned i = 0; i < 3; ++i)
+      product *= std::min<std::uint64_t>(read_at<std::uint32_t>(data, 4 * i).value_or(1), 1024);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(product, 1024));
   }
 
@@ -179,7 +182,8 @@ class Cubin {
     if (!constant && section.name != ".nv.global" && section.name != ".nv.global.init") return true;
     const std::uint64_t begin = symbol.symbol.st_value;
     const std::uint64_t bytes = symbol.symbol.st_size;
-    if (begin > section.header.sh_size || section.header.sh_size - begin < bytes || bytes > kLargestImage * 8) return false;
+    if (begin > section.header.sh_size || section.header.sh_size - begin < bytes || bytes > kLargestImage * 8)
+      return false;
     ImageVariable variable;
     variable.name = symbol.name;
     variable.bytes = bytes;
@@ -229,7 +233,8 @@ std::optional<std::uint64_t> cubin_bytes(const void* data) {
   std::uint64_t end = std::max<std::uint64_t>(sizeof header, table_end);
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section;
-    std::memcpy(&section, static_cast<const std::byte*>(data) + header.e_shoff + std::uint64_t{i} * sizeof section, sizeof section);
+    std::memcpy(&section, static_cast<const std::byte*>(data) + header.e_shoff + std::uint64_t{i} * sizeof section,
+                sizeof section);
     if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) continue;
     if (section.sh_offset > kLargestImage || section.sh_size > kLargestImage) return std::nullopt;
     end = std::max(end, section.sh_offset + section.sh_size);
@@ -239,7 +244,8 @@ std::optional<std::uint64_t> cubin_bytes(const void* data) {
 
 ImageResult read_cubin(ByteSpan data, Image* out) {
   Cubin cubin(data);
-  if (!cubin.open() || !cubin.read(out)) return {ImageError::kInvalid, "the cubin is damaged or not of a kind that is known"};
+  if (!cubin.open() || !cubin.read(out))
+    return {ImageError::kInvalid, "the cubin is damaged or not of a kind that is known"};
   return {};
 }
 

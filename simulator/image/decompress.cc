@@ -6,7 +6,8 @@
 namespace simulator {
 
 std::optional<std::vector<std::byte>> decompress_zstd(ByteSpan data, std::uint64_t bytes) {
-  // The frame says how large it is; believing only the entry's header would let a damaged one ask for any amount of memory.
+  // The frame says how large it is; believing only the entry's header would let a damaged one ask for any amount of
+  // memory.
   const unsigned long long declared = ZSTD_getFrameContentSize(data.data(), data.size());
   if (declared != bytes || bytes > kLargestImage) return std::nullopt;
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));

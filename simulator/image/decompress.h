@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two compressions that fat binaries use: a standard zstd frame, and a raw LZ4 block (nvcc -compress-mode=speed, and all older
-// toolkits). Source of the latter: "LZ4 Block Format Description" of the lz4 project.
+// The two compressions that fat binaries use: a standard zstd frame, and a raw LZ4 block (nvcc -compress-mode=speed,
+// and all older toolkits). Source of the latter: "LZ4 Block Format Description" of the lz4 project.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,8 @@ std::optional<std::vector<std::byte>> plain(const Entry& entry, ByteSpan payload
   if ((entry.flags & (kFlagLz4 | kFlagZstd)) == 0) return std::vector<std::byte>(payload.begin(), payload.end());
   const auto compressed = slice(payload, 0, entry.compressed_bytes);
   if (!compressed) return std::nullopt;
-  return (entry.flags & kFlagZstd) != 0 ? decompress_zstd(*compressed, entry.plain_bytes) : decompress_lz4(*compressed, entry.plain_bytes);
+  return (entry.flags & kFlagZstd) != 0 ? decompress_zstd(*compressed, entry.plain_bytes)
+                                        : decompress_lz4(*compressed, entry.plain_bytes);
 }
 
 ImageResult read_entry(const Entry& entry, ByteSpan payload, Image* out) {

@@ -45,7 +45,8 @@ ImageResult read_image(const void* data, Image* out) {
   if (strnlen(text, sizeof(std::uint32_t)) < sizeof(std::uint32_t)) return kUnknown;
   if (magic_of(data) == kFatbinWrapperMagic) {
     data = unwrap_fatbin(data);
-    if (data == nullptr || magic_of(data) != kFatbinMagic) return {ImageError::kInvalid, "the wrapper holds no fat binary"};
+    if (data == nullptr || magic_of(data) != kFatbinMagic)
+      return {ImageError::kInvalid, "the wrapper holds no fat binary"};
   }
   std::optional<std::uint64_t> bytes;
   if (magic_of(data) == kFatbinMagic) {

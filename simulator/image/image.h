@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device image declares: kernels with the layout of their parameters, and variables with their first contents. No code is
-// translated or kept; whatever the device's architecture, any entry of a fat binary will do, because nothing of it is executed.
+// What a device image declares: kernels with the layout of their parameters, and variables with their first contents.
+// No code is translated or kept; whatever the device's architecture, any entry of a fat binary will do, because nothing
+// of it is executed.
 //
-// Accepted, as by cuModuleLoadData: nvcc's wrapper around a fat binary, a fat binary (entries plain, zstd or LZ4), PTX text, a
-// cubin. Contract: with a length, nothing outside [data, data + length) is read, however the bytes lie; without one, the image
-// itself says where it ends, as for the real driver.
-// Sources: PTX ISA 9.0 (text), fatbinary_section.h (wrapper), and what nvcc 13.0 was seen to write (fat binary, .nv.info).
+// Accepted, as by cuModuleLoadData: nvcc's wrapper around a fat binary, a fat binary (entries plain, zstd or LZ4), PTX
+// text, a cubin. Contract: with a length, nothing outside [data, data + length) is read, however the bytes lie; without
+// one, the image itself says where it ends, as for the real driver. Sources: PTX ISA 9.0 (text), fatbinary_section.h
+// (wrapper), and what nvcc 13.0 was seen to write (fat binary, .nv.info).
 #pragma once
 
 #include <cstddef>
@@ -54,9 +55,9 @@ struct Image {
 
 enum class ImageError {
   kNone,
-  kInvalid,    // not an image, or damaged
-  kNoBinary,   // a fat binary without an entry that can be read
-  kBadText,    // PTX that does not parse
+  kInvalid,   // not an image, or damaged
+  kNoBinary,  // a fat binary without an entry that can be read
+  kBadText,   // PTX that does not parse
 };
 
 struct ImageResult {

@@ -13,7 +13,8 @@ class Reader {
 
   ImageResult read() {
     while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
-      if (!read_statement()) return {ImageError::kBadText, "PTX, line " + std::to_string(lexer_.line()) + ": " + reason_};
+      if (!read_statement())
+        return {ImageError::kBadText, "PTX, line " + std::to_string(lexer_.line()) + ": " + reason_};
     }
     return {};
   }
@@ -26,7 +27,8 @@ class Reader {
 
   bool read_statement() {
     external_ = false;
-    while (lexer_.peek().is(".visible") || lexer_.peek().is(".weak") || lexer_.peek().is(".common") || lexer_.peek().is(".extern")) {
+    while (lexer_.peek().is(".visible") || lexer_.peek().is(".weak") || lexer_.peek().is(".common") ||
+           lexer_.peek().is(".extern")) {
       if (lexer_.next().is(".extern")) external_ = true;
     }
     if (lexer_.accept(".entry")) return read_entry();
@@ -47,8 +49,8 @@ class Reader {
     return fail("the text ends inside a declaration");
   }
 
-  // Directives like .version and .file have no terminator: one token at a time is enough, for none of their operands looks like
-  // the beginning of a declaration.
+  // Directives like .version and .file have no terminator: one token at a time is enough, for none of their operands
+  // looks like the beginning of a declaration.
   bool skip_statement() {
     if (lexer_.peek().is("{")) return skip_body(nullptr);
     lexer_.next();
@@ -64,8 +66,8 @@ class Reader {
       } else if (token.is("}")) {
         if (--depth == 0) return true;
       } else if (kernel != nullptr && token.is(".shared") && lexer_.peek().kind == PtxToken::Kind::kDirective) {
-        // The same word inside an instruction (ld.shared.u32) follows another directive or word without a declaration behind it;
-        // those are told apart by what a declaration needs: a name and a semicolon.
+        // The same word inside an instruction (ld.shared.u32) follows another directive or word without a declaration
+        // behind it; those are told apart by what a declaration needs: a name and a semicolon.
         PtxDeclaration shared;
         if (read_ptx_declaration(lexer_, &shared) && lexer_.peek().is(";") && shared.bytes <= UINT32_MAX) {
           kernel->shared_bytes += static_cast<std::uint32_t>(shared.bytes);
@@ -105,10 +107,13 @@ class Reader {
     if (lexer_.accept(")")) return true;
     do {
       PtxDeclaration parameter;
-      if (!lexer_.accept(".param") || !read_ptx_declaration(lexer_, &parameter)) return fail("a parameter that is not understood");
-      const std::uint64_t offset = (kernel->parameter_bytes + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
+      if (!lexer_.accept(".param") || !read_ptx_declaration(lexer_, &parameter))
+        return fail("a parameter that is not understood");
+      const std::uint64_t offset =
+          (kernel->parameter_bytes + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
       const std::uint64_t end = offset + parameter.bytes;
-      if (parameter.bytes > kPtxLargestParameters || end > kPtxLargestParameters) return fail("more parameters than a kernel can have");
+      if (parameter.bytes > kPtxLargestParameters || end > kPtxLargestParameters)
+        return fail("more parameters than a kernel can have");
       kernel->parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
       kernel->parameter_bytes = static_cast<std::uint32_t>(end);
     } while (lexer_.accept(","));
@@ -125,11 +130,13 @@ class Reader {
       variable.alignment = declaration.alignment;
       variable.constant = constant;
       variable.managed = declaration.managed;
-      if (lexer_.accept("=") && !read_ptx_initializer(lexer_, declaration, &variable)) return fail("an initializer that is not understood");
+      if (lexer_.accept("=") && !read_ptx_initializer(lexer_, declaration, &variable))
+        return fail("an initializer that is not understood");
       if (declaration.unsized) variable.bytes = variable.contents.size();
       if (!external_) out_->variables.push_back(std::move(variable));
       if (lexer_.accept(";")) return true;
-      if (!lexer_.accept(",") || !read_ptx_declarator(lexer_, &declaration)) return fail("a variable that is not understood");
+      if (!lexer_.accept(",") || !read_ptx_declarator(lexer_, &declaration))
+        return fail("a variable that is not understood");
     }
   }
 

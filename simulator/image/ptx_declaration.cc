@@ -68,7 +68,8 @@ bool skip_pointer(PtxLexer& lexer) {
 
 class Initializer {
  public:
-  Initializer(PtxLexer& lexer, std::uint64_t element_bytes, ImageVariable* out) : lexer_(lexer), element_bytes_(element_bytes), out_(out) {}
+  Initializer(PtxLexer& lexer, std::uint64_t element_bytes, ImageVariable* out)
+      : lexer_(lexer), element_bytes_(element_bytes), out_(out) {}
 
   bool read() { return lexer_.peek().is("{") ? read_list(0) : read_value(); }
 
@@ -86,12 +87,14 @@ class Initializer {
   bool read_value() {
     if (lexer_.peek().kind == PtxToken::Kind::kWord) return read_address();
     if (lexer_.peek().kind == PtxToken::Kind::kNumber && lexer_.peek().text.size() > 2 &&
-        (lexer_.peek().text[1] == 'f' || lexer_.peek().text[1] == 'F' || lexer_.peek().text[1] == 'd' || lexer_.peek().text[1] == 'D') &&
+        (lexer_.peek().text[1] == 'f' || lexer_.peek().text[1] == 'F' || lexer_.peek().text[1] == 'd' ||
+         lexer_.peek().text[1] == 'D') &&
         lexer_.peek().text[0] == '0') {
       std::uint64_t bits = 0;
       const std::string_view digits = lexer_.next().text.substr(2);
       const auto end = digits.data() + digits.size();
-      if (const auto [at, error] = std::from_chars(digits.data(), end, bits, 16); error != std::errc() || at != end) return false;
+      if (const auto [at, error] = std::from_chars(digits.data(), end, bits, 16); error != std::errc() || at != end)
+        return false;
       append(bits);
       return true;
     }

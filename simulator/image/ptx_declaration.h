@@ -22,7 +22,8 @@ struct PtxDeclaration {
   bool unsized = false;  // name[]: as large as its initializer
 };
 
-// Type, attributes, name and dimensions; the state space has been read. False: not understood, or larger than any memory.
+// Type, attributes, name and dimensions; the state space has been read. False: not understood, or larger than any
+// memory.
 bool read_ptx_declaration(PtxLexer& lexer, PtxDeclaration* out);
 
 // The next name and dimensions of the same type.
