@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever road a program takes to the driver, it prints the same under the library as without it: when everything
+// fits, and under a budget that forces buffers out and back.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+void expect_same(const ProcessResult& plain, const ProcessResult& other) {
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(other.status, plain.status) << other.err;
+  EXPECT_EQ(other.out, plain.out) << other.err;
+  EXPECT_FALSE(plain.out.empty());
+}
+
+// The whole of what is promised about one program.
+void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget,
+                      std::uint64_t budget_bytes) {
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult fits = run_preloaded(arguments);
+  expect_same(plain, fits);
+  EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
+  EXPECT_GT(statistic(fits, "allocations"), 0u);
+  for (const std::uint64_t order : {0, 1, 2}) {
+    const ProcessResult squeezed = run_preloaded(arguments, budget, order);
+    expect_same(plain, squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+    EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
+    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
+    EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
+  }
+}
+
+class Road : public testing::TestWithParam<std::string> {};
+
+TEST_P(Road, GivesTheSameBits) {
+  std::vector<std::string> arguments = {"workload", "--road", GetParam()};
+  expect_same_bits(arguments, "20MiB", 20 * kMiB);
+}
+
+INSTANTIATE_TEST_SUITE_P(Preload, Road,
+                         testing::Values("link", "dlsym", "dlvsym", "default", "proc", "proc-11", "proc-per-thread"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+TEST(Preload, MemoryAllocatedInStreamOrderIsTheSame) {
+  expect_same_bits({"workload", "--memory", "in-order", "--streams"}, "20MiB", 20 * kMiB);
+}
+
+TEST(Preload, MemoryOfPoolsIsTheSame) {
+  expect_same_bits({"workload", "--memory", "pool", "--streams"}, "20MiB", 20 * kMiB);
+}
+
+TEST(Preload, ParametersInOneBlockAreSeen) { expect_same_bits({"workload", "--launch", "extra"}, "20MiB", 20 * kMiB); }
+
+TEST(Preload, ConfiguredLaunchesAreSeen) {
+  expect_same_bits({"workload", "--launch", "configured"}, "20MiB", 20 * kMiB);
+}
+
+TEST(Preload, ThreadsWithStreamsOfTheirOwnAreTheSame) {
+  expect_same_bits({"workload", "--threads", "4", "--streams"}, "40MiB", 40 * kMiB);
+}
+
+TEST(Preload, ThreadsOnOneDefaultStreamAreTheSame) {
+  expect_same_bits({"workload", "--threads", "3"}, "30MiB", 30 * kMiB);
+}
+
+TEST(Preload, ThreadsOnTheirOwnDefaultStreamsAreTheSame) {
+  expect_same_bits({"workload", "--threads", "3", "--road", "proc-per-thread"}, "30MiB", 30 * kMiB);
+}
+
+TEST(Preload, ChildOfAForkEndsAndItsParentGoesOn) {
+  expect_same_bits({"workload", "--then", "fork"}, "20MiB", 20 * kMiB);
+}
+
+TEST(Preload, ChildOfAForkSaysNoStatistics) {
+  const ProcessResult result = run_preloaded({"workload", "--then", "fork"});
+  const std::string line = "thermocline: peak_live_bytes=";
+  const std::size_t first = result.err.find(line);
+  ASSERT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(line, first + 1), std::string::npos) << result.err;
+}
+
+TEST(Preload, ExceptionsOfTheProgramGoTheirWay) {
+  expect_same_bits({"workload", "--then", "throw"}, "20MiB", 20 * kMiB);
+}
+
+TEST(Preload, MemoryCanBeUsedAtExit) { expect_same_bits({"workload", "--then", "at-exit"}, "20MiB", 20 * kMiB); }
+
+TEST(Preload, ContextCanEndAndBeginAgain) { expect_same_bits({"workload", "--then", "release"}, "20MiB", 20 * kMiB); }
+
+TEST(Preload, AnswersAboutMemoryAreTheDriversOwn) { expect_same_bits({"queries"}, "16MiB", 16 * kMiB); }
+
+TEST(Preload, DeviceIsAsLargeAsTheBudget) {
+  const ProcessResult result = run_preloaded({"queries"}, "64MiB");
+  EXPECT_NE(result.err.find("total=67108864"), std::string::npos) << result.err;
+}
+
+TEST(Preload, InterposerInFrontOfTheLibraryIsCalledAndCallsIt) {
+  const std::vector<std::string> arguments = {"workload"};
+  const ProcessResult plain = run_program(arguments, {.preload = {INTERPOSER_FILE}, .budget = "", .environment = {}});
+  const ProcessResult both =
+      run_program(arguments, {.preload = {INTERPOSER_FILE, LIBRARY_FILE}, .budget = "20MiB", .environment = {}});
+  expect_same(plain, both);
+  EXPECT_GT(statistic(both, "evicted_bytes"), 0u);
+  const std::size_t at = plain.err.find("interposer: allocations=");
+  ASSERT_NE(at, std::string::npos);
+  const std::string seen = plain.err.substr(at, plain.err.find('\n', at) - at);
+  EXPECT_NE(both.err.find(seen), std::string::npos) << both.err << "\nexpected: " << seen;
+  EXPECT_EQ(seen, "interposer: allocations=" + std::to_string(statistic(both, "allocations")));
+}
+
+TEST(Preload, InterposerBehindTheLibraryDoesNoHarm) {
+  const std::vector<std::string> arguments = {"workload"};
+  const ProcessResult both =
+      run_program(arguments, {.preload = {LIBRARY_FILE, INTERPOSER_FILE}, .budget = "20MiB", .environment = {}});
+  expect_same(run_plain(arguments), both);
+  EXPECT_GT(statistic(both, "evicted_bytes"), 0u);
+}
+
+TEST(Preload, WrongSettingIsSaidAndTheProgramGoesOn) {
+  const std::vector<std::string> arguments = {"workload"};
+  const Running running = {.preload = {LIBRARY_FILE}, .budget = "a lot", .environment = {}};
+  const ProcessResult result = run_program(arguments, running);
+  expect_same(run_plain(arguments), result);
+  EXPECT_NE(result.err.find("THERMOCLINE_BUDGET"), std::string::npos) << result.err;
+}
+
+TEST(Preload, StrictMakesAWrongSettingAnError) {
+  const Running running = {.preload = {LIBRARY_FILE}, .budget = "a lot", .environment = {"THERMOCLINE_STRICT=true"}};
+  const ProcessResult result = run_program({"workload"}, running);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("cuMemAlloc"), std::string::npos) << result.err;
+}
+
+TEST(Preload, BufferLargerThanTheBudgetIsOutOfMemoryWithAReport) {
+  const ProcessResult result = run_preloaded({"workload"}, "2MiB");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace thermocline::test

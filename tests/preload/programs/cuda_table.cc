@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/preload/programs/cuda_table.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#define PROGRAM_TEXT(text) #text
+#define PROGRAM_EXACT_NAME(name) PROGRAM_TEXT(name)
+
+// What a binary that was linked against glibc before 2.34 refers to.
+extern "C" void* old_dlsym(void* handle, const char* name);
+__asm__(".symver old_dlsym, dlsym@GLIBC_2.2.5");
+
+// cuda.h's macro makes the name the five-argument version's.
+#undef cuGetProcAddress
+extern "C" CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, cuuint64_t flags);
+
+namespace program {
+namespace {
+
+[[noreturn]] void give_up(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(2);
+}
+
+void* driver() {
+  static void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) give_up(dlerror());
+  return handle;
+}
+
+void* by_dlsym(const char*, const char* exact) { return dlsym(driver(), exact); }
+void* by_old_dlsym(const char*, const char* exact) { return old_dlsym(driver(), exact); }
+void* by_default(const char*, const char* exact) { return dlsym(RTLD_DEFAULT, exact); }
+
+void* by_proc(const char* base, cuuint64_t flags) {
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  CHECK(cuGetProcAddress_v2(base, &found, CUDA_VERSION, flags, &status));
+  return found;
+}
+void* by_proc_legacy(const char* base, const char*) { return by_proc(base, CU_GET_PROC_ADDRESS_LEGACY_STREAM); }
+void* by_proc_per_thread(const char* base, const char*) {
+  return by_proc(base, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+}
+void* by_proc_11(const char* base, const char*) {
+  void* found = nullptr;
+  CHECK(cuGetProcAddress(base, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT));
+  return found;
+}
+
+}  // namespace
+
+void check(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  cuGetErrorName(result, &name);
+  std::fprintf(stderr, "%s: %s\n", call, name != nullptr ? name : "unknown error");
+  std::exit(2);
+}
+
+Cuda find_cuda(const std::string& road) {
+  Cuda cuda;
+  if (road == "link") {
+#define PROGRAM_LINK(name) cuda.name = &::name;
+    PROGRAM_CUDA_FUNCTIONS(PROGRAM_LINK)
+#undef PROGRAM_LINK
+    return cuda;
+  }
+  void* (*find)(const char* base, const char* exact) = nullptr;
+  if (road == "dlsym") find = &by_dlsym;
+  if (road == "dlvsym") find = &by_old_dlsym;
+  if (road == "default") find = &by_default;
+  if (road == "proc") find = &by_proc_legacy;
+  if (road == "proc-11") find = &by_proc_11;
+  if (road == "proc-per-thread") find = &by_proc_per_thread;
+  if (find == nullptr) give_up("no such road");
+#define PROGRAM_FIND(name)                                                                  \
+  cuda.name = reinterpret_cast<decltype(cuda.name)>(find(#name, PROGRAM_EXACT_NAME(name))); \
+  if (cuda.name == nullptr) give_up("not found: " #name);
+  PROGRAM_CUDA_FUNCTIONS(PROGRAM_FIND)
+#undef PROGRAM_FIND
+  return cuda;
+}
+
+}  // namespace program

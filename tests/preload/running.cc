@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/preload/running.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace thermocline::test {
+
+ProcessResult run_program(const std::vector<std::string>& arguments, const Running& running) {
+  std::vector<std::string> environment = {
+      "LD_LIBRARY_PATH=" SIMULATOR_FOLDER,
+      "THERMOCLINE_SIMULATE_DEVICE=reference",
+      // What is registered through NVTX is what the simulated device's kernels mix.
+      "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
+      "THERMOCLINE_NVTX=true",
+      "THERMOCLINE_STATS=true",
+      "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
+      "TSAN_OPTIONS=handle_segv=0",
+  };
+  std::string preload;
+  for (const std::string& library : running.preload) preload += (preload.empty() ? "" : ":") + library;
+  if (!preload.empty()) environment.push_back("LD_PRELOAD=" + preload);
+  if (!running.budget.empty()) environment.push_back("THERMOCLINE_BUDGET=" + running.budget);
+  if (running.order != 0) environment.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(running.order));
+  environment.insert(environment.end(), running.environment.begin(), running.environment.end());
+  std::vector<std::string> command = arguments;
+  command[0] = PROGRAM_FOLDER "/" + command[0];
+  return run_process(command, environment);
+}
+
+ProcessResult run_plain(const std::vector<std::string>& arguments) { return run_program(arguments, {}); }
+
+ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std::string& budget, std::uint64_t order) {
+  return run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = budget, .order = order, .environment = {}});
+}
+
+std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
+  const std::string wanted = " " + name + "=";
+  const std::size_t line = result.err.find("thermocline: peak_live_bytes=");
+  const std::size_t at = line == std::string::npos ? line : result.err.find(wanted, line);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no " << name << " in: " << result.err;
+    return 0;
+  }
+  return std::strtoull(result.err.c_str() + at + wanted.size(), nullptr, 10);
+}
+
+}  // namespace thermocline::test

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the programs of this folder: plain on the simulated device, or with the library preloaded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/subprocess.h"
+
+namespace thermocline::test {
+
+struct Running {
+  std::vector<std::string> preload;  // libraries, in order
+  std::string budget;                // empty: all of the device
+  std::uint64_t order = 0;           // the simulator's seed; 0: order of time
+  std::vector<std::string> environment;
+};
+
+ProcessResult run_program(const std::vector<std::string>& arguments, const Running& running);
+ProcessResult run_plain(const std::vector<std::string>& arguments);
+ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std::string& budget = "",
+                            std::uint64_t order = 0);
+
+// A field of the line of statistics; fails the test when it is not there.
+std::uint64_t statistic(const ProcessResult& result, const std::string& name);
+
+}  // namespace thermocline::test
