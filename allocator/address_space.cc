@@ -27,6 +27,7 @@ void SpaceTag::join(const SpaceTag& right) {
 }
 
 void SpaceTag::clear() {
+  zone = Zone::kBlocks;
   mapped = false;
   pending.clear();
   freed_at = 0;
@@ -44,15 +45,20 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;
-  std::unique_ptr<AddressSpace> space(new AddressSpace(ReservationOwner(driver, begin, bytes), page_bytes));
+  std::unique_ptr<AddressSpace> space(new AddressSpace(ReservationOwner(driver, begin, bytes), at_least, page_bytes));
   if (!space->allocate_tables()) return Status::out_of_memory();
   *out = std::move(space);
   return Status();
 }
 
-AddressSpace::AddressSpace(ReservationOwner owner, Bytes page_bytes)
+AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_bytes)
     : owner_(std::move(owner)), page_bytes_(page_bytes), pages_(owner_.bytes() / page_bytes) {
-  space_.add_range(0, pages_, SpaceTag());
+  // A narrow reservation is not divided.
+  const std::uint64_t slab_pages = owner_.bytes() >= 8 * at_least ? pages_ / 4 : 0;
+  SpaceTag tag;
+  space_.add_range(0, pages_ - slab_pages, tag);
+  tag.zone = Zone::kSlabs;
+  if (slab_pages != 0) space_.add_range(pages_ - slab_pages, slab_pages, tag);
 }
 
 bool AddressSpace::allocate_tables() {
@@ -66,8 +72,13 @@ AddressSpace::~AddressSpace() {
   if (handles_ != nullptr) munmap(handles_, pages_ * sizeof(PageHandle));
 }
 
-AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages) {
-  const Space::Shelf& mapped = space_.shelf(kMappedShelf);
+std::uint64_t AddressSpace::free_mapped_pages() const {
+  return space_.free_size(SpaceTag::shelf_of(Zone::kBlocks, true)) +
+         space_.free_size(SpaceTag::shelf_of(Zone::kSlabs, true));
+}
+
+AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone zone) {
+  const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
   int tried = 0;
   for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
     Chunk* const candidate = const_cast<Chunk*>(&*at);
@@ -90,19 +101,22 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages) {
   return nullptr;
 }
 
-AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages) {
-  Chunk* chunk = nullptr;
-  if (Chunk* fit = space_.best_fit(kMappedShelf, pages); fit != nullptr) {
-    chunk = space_.take(fit, fit->offset(), pages);
-  } else {
-    chunk = take_partly_mapped(pages);
+AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone) {
+  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr) {
+    return space_.take(fit, fit->offset(), pages);
   }
-  if (chunk == nullptr) {
-    Chunk* const unmapped = space_.best_fit(kUnmappedShelf, pages);
-    if (unmapped == nullptr) return nullptr;
-    chunk = space_.take(unmapped, unmapped->offset(), pages);
+  if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
+  Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), pages);
+  return unmapped != nullptr ? space_.take(unmapped, unmapped->offset(), pages) : nullptr;
+}
+
+AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone) {
+  Chunk* chunk = take_in(pages, zone);
+  if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks);
+  if (chunk != nullptr) {
+    std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
+    used_end = std::max(used_end, chunk->end());
   }
-  used_pages_ = std::max(used_pages_, chunk->end());
   return chunk;
 }
 
@@ -129,11 +143,16 @@ void AddressSpace::validate() const {
   space_.validate();
   std::unordered_set<std::uint64_t> physical;
   space_.for_each([&](const Chunk& chunk) {
-    if (chunk.offset() >= used_pages_) return;
     chunk.tag.pending.validate();
-    THERMOCLINE_CHECK(chunk.tag.mapped || chunk.is_free() == false || chunk.tag.pending.empty(),
-                      "Nothing is pending on free addresses without pages.");
-    for (std::uint64_t page = chunk.offset(); page < chunk.end() && page < used_pages_; ++page) {
+    if (chunk.is_free() && !chunk.tag.mapped) {
+      THERMOCLINE_CHECK(chunk.tag.pending.empty(), "Nothing is pending on free addresses without pages.");
+      // What was never handed out is not looked at: the tables there are not even in memory.
+      if (chunk.tag.freed_at == 0) return;
+    }
+    // The untouched end of a range joins what is freed beside it; it is not looked at either.
+    const std::uint64_t end =
+        chunk.is_free() ? std::min(chunk.end(), used_end_[chunk.tag.zone == Zone::kSlabs]) : chunk.end();
+    for (std::uint64_t page = chunk.offset(); page < end; ++page) {
       const bool mapped = handles_[page] != PageHandle{};
       if (chunk.is_free()) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");

@@ -8,21 +8,28 @@
 namespace thermocline {
 
 Backing::~Backing() {
-  PageHandle* const handles = space_->handles();
-  std::uint64_t page = 0;
-  while (page < space_->used_pages()) {
-    std::uint64_t end = page;
-    while (end < space_->used_pages() && handles[end] != PageHandle{}) ++end;
-    if (end > page) static_cast<void>(unmap_pages(page, end - page));
-    page = end + 1;
-  }
+  // Neighbouring chunks go together: a call costs the same whatever its length.
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  space_->space().for_each([&](const Chunk& chunk) {
+    if (chunk.is_free() && !chunk.tag.mapped) return;
+    for (std::uint64_t page = chunk.offset(); page < chunk.end(); ++page) {
+      if (space_->handles()[page] == PageHandle{}) continue;
+      if (page != end) {
+        if (end > first) static_cast<void>(unmap_pages(first, end - first));
+        first = page;
+      }
+      end = page + 1;
+    }
+  });
+  if (end > first) static_cast<void>(unmap_pages(first, end - first));
 }
 
 std::uint64_t Backing::passed_free_pages() {
   std::uint64_t pages = 0;
-  for (const Chunk& chunk : space_->space().shelf(kMappedShelf)) {
+  space_->for_each_free_mapped([&](const Chunk& chunk) {
     if (clock_->passed(chunk.tag.pending)) pages += chunk.size();
-  }
+  });
   return pages;
 }
 
@@ -51,7 +58,7 @@ Status Backing::gather(std::uint64_t count, Wait wait) {
 
 Status Backing::harvest(std::uint64_t count, Wait wait) {
   candidates_.clear();
-  for (Chunk& chunk : space_->space().shelf(kMappedShelf)) candidates_.push_back(&chunk);
+  space_->for_each_free_mapped([this](Chunk& chunk) { candidates_.push_back(&chunk); });
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Chunk* a, const Chunk* b) { return a->tag.freed_at < b->tag.freed_at; });
   for (Chunk*& chunk : candidates_) {
@@ -172,9 +179,15 @@ Status Backing::unmap(Block& block) {
 
 void Backing::validate() const {
   std::uint64_t mapped = 0;
-  for (std::uint64_t page = 0; page < space_->used_pages(); ++page) {
-    if (space_->handles()[page] != PageHandle{}) ++mapped;
-  }
+  space_->space().for_each([&](const Chunk& chunk) {
+    if (chunk.is_free()) {
+      mapped += chunk.tag.mapped ? chunk.size() : 0;
+      return;
+    }
+    for (std::uint64_t page = chunk.offset(); page < chunk.end(); ++page) {
+      mapped += space_->handles()[page] != PageHandle{} ? 1 : 0;
+    }
+  });
   THERMOCLINE_CHECK(mapped == mapped_pages_, "Mapped pages are counted.");
   THERMOCLINE_CHECK(mapped + pool_->free_pages() == pool_->created_pages(), "Every page is mapped or in the pool.");
   THERMOCLINE_CHECK(pool_->created_bytes() <= pool_->limit(), "Pages are created under the limit.");

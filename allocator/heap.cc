@@ -63,7 +63,7 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
 }
 
 bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
-  Block* const block = new_block(round_up(requested, options_.page_bytes) / options_.page_bytes);
+  Block* const block = new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks);
   if (block == nullptr) return false;
   buffer->address_ = block->begin();
   buffer->block_ = block;
@@ -73,7 +73,7 @@ bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
 
 bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   if (slabs_.place(requested, buffer)) return true;
-  Block* const slab = new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes);
+  Block* const slab = new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs);
   if (slab == nullptr) return false;
   slab->is_slab_ = true;
   slabs_.add(slab);
@@ -82,8 +82,8 @@ bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   return placed;
 }
 
-Block* Heap::new_block(std::uint64_t pages) {
-  AddressSpace::Chunk* const chunk = space_->take(pages);
+Block* Heap::new_block(std::uint64_t pages, Zone zone) {
+  AddressSpace::Chunk* const chunk = space_->take(pages, zone);
   if (chunk == nullptr) return nullptr;
   Block* const block = block_objects_.take();
   const std::uint64_t first = chunk->offset();
@@ -167,12 +167,9 @@ Buffer* Heap::find(DeviceAddress address) const {
 }
 
 void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
-  std::uint64_t page = 0;
-  while (page < space_->used_pages()) {
-    Block* const block = space_->blocks()[page];
-    if (block != nullptr) visit(*block);
-    page += block != nullptr ? block->pages() : 1;
-  }
+  space_->space().for_each([&](const AddressSpace::Chunk& chunk) {
+    if (!chunk.is_free()) visit(*space_->blocks()[chunk.offset()]);
+  });
 }
 
 Status Heap::map(Block& block, Wait wait) {

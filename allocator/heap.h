@@ -82,7 +82,7 @@ class Heap {
   Buffer* find(DeviceAddress address) const;
   // The block whose addresses contain it, live buffer or not.
   Block* block_at(DeviceAddress address) const;
-  // Every live block, in order of address.
+  // Every live block, in order of address. `visit` must not allocate or free.
   void for_each_block(const std::function<void(Block&)>& visit) const;
 
   // Puts memory behind the whole block. kNo never blocks; kYes may synchronise the uses of freed space. out_of_memory
@@ -121,7 +121,7 @@ class Heap {
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
   bool owns_pages(Bytes requested) const;
-  Block* new_block(std::uint64_t pages);
+  Block* new_block(std::uint64_t pages, Zone zone);
   void end_block(Block* block);
   bool place_in_slab(Bytes requested, Buffer* buffer);
   bool place_in_pages(Bytes requested, Buffer* buffer);

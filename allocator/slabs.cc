@@ -8,7 +8,7 @@
 namespace thermocline {
 
 Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
-  const Bytes wanted = std::clamp(bytes_ / 4, std::min(page_bytes, slab_bytes_), slab_bytes_);
+  const Bytes wanted = std::clamp(bytes_ / 16, std::min(page_bytes, slab_bytes_), slab_bytes_);
   return std::max(round_up(requested, page_bytes), round_up(wanted, page_bytes));
 }
 

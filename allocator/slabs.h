@@ -37,7 +37,7 @@ class Slabs {
 
   explicit Slabs(Bytes slab_bytes) : slab_bytes_(slab_bytes) {}
 
-  // How large a slab should be when one is needed for `requested`: a quarter of what the slabs have so far, between
+  // How large a slab should be when one is needed for `requested`: a sixteenth of what the slabs have so far, between
   // `page_bytes` and the full size, so that a program with few small buffers does not pay for a full slab.
   Bytes size_for(Bytes requested, Bytes page_bytes) const;
 

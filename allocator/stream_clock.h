@@ -63,7 +63,8 @@ class StreamClock {
   // The program itself synchronised: everything submitted so far (to the stream, to all) has passed.
   void synchronized(StreamIndex stream);
   void synchronized_all();
-  // The same where others go on submitting meanwhile: the newest of every stream before the wait, and after it that these have passed.
+  // The same where others go on submitting meanwhile: the newest of every stream before the wait, and after it that
+  // these have passed.
   UseSet newest() const;
   void synchronized(const UseSet& uses);
 

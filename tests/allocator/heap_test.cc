@@ -280,11 +280,23 @@ TEST_F(HeapTest, AnEvictedSlabIsNotPreferredOverAMappedOne) {
   EXPECT_EQ(&allocate(300 * kKiB)->block(), &buffers[0]->block()) << "rather than a new one";
 }
 
-TEST_F(HeapTest, AnEmptySlabReturnsItsPagesToLargeBuffers) {
+TEST_F(HeapTest, AnEmptySlabsPagesServeLargeBuffersAtTheLimit) {
+  make(kPage);
   Buffer* const small = allocate_mapped(1000);
+  Buffer* const large = allocate(kPage);
+  EXPECT_TRUE(heap->map(large->block(), Wait::kNo).is_out_of_memory());
   EXPECT_TRUE(heap->free(small)) << "the block went away";
   EXPECT_EQ(heap->statistics().slabs, 0u);
-  EXPECT_TRUE(allocate(2 * kMiB)->block().mapped());
+  EXPECT_TRUE(heap->map(large->block(), Wait::kNo).ok());
+  EXPECT_EQ(fake.calls("cuMemCreate"), 1u);
+}
+
+TEST_F(HeapTest, SlabsLeaveNoHolesBetweenLargeBlocks) {
+  Buffer* const first = allocate(3 * kPage);
+  Buffer* const small = allocate(1000);
+  Buffer* const second = allocate(3 * kPage);
+  EXPECT_EQ(first->block().end(), second->block().begin());
+  EXPECT_GT(small->address(), second->address());
 }
 
 TEST_F(HeapTest, FindAnswersForEveryByteAndOnePastTheEnd) {
