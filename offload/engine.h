@@ -32,8 +32,8 @@
 namespace thermocline {
 
 // none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings back on
-// touch.
-enum class Policy { kNone, kReactive };
+// touch. learned: reactive until the program has repeated itself, then by plan.
+enum class Policy { kNone, kReactive, kLearned };
 
 struct EngineOptions {
   int device = 0;
@@ -91,6 +91,7 @@ struct EngineStatistics {
   std::uint64_t evictions = 0, restores = 0;        // blocks that left and came back
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
+  std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
   std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device
   std::uint64_t out_of_memory = 0;                  // answers to the program

@@ -24,9 +24,10 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       heap(*foundation->heap),
       migration(foundation->driver, clock, host),
       residency(heap, clock, migration,
-                ResidencyOptions{options.policy == Policy::kReactive, options.min_offload_bytes}),
+                ResidencyOptions{options.policy != Policy::kNone, options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
-               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}) {}
+               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
+      learned(heap, clock, migration, residency, options.min_offload_bytes) {}
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
   DeviceFacts facts;
@@ -110,6 +111,7 @@ void Engine::State::resolve_all() {
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
+  if (options.policy == Policy::kLearned) learned.arriving(info, operands, live_block_bytes);
   if (operands.empty()) {
     stream = clock.index_of(handle);
     return {};
@@ -140,7 +142,12 @@ void Engine::State::commit(bool completed) {
     state->block->uses.add(use);
   }
   if (completed) clock.synchronized(stream);
-  if (options.policy == Policy::kReactive) reactive.after_operation(stream);
+  if (options.policy == Policy::kNone) return;
+  if (learned.following()) {
+    learned.after_operation(stream);
+  } else {
+    reactive.after_operation(stream);
+  }
 }
 
 Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, DeviceAddress* address) {
@@ -154,7 +161,8 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy != Policy::kNone;
   Status status;
-  if (!block.mapped()) status = heap.map(block, evicts ? Wait::kNo : Wait::kYes);
+  // A slab that is away has contents: it comes back with them, at its first touch.
+  if (new_block && !block.mapped()) status = heap.map(block, evicts ? Wait::kNo : Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
     // It gets pages at its first touch; until then, and later, device and host together must be able to hold it.
     const Bytes live = live_block_bytes + (new_block ? block.bytes() : 0);
@@ -189,6 +197,7 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
       pinned_block_bytes -= block.bytes();
       --counters.pinned_buffers;
     }
+    if (options.policy == Policy::kLearned) learned.freed(block);
     residency.forget(block);
   }
   heap.free(buffer);
@@ -239,6 +248,8 @@ EngineStatistics Engine::State::collect() const {
   all.wasted_prefetches = residency.statistics().wasted_prefetches;
   all.prefetches = reactive.prefetches();
   all.write_behinds = reactive.write_behinds();
+  all.plans = learned.plans();
+  all.divergences = learned.divergences();
   all.creates = h.creates;
   all.maps = h.maps;
   all.unmaps = h.unmaps;

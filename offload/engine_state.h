@@ -13,6 +13,7 @@
 #include "allocator/stream_clock.h"
 #include "driver/nvtx_memory.h"
 #include "offload/engine.h"
+#include "offload/learned.h"
 #include "offload/migration.h"
 #include "offload/reactive.h"
 #include "offload/residency.h"
@@ -58,6 +59,7 @@ class Engine::State {
   Migration migration;
   Residency residency;
   Reactive reactive;
+  Learned learned;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
 
   StreamIndex stream{};                 // of the operation in preparation

@@ -31,7 +31,11 @@ Status Migration::copy_out(BlockState& state) {
   void* host = allocate_host(bytes);
   if (host == nullptr) return Status::out_of_memory();
   Status status = clock_.wait_all(out_index_, block.uses);
-  if (status.ok()) status = driver_.copy_to_host(host, block.begin(), bytes, out_);
+  if (status.ok()) {
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kOut, bytes, out_);
+    status = driver_.copy_to_host(host, block.begin(), bytes, out_);
+    meter_.end(sample, out_);
+  }
   if (!status.ok()) {
     host_.free(host);
     return status;
@@ -53,7 +57,11 @@ Status Migration::copy_in(BlockState& state) {
   THERMOCLINE_CHECK(block.mapped() && state.host != nullptr, "a copy back needs pages and a host copy");
   // The pages may still be in use by an earlier tenant's last operations, and the host copy may be on its way out.
   Status status = clock_.wait_all(in_index_, block.uses);
-  if (status.ok()) status = driver_.copy_to_device(block.begin(), state.host, state.host_bytes, in_);
+  if (status.ok()) {
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, state.host_bytes, in_);
+    status = driver_.copy_to_device(block.begin(), state.host, state.host_bytes, in_);
+    meter_.end(sample, in_);
+  }
   if (!status.ok()) return status;
   const Use use{in_index_, clock_.advance(in_index_)};
   static_cast<void>(clock_.fence(in_index_));

@@ -14,6 +14,7 @@
 #include "allocator/stream_clock.h"
 #include "driver/driver.h"
 #include "offload/block_state.h"
+#include "offload/link_meter.h"
 
 namespace thermocline {
 
@@ -44,6 +45,9 @@ class Migration {
   std::size_t leaving();
   std::size_t returning();
 
+  // What the link has been seen to carry; an assumption until enough has been copied.
+  Link link() { return meter_.link(); }
+
   // Waits for both streams and frees retired host memory; used before everything is given back.
   void drain();
 
@@ -67,6 +71,7 @@ class Migration {
   bool open_ = false;
   std::deque<Retired> retired_;
   std::deque<Use> leaving_, returning_;
+  LinkMeter meter_{driver_};
   MigrationStatistics statistics_;
 };
 

@@ -57,13 +57,17 @@ class Simulation {
     double left = 0;     // its copy out has passed
   };
 
-  // What lives across the end of the iteration is on the device at first; the first iterations sort it out.
+  // What lives across the end of the iteration begins on the device, unless the plan has it away there.
   void begin() {
+    std::vector<bool> away(buffers_.size(), false);
+    for (const PlannedGap& gap : plan_.gaps) {
+      if (gap.arrive <= gap.leave) away[gap.buffer] = true;
+    }
     for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
       const ProfiledBuffer& buffer = profile_.buffers[i];
       if (!buffer.always && buffer.birth <= buffer.death) continue;
       const auto bytes = static_cast<double>(buffer.bytes);
-      if (free_ - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
+      if (away[i] || free_ - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
         buffers_[i].where = Where::kAway;
       } else {
         buffers_[i].where = Where::kResident;

@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "driver/units.h"
+#include "offload/link_meter.h"
 #include "offload/profile.h"
 
 namespace thermocline {
-
-struct Link {
-  double out_bytes_per_ns = 0;  // device to host
-  double in_bytes_per_ns = 0;   // host to device
-};
 
 // A buffer is away between two of its uses. All places are within one iteration; arrive <= leave means that it arrives in the next one.
 struct PlannedGap {

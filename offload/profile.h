@@ -23,6 +23,7 @@ struct ProfiledBuffer {
   bool always = false;
   std::uint32_t birth = 0, death = 0;
   std::vector<std::uint32_t> uses;  // places, ascending, each once
+  std::uint64_t latest_serial = 0;  // of the block that played it last
 };
 
 struct Profile {

@@ -87,6 +87,20 @@ bool Residency::write_behind() {
   return false;
 }
 
+void Residency::leave(BlockState& state) {
+  if (!state.block->mapped() || !state.defined || state.pins > 0) return;
+  state.prefetched = false;
+  if (state.host == nullptr && !migration_.copy_out(state).ok()) return;
+  place(state, Place::kClean);
+}
+
+bool Residency::bring_back(BlockState& state) {
+  if (!state.block->mapped()) return prefetch(state);
+  state.prefetched = true;
+  place(state, state.place);
+  return true;
+}
+
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
   for (;;) {
@@ -157,12 +171,15 @@ Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   return start_copies(missing, progress);
 }
 
-// Drops clean blocks, oldest first, until `missing` bytes have become free; true if any has.
-bool Residency::drop_clean(Bytes missing) {
+// Drops clean blocks, oldest first, until `missing` bytes have become free; what has been brought back for a use to come goes last.
+// True if any has.
+bool Residency::drop_clean(Bytes missing) { return drop_clean_if(missing, false) || drop_clean_if(missing, true); }
+
+bool Residency::drop_clean_if(Bytes missing, bool wanted) {
   Bytes dropped = 0;
   for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
     BlockState& state = *it++;
-    if (!may_leave(state)) continue;
+    if (state.prefetched != wanted || !may_leave(state)) continue;
     if (!migration_.has_left(state) || !clock_.passed(state.block->uses)) continue;
     dropped += state.block->bytes();
     drop(state);

@@ -58,6 +58,10 @@ class Residency {
 
   // Submits the copy out of the oldest idle dirty block; false when there is none worth it.
   bool write_behind();
+  // As planned: the block is copied out now, and is the next to go when room is needed.
+  void leave(BlockState& state);
+  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when that would mean to wait.
+  bool bring_back(BlockState& state);
 
   BlockState* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind live blocks
@@ -76,6 +80,7 @@ class Residency {
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean(Bytes missing);
+  bool drop_clean_if(Bytes missing, bool wanted);
   Status drop_first_leaving(bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);

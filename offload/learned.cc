@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/learned.h"
+
+#include <unordered_map>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+// Where an operation's duration is not known: what it touches, at a rate of the order of device memory, and a launch. A plan needs the
+// order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO 2023, sensitivity runs).
+constexpr double kGuessedBytesPerNs = 1500;
+constexpr std::uint64_t kGuessedLaunchNs = 4000;
+
+std::uint64_t scramble(std::uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93u;
+  x ^= x >> 32;
+  return x;
+}
+
+}  // namespace
+
+std::uint64_t Learned::token_of(const OperationInfo& info, std::span<BlockState* const> operands) const {
+  std::uint64_t token = scramble(info.kind + 0x9e3779b97f4a7c15u);
+  for (const BlockState* state : operands) {
+    // What shares a slab varies; that it is a slab does not.
+    const Bytes size = state->block->is_slab() ? 1 : state->block->bytes();
+    token = scramble(token ^ (size + 0x9e3779b97f4a7c15u));
+  }
+  return token;
+}
+
+std::uint64_t Learned::nanoseconds_of(const OperationInfo& info, std::span<BlockState* const> operands) const {
+  if (info.nanoseconds != 0) return info.nanoseconds;
+  Bytes bytes = 0;
+  for (const BlockState* state : operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
+  return kGuessedLaunchNs + static_cast<std::uint64_t>(static_cast<double>(bytes) / kGuessedBytesPerNs);
+}
+
+void Learned::arriving(const OperationInfo& info, std::span<BlockState* const> operands, Bytes live_bytes) {
+  scratch_.clear();
+  for (const BlockState* state : operands) {
+    const Block& block = *state->block;
+    scratch_.push_back({block.serial(), block.bytes(), !block.is_slab() && block.bytes() >= min_offload_bytes_ && state->pins == 0});
+  }
+  recorder_.add(scratch_, nanoseconds_of(info, operands), live_bytes);
+  switch (recogniser_.add(token_of(info, operands), live_bytes)) {
+    case Recogniser::Event::kFound: learn(); break;
+    case Recogniser::Event::kMatch:
+      following_ = !plan_.leaves.empty();
+      bind(operands);
+      break;
+    case Recogniser::Event::kDiverged:
+      if (following_) ++divergences_;
+      following_ = false;
+      returns_.clear();
+      break;
+    case Recogniser::Event::kNothing: break;
+  }
+}
+
+void Learned::learn() {
+  profile_ = recorder_.make(recogniser_.period());
+  plan_ = plan_iteration(profile_, heap_.limit(), migration_.link());
+  ++plans_;
+  following_ = plan_.fits;
+  returns_.clear();
+  actors_.assign(profile_.buffers.size(), {});
+  if (!following_) {
+    plan_ = {};
+    return;
+  }
+  std::unordered_map<std::uint64_t, std::uint32_t> names;
+  for (std::uint32_t name = 0; name < profile_.buffers.size(); ++name) names[profile_.buffers[name].latest_serial] = name;
+  heap_.for_each_block([&](Block& block) {
+    if (const auto name = names.find(block.serial()); name != names.end()) {
+      actors_[name->second] = {&residency_.state_of(block), block.serial()};
+    }
+  });
+}
+
+void Learned::bind(std::span<BlockState* const> operands) {
+  if (!following_) return;
+  const std::span<const std::uint32_t> names = profile_.operands(recogniser_.position());
+  // Slabs may come in other numbers than in the profile; then the operation's buffers keep the actors they have.
+  if (names.size() != operands.size()) return;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != kNoBuffer) actors_[names[i]] = {operands[i], operands[i]->block->serial()};
+  }
+}
+
+void Learned::after_operation(StreamIndex /*stream*/) {
+  if (!following_) return;
+  const std::size_t place = recogniser_.position();
+  for (const std::uint32_t gap : plan_.leaves[place]) leave(plan_.gaps[gap]);
+  for (const std::uint32_t gap : plan_.returns[place]) returns_.push_back(actors_[plan_.gaps[gap].buffer]);
+  poll_returns();
+}
+
+void Learned::leave(const PlannedGap& gap) {
+  const Actor& actor = actors_[gap.buffer];
+  if (actor.alive()) residency_.leave(*actor.state);
+}
+
+void Learned::poll_returns() {
+  while (!returns_.empty()) {
+    const Actor& actor = returns_.front();
+    if (actor.alive() && !residency_.bring_back(*actor.state)) return;
+    returns_.pop_front();
+  }
+}
+
+void Learned::freed(const Block& block) { recorder_.freed(block.serial()); }
+
+}  // namespace thermocline
