@@ -43,7 +43,7 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
     say("'" + word + "' is not in this version");
     return kFailed;
   }
-  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) + "; 'thermocline --help' lists them");
+  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) + " ('thermocline --help' lists them)");
   return kWrongUsage;
 }
 
@@ -61,23 +61,27 @@ const CLI::App& deepest(const CLI::App& app) {
   return *at;
 }
 
+// The first word that looks like a flag and is none of the command's; "" where there is none.
+std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) return flag;
+  }
+  return "";
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App& command = deepest(app);
-  std::string suggestion;
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> known = long_flags(command);
-    const std::vector<std::string_view> names(known.begin(), known.end());
-    for (const std::string& word : words) {
-      const std::string flag = word.substr(0, word.find('='));
-      if (!flag.starts_with("--") || std::ranges::find(names, flag) != names.end()) continue;
-      suggestion = nearest_name(flag, names);
-      break;
-    }
-  }
   std::string text = error.what();
   std::ranges::replace(text, '\n', ' ');
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> flags = long_flags(command);
+    const std::vector<std::string_view> known(flags.begin(), flags.end());
+    const std::string flag = unknown_flag(known, words);
+    if (!flag.empty()) text = "unknown flag '" + flag + "'" + did_you_mean(nearest_name(flag, known));
+  }
   const std::string name = command.get_parent() == nullptr ? "thermocline" : "thermocline " + command.get_name();
-  say(text + did_you_mean(suggestion) + " ('" + name + " --help' shows the usage)");
+  say(text + " ('" + name + " --help' shows the usage)");
   return kWrongUsage;
 }
 

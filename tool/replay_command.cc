@@ -24,7 +24,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Flags {
-  std::string trace, device = "reference", budget, policy, safety, config;
+  std::string trace, device = "reference";
+  std::optional<std::string> budget, policy, safety, config;
   std::optional<std::size_t> steps;
   std::optional<std::uint64_t> seed;
   bool exact = false, json = false;
@@ -49,9 +50,9 @@ struct Outcome {
 
 int check_flags(const Flags& flags, Job* job) {
   job->settings = default_settings();
-  if (!flags.config.empty()) {
+  if (flags.config) {
     LoadedSettings loaded = default_loaded_settings();
-    load_settings_file(flags.config, &loaded);
+    load_settings_file(*flags.config, &loaded);
     say_all(loaded.problems);
     if (!loaded.problems.empty()) return kBadInput;
     job->settings = loaded.settings;
@@ -59,9 +60,9 @@ int check_flags(const Flags& flags, Job* job) {
   }
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr) return kWrongUsage;
-  if (!flags.budget.empty() && !(job->budget = parse_budget_flag(flags.budget, "--budget"))) return kWrongUsage;
-  if (!flags.policy.empty() && !parse_setting_flag("policy", flags.policy, "--policy", &job->settings)) return kWrongUsage;
-  if (!flags.safety.empty() && !parse_setting_flag("safety", flags.safety, "--safety", &job->settings)) return kWrongUsage;
+  if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget"))) return kWrongUsage;
+  if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &job->settings)) return kWrongUsage;
+  if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
   if (flags.steps && *flags.steps == 0) {
     say("--steps: at least one step is needed");
     return kWrongUsage;

@@ -23,7 +23,8 @@ namespace thermocline {
 namespace {
 
 struct Flags {
-  std::string budget, policy, config, device, trace;
+  // Absent is not the same as empty, which is wrong.
+  std::optional<std::string> budget, policy, config, device, trace;
   std::optional<std::uint64_t> seed;
   bool check = false, no_library = false, stats = false;
 };
@@ -47,7 +48,7 @@ int check_flags(const Flags& flags, const CommandLine& line) {
     say("run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
     return kWrongUsage;
   }
-  if (!flags.trace.empty()) {
+  if (flags.trace) {
     say("--trace: recording is not in this version");
     return kFailed;
   }
@@ -55,21 +56,25 @@ int check_flags(const Flags& flags, const CommandLine& line) {
     say("--check: the race checker is not in this version");
     return kFailed;
   }
-  if (!flags.budget.empty() && !parse_setting_flag("budget", flags.budget, "--budget", &settings)) return kWrongUsage;
-  if (!flags.policy.empty() && !parse_setting_flag("policy", flags.policy, "--policy", &settings)) return kWrongUsage;
-  if (flags.device.empty() && (flags.seed || flags.no_library)) {
+  if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
+  if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
+  if (!flags.device && (flags.seed || flags.no_library)) {
     say(std::string(flags.seed ? "--seed" : "--no-library") + " needs --simulate DEVICE");
     return kWrongUsage;
   }
-  if (!flags.device.empty() && find_device_flag(flags.device, "--simulate") == nullptr) return kWrongUsage;
+  if (flags.config && flags.config->empty()) {
+    say("--config: the file has no name");
+    return kWrongUsage;
+  }
+  if (flags.device && find_device_flag(*flags.device, "--simulate") == nullptr) return kWrongUsage;
   return kDone;
 }
 
 void apply_setting_flags(const Flags& flags, Changes* changes) {
-  if (!flags.budget.empty()) (*changes)["THERMOCLINE_BUDGET"] = flags.budget;
-  if (!flags.policy.empty()) (*changes)["THERMOCLINE_POLICY"] = flags.policy;
+  if (flags.budget) (*changes)["THERMOCLINE_BUDGET"] = *flags.budget;
+  if (flags.policy) (*changes)["THERMOCLINE_POLICY"] = *flags.policy;
   // The program may work in another folder.
-  if (!flags.config.empty()) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(flags.config).string();
+  if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
   if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
 }
 
@@ -97,7 +102,7 @@ int apply_simulator(const Flags& flags, Changes* changes) {
     return kFailed;
   }
   (*changes)["LD_LIBRARY_PATH"] = prepended(std::filesystem::path(*driver).parent_path().string(), "LD_LIBRARY_PATH");
-  (*changes)["THERMOCLINE_SIMULATE_DEVICE"] = flags.device;
+  (*changes)["THERMOCLINE_SIMULATE_DEVICE"] = *flags.device;
   // Empty removes: an earlier run's seed is not this one's.
   (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
   if (flags.no_library) {
@@ -126,7 +131,7 @@ int run(const Flags& flags, const CommandLine& line) {
   if (!flags.no_library) {
     if (const int status = apply_library(&changes); status != kDone) return status;
   }
-  if (!flags.device.empty()) {
+  if (flags.device) {
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
   }
   if (const int status = check_settings(changes); status != kDone) return status;
