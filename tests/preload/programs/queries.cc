@@ -98,6 +98,8 @@ int main() {
   CHECK(cuMemGetInfo(&free_bytes, &total_bytes));
   std::printf("free <= total: %d\n", free_bytes <= total_bytes ? 1 : 0);
   std::fprintf(stderr, "queries: free=%zu total=%zu\n", free_bytes, total_bytes);
+  CHECK(cuMemcpyDtoH(&byte, buffers[0] + kBytes - 1, 1));
+  std::printf("last byte %d\n", byte);
   for (const CUdeviceptr buffer : buffers) CHECK(cuMemFree(buffer));
   // Freed, and nobody's: no program may rely on the code, but it is an error.
   std::printf("twice: %s\n", cuMemFree(buffers[0]) == CUDA_SUCCESS ? "done" : "refused");

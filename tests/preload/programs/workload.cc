@@ -167,7 +167,7 @@ void Workload::round() {
         copy_rows(any(), buffers_[i]);
         break;
       case 2:
-        mix(any(), buffers_[i]);
+        if (plan_.mix) mix(any(), buffers_[i]);
         break;
       case 3: {
         Buffer& to = any();

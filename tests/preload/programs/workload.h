@@ -34,6 +34,8 @@ struct Plan {
   std::size_t buffers = 12;
   std::size_t buffer_bytes = 4 * kMiB;
   int rounds = 3;
+  // The simulated device numbers buffers in order of allocation, and mixes the numbers: only where that order is fixed.
+  bool mix = true;
   std::uint64_t seed = 1;
 };
 

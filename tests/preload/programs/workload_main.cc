@@ -67,6 +67,7 @@ std::uint64_t work(const Cuda& cuda, const Options& options, CUcontext context, 
   if (options.streams) CHECK(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   Plan plan = options.plan;
   plan.seed = thread + 1;
+  plan.mix = options.threads == 1;
   // Several threads share the budget.
   plan.buffers /= options.threads > 1 ? 2 : 1;
   std::uint64_t digest = 0;
