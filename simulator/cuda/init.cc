@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Start, version, entry points, profiler switches.
+#include <atomic>
+#include <cstdio>
+
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/entry_points.h"
 
@@ -88,9 +91,18 @@ SIMULATED_API CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** pfn, 
   return proc_address(symbol, pfn, version, flags, status, true);
 }
 
-// Undocumented tables are not imitated; whoever depends on one learns it here.
+// Undocumented tables are not imitated; whoever depends on one learns it here. NVIDIA's runtime does, and makes of this
+// error "named symbol not found", which tells nobody what to do.
 SIMULATED_API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  static std::atomic_flag said;
+  if (!said.test_and_set()) {
+    std::fprintf(
+        stderr,
+        "simulated device: an undocumented driver table was asked for, as NVIDIA's CUDA runtime does; programs run "
+        "here "
+        "over the simulated runtime: build with nvcc -cudart shared, and with no path to NVIDIA's libcudart.so.13\n");
+  }
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }
