@@ -25,7 +25,7 @@ namespace {
 using namespace digits;
 using examples::require;
 
-constexpr int kEpochs = 20;
+constexpr int kEpochs = 15;
 constexpr int kBatch = 512;
 constexpr unsigned kSeed = 20260101;
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The example programs on the simulated device, as a user runs them: results, their sameness, and how they fail.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <regex>
+#include <string>
+
+#include "tests/simulated_cudart/subprocess.h"
+
+namespace {
+
+std::string program(const char* name) { return std::string(EXAMPLES_FOLDER "/") + name; }
+
+std::string digest_of(const Outcome& outcome) {
+  std::smatch match;
+  return std::regex_search(outcome.output, match, std::regex("digest ([0-9a-f]{16})\n")) ? match[1].str() : "";
+}
+
+double last_accuracy(const std::string& output) {
+  const std::regex line(R"(accuracy ([0-9.]+) %)");
+  double accuracy = -1;
+  for (std::sregex_iterator it(output.begin(), output.end(), line), end; it != end; ++it)
+    accuracy = std::stod((*it)[1]);
+  return accuracy;
+}
+
+TEST(Examples, DigitsLearnsAndPrintsTheSameOnEveryRunInEveryOrder) {
+  const Outcome first = run_program({program("digits")});
+  ASSERT_EQ(first.status, 0) << first.errors;
+  EXPECT_GT(last_accuracy(first.output), 95.0);
+  ASSERT_NE(digest_of(first), "") << first.output;
+  EXPECT_EQ(run_program({program("digits")}).output, first.output);
+  EXPECT_EQ(run_program({program("digits")}, {"THERMOCLINE_SIMULATE_SEED=4"}).output, first.output);
+}
+
+TEST(Examples, DigitsSaysWhatItCouldNotAllocate) {
+  const Outcome outcome = run_program({program("digits")}, {"THERMOCLINE_SIMULATE_MEMORY_BYTES=20971520"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(std::regex_search(outcome.errors, std::regex("digits: out of memory allocating [0-9]+ bytes")))
+      << outcome.errors;
+}
+
+TEST(Examples, DigitsRejectsOtherInput) {
+  const Outcome missing = run_program({program("digits"), "/nowhere/digits.csv"});
+  EXPECT_EQ(missing.status, 3);
+  EXPECT_NE(missing.errors.find("/nowhere/digits.csv"), std::string::npos);
+  const Outcome binary = run_program({program("digits"), program("digits")});
+  EXPECT_EQ(binary.status, 3);
+  EXPECT_NE(binary.errors.find("digits:1: expected 64 numbers"), std::string::npos) << binary.errors;
+  EXPECT_EQ(run_program({program("digits"), "--help"}).status, 2);
+}
+
+TEST(Examples, SaxpyComputesWhatItShould) {
+  const Outcome outcome = run_program({program("saxpy")});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_NE(digest_of(outcome), "");
+}
+
+TEST(Examples, StreamsPrintsTheSameInEveryOrder) {
+  const Outcome first = run_program({program("streams")});
+  ASSERT_EQ(first.status, 0) << first.errors;
+  ASSERT_NE(digest_of(first), "");
+  for (int seed = 1; seed <= 5; ++seed) {
+    const Outcome other = run_program({program("streams")}, {"THERMOCLINE_SIMULATE_SEED=" + std::to_string(seed)});
+    EXPECT_EQ(other.output, first.output) << "seed " << seed;
+  }
+}
+
+TEST(Examples, AProgramWithTheStaticRuntimeIsRefusedAndEndsByItself) {
+  const Outcome outcome = run_program({program("digits_static")});
+  EXPECT_EQ(outcome.status, 1) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("nvcc -cudart shared"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("digits: "), std::string::npos) << outcome.errors;
+}
+
+TEST(Kernels, AreLaunchedWithTheirParametersAndVariables) {
+  const Outcome outcome = run_program({KERNELS_PROGRAM});
+  EXPECT_EQ(outcome.output, "all right\n") << outcome.errors;
+  EXPECT_EQ(outcome.status, 0);
+  const Outcome managed = run_program({KERNELS_PROGRAM, "managed"});
+  EXPECT_EQ(managed.output, "all right\n") << managed.errors;
+  EXPECT_EQ(managed.status, 0);
+}
+
+}  // namespace
