@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh [TRACE...]: replays the recorded training steps with 80 to 40 % of their memory and compares the time of a step with the lower bound
-# in bench/traces/bounds.json: no schedule that may only swap is faster. Called by ./dev bench, which has built $THERMOCLINE_BUILD.
+# bench.sh BUILD_FOLDER [TRACE...]: replays the recorded training steps with 80 to 40 % of their memory and compares the time of a step with the lower bound
+# in bench/traces/bounds.json: no schedule that may only swap is faster. Called by ./dev bench.
 # A row that runs out of memory is a result, not a failure; a wrong checksum or an exceeded budget is one.
 set -euo pipefail
-build=${THERMOCLINE_BUILD:?}
+build=${1:?the build folder}
 thermocline=$build/bin/thermocline
+shift
 traces=("$@")
 [[ $# -gt 0 ]] || traces=(bench/traces/*.jsonl.gz)
 status=0

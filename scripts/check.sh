@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check.sh [--all]: everything that can be checked without running the product. Called by ./dev check, which has built $THERMOCLINE_BUILD.
+# check.sh BUILD_FOLDER [--all]: everything that can be checked without running the product. Called by ./dev check.
 # Every check runs, whatever the others say; the status is 1 if one of them complained.
 set -uo pipefail
-build=${THERMOCLINE_BUILD:?}
+build=${1:?the build folder}
 failed=()
 
 check() {
@@ -21,7 +21,7 @@ check "format" format
 check "shell scripts" shell_scripts
 check "layers and file lengths" ctest --test-dir "$build" -R '^layer_' --output-on-failure --no-tests=error
 check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/exports.map
-check "lint" scripts/tidy.sh "$build" "$@"
+check "lint" scripts/tidy.sh "$@"
 
 [[ ${#failed[@]} -eq 0 ]] || {
   printf '\ncheck: complaints from: %s\n' "$(printf '%s; ' "${failed[@]}")" >&2

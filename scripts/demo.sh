@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two workloads on a simulated GPU, three ways each: with all the memory they want, with a third of it and no offloading, and with a third of it
 # and Thermocline. What is to be seen: the second fails, the third computes the same bits as the first.
-# Called by ./dev demo, which has built $THERMOCLINE_BUILD. The status is 0 only if exactly that happened.
+# demo.sh BUILD_FOLDER; called by ./dev demo. The status is 0 only if exactly that happened.
 set -euo pipefail
-build=${THERMOCLINE_BUILD:?}
+build=${1:?the build folder}
 thermocline=$build/bin/thermocline
 digits=$build/bin/examples/digits
 trace=bench/traces/resnet50_b64.jsonl.gz
@@ -34,8 +34,9 @@ run_digits() {
   echo "$status" >"$work/$name.status"
 }
 
-# figure NAME KEY: the value of KEY=VALUE on stderr, the last one where there are several
-figure() { grep -oE "(^|[ :])$2=[^ ]+" "$work/$1.err" | tail -1 | cut -d= -f2 || true; }
+# figure NAME KEY: the value of KEY=VALUE on the library's line of statistics; time_of NAME: the simulated device's clock, in milliseconds
+figure() { grep '^thermocline: ' "$work/$1.err" | grep -oE " $2=[^ ]+" | tail -1 | cut -d= -f2 || true; }
+time_of() { sed -nE 's/^simulated device .*time_ms=([0-9.]+).*/\1/p' "$work/$1.err" | tail -1; }
 
 digits_row() { # LABEL NAME MEMORY
   local outcome=ok time
@@ -43,9 +44,9 @@ digits_row() { # LABEL NAME MEMORY
     outcome="failed ($(cat "$work/$2.status"))"
     grep -qi 'out of memory\|out_of_memory' "$work/$2.out" "$work/$2.err" && outcome="out of memory"
   fi
-  time=$(awk -v ns="$(figure "$2" simulated_ns)" 'BEGIN {if (ns != "") printf "%.2f ms", ns / 1e6; else printf "-"}')
-  row "$1" "$3" "$outcome" "$(mebibytes "$(figure "$2" evicted_bytes)")" "$(mebibytes "$(figure "$2" restored_bytes)")" "$time" \
-    "$([[ $outcome == ok ]] && sed -nE 's/.*digest[ =:]+([0-9a-f]+).*/\1/p' "$work/$2.out" | tail -1)"
+  time=$(time_of "$2")
+  row "$1" "$3" "$outcome" "$(mebibytes "$(figure "$2" evicted_bytes)")" "$(mebibytes "$(figure "$2" restored_bytes)")" "$(printf '%.1f ms' "${time:-0}")" \
+    "$([[ $outcome == ok ]] && sed -nE 's/^digest ([0-9a-f]+)$/\1/p' "$work/$2.out")"
 }
 
 demo_digits() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The acceptance run on a real GPU: the example program without the library, with it, and with a third of the memory that it uses must
-# print the same. Called by ./dev gpu, which has built $THERMOCLINE_BUILD; also runs on its own where only the build folder was copied.
+# print the same. gpu.sh BUILD_FOLDER; called by ./dev gpu, and runs on its own where only the build folder was copied.
 # Status: 0 done, 1 something differs, 4 no usable GPU.
 set -euo pipefail
-build=${THERMOCLINE_BUILD:?}
+build=${1:?the build folder}
 thermocline=$build/bin/thermocline
 program=$build/bin/examples/digits
 work=$(mktemp -d)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tidy.sh BUILD_FOLDER [--all]: clang-tidy over the product's sources; tests are compiled with every warning and left at that.
-# Without --all it stops after THERMOCLINE_TIDY_SECONDS (200): changed files come first, files that were clean before are skipped
+# Without --all it stops after TIDY_SECONDS (200): changed files come first, files that were clean before are skipped
 # (see tidy_one.sh), and it says how many it did not get to.
 set -euo pipefail
 build=$1
-limit=${THERMOCLINE_TIDY_SECONDS:-200}
+limit=${TIDY_SECONDS:-200}
 [[ ${2:-} != --all ]] || limit=86400
 cache=${THERMOCLINE_BUILD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/thermocline}/tidy
 mkdir -p "$cache"
