@@ -20,6 +20,11 @@ for trace in "${traces[@]}"; do
   for policy in reactive learned; do
     for percent in 80 70 60 50 40; do
       result=$(replay --policy "$policy" --budget "$percent%")
+      [[ -n $result ]] || {
+        echo "bench: $name at $percent% ($policy) gave no result" >&2
+        status=1
+        continue
+      }
       bound=$(jq -r --arg t "$name" --argjson b "0.$((percent / 10))" \
         '.[$t].rows[]? | select((.budget - $b) | fabs < 0.001) | .bound_ms' bench/traces/bounds.json)
       jq -r --arg name "$name" --arg policy "$policy" --arg percent "$percent%" --arg bound "${bound:-null}" '
