@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control of the simulated device, for tools and tests that chose it. The simulator's libcuda.so.1 exports one function,
- * simulated_device_control(); find it with dlsym. No program under test needs it and the library never uses it.
+ * Control of the simulated device, for tools and tests that chose it. The simulator's libcuda.so.1 exports one
+ * function, simulated_device_control(); find it with dlsym. No program under test needs it and the library never uses
+ * it.
  *
- * Conventions: C89 types, no ownership changes hands, strings are copied, every function takes the device's one lock. Functions that
- * answer `int` return a CUresult. Time is virtual, in nanoseconds.
+ * Conventions: C89 types, no ownership changes hands, strings are copied, every function takes the device's one lock.
+ * Functions that answer `int` return a CUresult. Time is virtual, in nanoseconds.
  */
 #ifndef THERMOCLINE_SIMULATOR_CONTROL_H
 #define THERMOCLINE_SIMULATOR_CONTROL_H
@@ -21,7 +22,8 @@ extern "C" {
 enum {
   SIMULATED_OPERAND_READ = 1,
   SIMULATED_OPERAND_WRITE = 2,
-  SIMULATED_OPERAND_FRESH = 4 /* counts as zero before this operator: nothing was written since the buffer was handed out */
+  SIMULATED_OPERAND_FRESH =
+      4 /* counts as zero before this operator: nothing was written since the buffer was handed out */
 };
 
 typedef struct SimulatedOperand {
@@ -31,12 +33,13 @@ typedef struct SimulatedOperand {
 } SimulatedOperand;
 
 typedef struct SimulatedStatistics {
-  size_t size;  /* sizeof(SimulatedStatistics) of the caller, set before the call; fields are only ever added at the end */
+  size_t
+      size; /* sizeof(SimulatedStatistics) of the caller, set before the call; fields are only ever added at the end */
   uint64_t kernels; /* launched kernels and declared operators that have completed */
   uint64_t h2d_copies, h2d_bytes, d2h_copies, d2h_bytes, d2d_copies, d2d_bytes, sets, set_bytes;
   uint64_t host_functions;
-  int64_t host_ns;         /* the host's clock */
-  int64_t last_end_ns;     /* end of the last completed operation with a duration or an effect */
+  int64_t host_ns;     /* the host's clock */
+  int64_t last_end_ns; /* end of the last completed operation with a duration or an effect */
   int64_t compute_busy_ns, h2d_busy_ns, d2h_busy_ns;
   uint64_t creates, maps, unmaps, set_accesses, reserves;
   uint64_t physical_bytes, peak_physical_bytes; /* device memory taken, whoever took it */
@@ -59,18 +62,21 @@ typedef struct SimulatedDeviceControl {
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at */
   const char* (*configure)(const char* key, const char* value);
 
-  /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where that is
-   * a number, else the larger of flops / rate and bytes / bandwidth, plus the launch. Reads the `read` operands, writes into the
-   * `write` ones contents derived from the name, the operator's ordinal and all that it read. At most 65536 operands. */
+  /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where
+   * that is a number, else the larger of flops / rate and bytes / bandwidth, plus the launch. Reads the `read`
+   * operands, writes into the `write` ones contents derived from the name, the operator's ordinal and all that it read.
+   * At most 65536 operands. */
   int (*launch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                          const SimulatedOperand* operands, size_t count);
 
   int64_t (*now_ns)(void);        /* the host's clock */
   int64_t (*device_now_ns)(void); /* how far the device's time line has been executed */
-  uint64_t (*checksum)(void);     /* of the results of all completed operators and mixing kernels; does not depend on their order */
-  uint64_t (*order_hash)(void);   /* over completed operations in order of completion */
+  uint64_t (*checksum)(
+      void); /* of the results of all completed operators and mixing kernels; does not depend on their order */
+  uint64_t (*order_hash)(void); /* over completed operations in order of completion */
   void (*statistics)(SimulatedStatistics* out);
-  void (*reset)(void); /* everything back to the start, settings of `configure` kept; no other thread may be inside the driver */
+  void (*reset)(
+      void); /* everything back to the start, settings of `configure` kept; no other thread may be inside the driver */
 } SimulatedDeviceControl;
 
 /* Never NULL; the table lives as long as the process. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of device profiles. Peak rates are the vendor's; link figures are measured ones where somebody published them, because
-// a link never gives its nominal rate.
+// The table of device profiles. Peak rates are the vendor's; link figures are measured ones where somebody published
+// them, because a link never gives its nominal rate.
 #include "simulator/profile.h"
 
 namespace simulator {
@@ -20,11 +20,14 @@ constexpr const char* kTitanX = "NVIDIA TITAN X (Pascal) specification";
 constexpr const char* kM40 = "NVIDIA Tesla M40 data sheet";
 constexpr const char* kP100 = "NVIDIA Tesla P100 data sheet and Pascal architecture paper (SXM2)";
 
-constexpr const char* kMeasuredGen3 = "measured on a TITAN X, 90 MB pinned: yaroslavvb/stuff, gpu-memory-transfer notebook";
+constexpr const char* kMeasuredGen3 =
+    "measured on a TITAN X, 90 MB pinned: yaroslavvb/stuff, gpu-memory-transfer notebook";
 constexpr const char* kAssumedGen3 = "assumed: as measured on a TITAN X, the same PCIe 3.0 x16";
-constexpr const char* kMeasuredGen4 = "measured with nvbandwidth on an A100-SXM4-80GB: NVIDIA developer forum, thread 352186";
+constexpr const char* kMeasuredGen4 =
+    "measured with nvbandwidth on an A100-SXM4-80GB: NVIDIA developer forum, thread 352186";
 constexpr const char* kAssumedGen4 = "assumed: as measured on an A100-SXM4-80GB, the same PCIe 4.0 x16";
-constexpr const char* kAssumedGen5 = "assumed: nvbandwidth on PCIe 5.0 x16 as printed in tutorials (55.6 GB/s); no measurement of this device was found";
+constexpr const char* kAssumedGen5 =
+    "assumed: nvbandwidth on PCIe 5.0 x16 as printed in tutorials (55.6 GB/s); no measurement of this device was found";
 
 constexpr const char* kNoTensor = "no tensor cores: the fp32 rate";
 constexpr const char* kCapability = "CUDA C++ Programming Guide, compute capabilities";
@@ -63,8 +66,8 @@ struct Rates {
   double fp32_tera, tensor_tera, memory_giga, link_giga;
 };
 
-constexpr Profile device(const char* name, const char* title, std::uint64_t memory_gib, Rates rates, int capability, int multiprocessors,
-                         const char* source, const char* link_source) {
+constexpr Profile device(const char* name, const char* title, std::uint64_t memory_gib, Rates rates, int capability,
+                         int multiprocessors, const char* source, const char* link_source) {
   const bool has_tensor = rates.tensor_tera > 0;
   return {.name = name,
           .title = title,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device profiles: what a simulated device has and what things cost on it, each figure with its source. A plain table without
-// dependencies, so that tools can print it without loading the simulator.
+// Device profiles: what a simulated device has and what things cost on it, each figure with its source. A plain table
+// without dependencies, so that tools can print it without loading the simulator.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct Sourced {
 // Host time of driver calls, in nanoseconds.
 struct HostCosts {
   Sourced<std::int64_t> launch;
-  Sourced<std::int64_t> create_page;          // cuMemCreate, for each 2 MiB ...
-  Sourced<std::int64_t> create_pages_limit;   // ... up to this number of pages; more cost ...
-  Sourced<std::int64_t> create_many;          // ... this, however many
-  Sourced<std::int64_t> map;                  // cuMemMap, for each handle
-  Sourced<std::int64_t> set_access;           // for each call
-  Sourced<std::int64_t> unmap;                // for each call
-  Sourced<std::int64_t> stream_call;          // event and stream calls
-  Sourced<std::int64_t> copy;                 // asynchronous copy or set
+  Sourced<std::int64_t> create_page;         // cuMemCreate, for each 2 MiB ...
+  Sourced<std::int64_t> create_pages_limit;  // ... up to this number of pages; more cost ...
+  Sourced<std::int64_t> create_many;         // ... this, however many
+  Sourced<std::int64_t> map;                 // cuMemMap, for each handle
+  Sourced<std::int64_t> set_access;          // for each call
+  Sourced<std::int64_t> unmap;               // for each call
+  Sourced<std::int64_t> stream_call;         // event and stream calls
+  Sourced<std::int64_t> copy;                // asynchronous copy or set
 };
 
 struct Profile {
@@ -37,10 +37,10 @@ struct Profile {
   Sourced<double> memory_bandwidth;  // bytes per second
   Sourced<double> link_to_device;    // bytes per second, each direction on its own
   Sourced<double> link_to_host;
-  Sourced<std::int64_t> launch;      // nanoseconds that every kernel adds on the device's time line
-  Sourced<int> compute_capability;   // 10 * major + minor
+  Sourced<std::int64_t> launch;     // nanoseconds that every kernel adds on the device's time line
+  Sourced<int> compute_capability;  // 10 * major + minor
   Sourced<int> multiprocessors;
-  Sourced<std::uint64_t> page_bytes; // granularity of cuMemCreate
+  Sourced<std::uint64_t> page_bytes;  // granularity of cuMemCreate
   HostCosts host;
 };
 

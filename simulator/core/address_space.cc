@@ -95,7 +95,8 @@ AddressSpace::Mappings::iterator AddressSpace::whole_mappings(Address at, Bytes 
   const auto first = mappings_.find(at);
   if (bytes == 0) return mappings_.end();
   Address expected = at;
-  for (auto mapping = first; mapping != mappings_.end() && mapping->first == expected && expected < at + bytes; ++mapping) {
+  for (auto mapping = first; mapping != mappings_.end() && mapping->first == expected && expected < at + bytes;
+       ++mapping) {
     expected += mapping->second.bytes;
   }
   return expected == at + bytes ? first : mappings_.end();
@@ -158,10 +159,12 @@ void AddressSpace::validate() const {
     for (Address page = at; page < end; page += kPageBytes) {
       const PageTable::Entry entry = table_.entry(page);
       const auto mapping = covering(mappings_, page, [](const Mapping& m) { return m.bytes; });
-      SIMULATOR_CHECK(PageTable::is_device(entry) == (mapping != mappings_.end()), "mapped addresses have pages, others none");
+      SIMULATOR_CHECK(PageTable::is_device(entry) == (mapping != mappings_.end()),
+                      "mapped addresses have pages, others none");
       if (mapping == mappings_.end()) continue;
       const auto index = static_cast<std::uint32_t>((page - mapping->first) / kPageBytes);
-      SIMULATOR_CHECK(PageTable::page(entry) == mapping->second.run.first + index, "the page table shows the mapping's pages");
+      SIMULATOR_CHECK(PageTable::page(entry) == mapping->second.run.first + index,
+                      "the page table shows the mapping's pages");
       SIMULATOR_CHECK(PageTable::access(entry) == mapping->second.access, "the page table shows the mapping's access");
     }
   }

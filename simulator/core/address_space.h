@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations and mappings, by the rules that CUDA documents for cuMemAddressReserve, cuMemMap, cuMemSetAccess, cuMemUnmap and
-// cuMemAddressFree. Wrong use changes nothing and answers the documented number.
+// Reservations and mappings, by the rules that CUDA documents for cuMemAddressReserve, cuMemMap, cuMemSetAccess,
+// cuMemUnmap and cuMemAddressFree. Wrong use changes nothing and answers the documented number.
 //
-// Invariants (validate()): reservations and mappings do not overlap, each mapping lies in one reservation, and the page table shows a page
-// of the mapping's run, with its access, behind each of its addresses, and nothing anywhere else in a reservation.
+// Invariants (validate()): reservations and mappings do not overlap, each mapping lies in one reservation, and the page
+// table shows a page of the mapping's run, with its access, behind each of its addresses, and nothing anywhere else in
+// a reservation.
 #pragma once
 
 #include <cuda.h>

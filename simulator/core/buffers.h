@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program asked for: buffers by address, numbered in order of registration, and the heaps whose inside is nobody's buffer.
+// What the program asked for: buffers by address, numbered in order of registration, and the heaps whose inside is
+// nobody's buffer.
 //
-// Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used again: the first
-// operation to touch a fresh buffer, when it is executed, clears it. Which buffers an operation touches is settled at submission, because an
-// operation on the buffer that lived there before may still be pending when the next one is registered.
+// Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used
+// again: the first operation to touch a fresh buffer, when it is executed, clears it. Which buffers an operation
+// touches is settled at submission, because an operation on the buffer that lived there before may still be pending
+// when the next one is registered.
 #pragma once
 
 #include <boost/container/small_vector.hpp>

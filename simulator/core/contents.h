@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory holds, in one of two ways: bytes (real_contents.h) or tags (tagged_contents.h). Ranges are in this process's address space,
-// device and host alike; whether the device may touch them has been checked before. Addresses may alias: contents belong to pages.
+// What memory holds, in one of two ways: bytes (real_contents.h) or tags (tagged_contents.h). Ranges are in this
+// process's address space, device and host alike; whether the device may touch them has been checked before. Addresses
+// may alias: contents belong to pages.
 #pragma once
 
 #include <memory>
@@ -15,10 +16,11 @@ class Contents {
  public:
   virtual ~Contents() = default;
 
-  // The run stands behind `at` with this access; false when the system has no room for it. The run is new when it was never shown.
+  // The run stands behind `at` with this access; false when the system has no room for it. The run is new when it was
+  // never shown.
   virtual bool show(Address at, PageRun run, Access access) = 0;
   virtual void hide(Address at, Bytes bytes) = 0;
-  virtual void discard(PageRun run) = 0;  // its contents become zero
+  virtual void discard(PageRun run) = 0;                  // its contents become zero
   virtual void forget_host(Address at, Bytes bytes) = 0;  // host memory went away
 
   virtual void zero(Address at, Bytes bytes) = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C table of simulator/control.h over the machine. It is found in the simulator's shared library by name; nothing refers to it.
+// The C table of simulator/control.h over the machine. It is found in the simulator's shared library by name; nothing
+// refers to it.
 #include "simulator/control.h"
 
 #include <cmath>
@@ -16,8 +17,8 @@ const char* configure(const char* key, const char* value) { return Machine::ente
 
 bool is_amount(double value) { return std::isfinite(value) && value >= 0; }
 
-bool describe(const char* name, double flops, double bytes, double microseconds, std::span<const SimulatedOperand> operands,
-              Operator* out) {
+bool describe(const char* name, double flops, double bytes, double microseconds,
+              std::span<const SimulatedOperand> operands, Operator* out) {
   if (name == nullptr || operands.size() > kMostOperands) return false;
   const bool timed = !std::isnan(microseconds);
   if (timed ? !is_amount(microseconds) : !is_amount(flops) || !is_amount(bytes)) return false;
@@ -29,7 +30,8 @@ bool describe(const char* name, double flops, double bytes, double microseconds,
   for (const SimulatedOperand& operand : operands) {
     if ((operand.flags & ~known) != 0 || operand.address + operand.bytes < operand.address) return false;
     out->operands.push_back({operand.address, operand.bytes, (operand.flags & SIMULATED_OPERAND_READ) != 0,
-                             (operand.flags & SIMULATED_OPERAND_WRITE) != 0, (operand.flags & SIMULATED_OPERAND_FRESH) != 0});
+                             (operand.flags & SIMULATED_OPERAND_WRITE) != 0,
+                             (operand.flags & SIMULATED_OPERAND_FRESH) != 0});
   }
   return true;
 }
@@ -60,9 +62,15 @@ void reset() { Machine::enter()->reset(); }
 }  // namespace simulator
 
 extern "C" __attribute__((visibility("default"))) const SimulatedDeviceControl* simulated_device_control(void) {
-  static const SimulatedDeviceControl table = {
-      SIMULATED_DEVICE_CONTROL_VERSION, sizeof(SimulatedDeviceControl), simulator::configure,  simulator::launch_operator,
-      simulator::now_ns,                simulator::device_now_ns,       simulator::checksum,   simulator::order_hash,
-      simulator::statistics,            simulator::reset};
+  static const SimulatedDeviceControl table = {SIMULATED_DEVICE_CONTROL_VERSION,
+                                               sizeof(SimulatedDeviceControl),
+                                               simulator::configure,
+                                               simulator::launch_operator,
+                                               simulator::now_ns,
+                                               simulator::device_now_ns,
+                                               simulator::checksum,
+                                               simulator::order_hash,
+                                               simulator::statistics,
+                                               simulator::reset};
   return &table;
 }

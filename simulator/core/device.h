@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of one simulated device, made together from settings and dropped together. Declared in order of dependency: each part refers
-// to earlier ones only.
+// The parts of one simulated device, made together from settings and dropped together. Declared in order of dependency:
+// each part refers to earlier ones only.
 #pragma once
 
 #include <algorithm>

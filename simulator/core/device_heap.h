@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory as cuMemAlloc gives it: addresses with pages and access behind them, 512-byte aligned. Below 1 MiB, allocations of one size class
-// (four classes an octave) share pages; larger ones own whole pages.
+// Memory as cuMemAlloc gives it: addresses with pages and access behind them, 512-byte aligned. Below 1 MiB,
+// allocations of one size class (four classes an octave) share pages; larger ones own whole pages.
 //
-// The address behind an allocation never begins another one: a pointer one past the end, which kernels take, must not name a
-// neighbour, or what a kernel mixes would depend on where things lie.
+// The address behind an allocation never begins another one: a pointer one past the end, which kernels take, must not
+// name a neighbour, or what a kernel mixes would depend on where things lie.
 #pragma once
 
 #include <cuda.h>
@@ -29,8 +29,8 @@ class DeviceHeap {
  private:
   struct Allocation {
     Bytes bytes = 0;
-    Bytes slot = 0;     // size of its class; 0: whole pages
-    Address page = 0;   // where its page begins, or its pages
+    Bytes slot = 0;    // size of its class; 0: whole pages
+    Address page = 0;  // where its page begins, or its pages
   };
   struct SharedPage {
     std::vector<Address> free;  // last in, first out

@@ -18,7 +18,8 @@ struct Costing {
   Service operator()(const Kernel& kernel) const {
     Bytes named = 0;
     for (const Buffer& buffer : kernel.named) named += buffer.bytes;
-    return {Engine::kCompute, at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value) + profile.launch.value};
+    return {Engine::kCompute,
+            at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value) + profile.launch.value};
   }
 
   Service operator()(const Operator& op) const {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What work costs on the device's time line and which engine serves it.
 //
-// Kernels, sets and copies on the device share the compute engine; each direction of the link has an engine; everything else takes no time.
-// A kernel whose arithmetic nobody declares takes the time to read and write the buffers that it names, plus the launch.
+// Kernels, sets and copies on the device share the compute engine; each direction of the link has an engine; everything
+// else takes no time. A kernel whose arithmetic nobody declares takes the time to read and write the buffers that it
+// names, plus the launch.
 #pragma once
 
 #include "simulator/core/operation.h"

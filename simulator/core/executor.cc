@@ -41,10 +41,14 @@ const char* name_of(const Work& work) {
   if (std::holds_alternative<Set>(work)) return "set";
   if (const auto* copy = std::get_if<Copy>(&work)) {
     switch (copy->direction) {
-      case Direction::kToDevice: return "copy to device";
-      case Direction::kToHost: return "copy to host";
-      case Direction::kOnDevice: return "copy on device";
-      case Direction::kOnHost: return "copy on host";
+      case Direction::kToDevice:
+        return "copy to device";
+      case Direction::kToHost:
+        return "copy to host";
+      case Direction::kOnDevice:
+        return "copy on device";
+      case Direction::kOnHost:
+        return "copy on host";
     }
   }
   return "host function";
@@ -74,9 +78,10 @@ std::optional<Address> Executor::denied(Address at, const Shape& shape, Access n
 
 void Executor::fault(const Operation& operation, Address at) {
   error_ = CUDA_ERROR_ILLEGAL_ADDRESS;
-  std::fprintf(stderr, "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u); the context is lost\n",
-               static_cast<unsigned long long>(at), name_of(operation.work), static_cast<unsigned long long>(operation.id),
-               operation.stream);
+  std::fprintf(stderr,
+               "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u); the context is lost\n",
+               static_cast<unsigned long long>(at), name_of(operation.work),
+               static_cast<unsigned long long>(operation.id), operation.stream);
 }
 
 // Effects of each kind of work. Each answers the address of an illegal access, if any.
@@ -136,8 +141,8 @@ struct Executor::Run {
     const Shape& from = copy.from_shape;
     for (Bytes z = 0; z < to.depth; ++z) {
       for (Bytes y = 0; y < to.height; ++y) {
-        contents.copy(copy.to + z * to.slice_pitch + y * to.row_pitch, copy.from + z * from.slice_pitch + y * from.row_pitch,
-                      to.width);
+        contents.copy(copy.to + z * to.slice_pitch + y * to.row_pitch,
+                      copy.from + z * from.slice_pitch + y * from.row_pitch, to.width);
       }
     }
   }
@@ -256,7 +261,8 @@ void Executor::completed(Operation& operation) {
     counts_.set_bytes += set->shape.bytes();
   }
   if (std::holds_alternative<HostFunction>(operation.work)) ++counts_.host_functions;
-  if (std::holds_alternative<Kernel>(operation.work) || std::holds_alternative<Operator>(operation.work)) ++counts_.kernels;
+  if (std::holds_alternative<Kernel>(operation.work) || std::holds_alternative<Operator>(operation.work))
+    ++counts_.kernels;
 }
 
 }  // namespace simulator

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does what operations say: checks every device range that they name against mappings and access, clears fresh buffers, moves contents, runs
-// host functions and kernels. After the first fault nothing has an effect any more: the context is lost.
+// Does what operations say: checks every device range that they name against mappings and access, clears fresh buffers,
+// moves contents, runs host functions and kernels. After the first fault nothing has an effect any more: the context is
+// lost.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +18,8 @@ namespace simulator {
 
 class Executor final : public Effects {
  public:
-  Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events, bool tagged)
+  Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events,
+           bool tagged)
       : table_(table), contents_(contents), buffers_(buffers), host_(host), events_(events), tagged_(tagged) {}
 
   void execute(Operation& operation) override;

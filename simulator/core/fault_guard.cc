@@ -47,7 +47,8 @@ void install() {
   // NODEFER: the jump leaves the handler without restoring the signal mask.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  const bool installed = sigaction(SIGSEGV, &action, &previous_segv) == 0 && sigaction(SIGBUS, &action, &previous_bus) == 0;
+  const bool installed =
+      sigaction(SIGSEGV, &action, &previous_segv) == 0 && sigaction(SIGBUS, &action, &previous_bus) == 0;
   SIMULATOR_CHECK(installed, "fault handlers can be installed");
 }
 

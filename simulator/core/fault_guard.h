@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs code that may touch absent device memory and turns the fault into an answer. Faults outside such code go to the handler that the
-// program had installed.
+// Runs code that may touch absent device memory and turns the fault into an answer. Faults outside such code go to the
+// handler that the program had installed.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace simulator {
 
-// Returns the faulting address, or nothing when `body` came to its end. A fault abandons `body` where it stands: destructors of its
-// frames do not run, so it must be plain code on memory. Not nested.
+// Returns the faulting address, or nothing when `body` came to its end. A fault abandons `body` where it stands:
+// destructors of its frames do not run, so it must be plain code on memory. Not nested.
 std::optional<Address> run_guarded(void (*body)(void*), void* data);
 
 template <typename Body>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes of contents and names. What matters: any changed bit of the input changes the result (every step is a bijection of the state),
-// order counts, and the figures are the same on every run and machine. Not cryptographic.
+// Hashes of contents and names. What matters: any changed bit of the input changes the result (every step is a
+// bijection of the state), order counts, and the figures are the same on every run and machine. Not cryptographic.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,8 @@ namespace simulator {
 
 inline constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
 
-// Finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014), a bijection.
+// Finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014), a
+// bijection.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -20,7 +21,9 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 }
 
 // Appends `value` to the hash of a sequence.
-constexpr std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix((std::rotl(hash, 23) ^ value) + kGolden); }
+constexpr std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
+  return mix((std::rotl(hash, 23) ^ value) + kGolden);
+}
 
 // Of bytes, at several GB/s.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed);

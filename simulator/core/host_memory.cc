@@ -39,7 +39,8 @@ CUresult HostMemory::pin(void* at, Bytes bytes) {
   const auto begin = reinterpret_cast<Address>(at);
   if (at == nullptr || bytes == 0 || begin + bytes < begin) return CUDA_ERROR_INVALID_VALUE;
   const auto next = ranges_.lower_bound(begin);
-  if ((next != ranges_.end() && next->first < begin + bytes) || find(begin)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if ((next != ranges_.end() && next->first < begin + bytes) || find(begin))
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   add(begin, {bytes, false});
   return CUDA_SUCCESS;
 }

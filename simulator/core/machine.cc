@@ -22,7 +22,8 @@ void print_stats(const Machine& machine, const Profile& profile) {
                "simulated device %s: time_ms=%.6f kernels=%llu h2d_bytes=%llu d2h_bytes=%llu peak_device_bytes=%llu "
                "peak_live_bytes=%llu checksum=%016llx\n",
                profile.name, static_cast<double>(s.last_end_ns) / 1e6, number(s.kernels), number(s.h2d_bytes),
-               number(s.d2h_bytes), number(s.peak_physical_bytes), number(s.peak_live_bytes), number(machine.checksum()));
+               number(s.d2h_bytes), number(s.peak_physical_bytes), number(s.peak_live_bytes),
+               number(machine.checksum()));
 }
 
 }  // namespace
@@ -42,7 +43,9 @@ Machine& Machine::instance() {
   return *machine;
 }
 
-Machine::Entry::Entry(Machine& machine) : lock_(machine.mutex_), machine_(&machine) { machine.state_->progress.sign_of_life(); }
+Machine::Entry::Entry(Machine& machine) : lock_(machine.mutex_), machine_(&machine) {
+  machine.state_->progress.sign_of_life();
+}
 
 Machine::Entry Machine::enter() { return Entry(instance()); }
 
@@ -136,12 +139,18 @@ void Machine::charge(Cost cost, std::uint64_t count) {
   const HostCosts& host = profile().host;
   const auto each = [&] {
     switch (cost) {
-      case Cost::kLaunch: return host.launch.value;
-      case Cost::kCopy: return host.copy.value;
-      case Cost::kStreamCall: return host.stream_call.value;
-      case Cost::kMap: return host.map.value;
-      case Cost::kSetAccess: return host.set_access.value;
-      case Cost::kUnmap: return host.unmap.value;
+      case Cost::kLaunch:
+        return host.launch.value;
+      case Cost::kCopy:
+        return host.copy.value;
+      case Cost::kStreamCall:
+        return host.stream_call.value;
+      case Cost::kMap:
+        return host.map.value;
+      case Cost::kSetAccess:
+        return host.set_access.value;
+      case Cost::kUnmap:
+        return host.unmap.value;
     }
     return Time{0};
   }();

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated device behind the driver API, as one object: host clock, streams and events on the device's time line, physical memory,
-// address space, contents, buffers. The API layer (simulator/cuda/) turns cu* calls into calls of this class.
+// The simulated device behind the driver API, as one object: host clock, streams and events on the device's time line,
+// physical memory, address space, contents, buffers. The API layer (simulator/cuda/) turns cu* calls into calls of this
+// class.
 //
-// Contract: there is one machine a process. Every call happens between enter() and the end of the Entry that it returned, which holds
-// the one lock; nothing here locks again. Calls charge their cost in host time themselves, calls that say "free of charge" do not.
-// Results are CUDA's numbers. After a fault every call that the API layer passes on should answer error() first: faults stick.
+// Contract: there is one machine a process. Every call happens between enter() and the end of the Entry that it
+// returned, which holds the one lock; nothing here locks again. Calls charge their cost in host time themselves, calls
+// that say "free of charge" do not. Results are CUDA's numbers. After a fault every call that the API layer passes on
+// should answer error() first: faults stick.
 //
-// When work happens: submitting only queues. Effects happen in wait_* and poll, which blocking calls, queries and unmap, free, create
-// use; nothing is executed whose end lies behind the host's clock, unless the host waits for it.
+// When work happens: submitting only queues. Effects happen in wait_* and poll, which blocking calls, queries and
+// unmap, free, create use; nothing is executed whose end lies behind the host's clock, unless the host waits for it.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +28,6 @@
 #include "simulator/profile.h"
 
 namespace simulator {
-
 
 struct Device;
 
@@ -51,15 +52,17 @@ class Machine {
   // The lock, and a sign of life for the progress thread. Not from inside a host function: see in_host_function().
   static Entry enter();
 
-  // True on a thread that is inside a host function or kernel: the API answers CUDA_ERROR_NOT_PERMITTED before it enters.
+  // True on a thread that is inside a host function or kernel: the API answers CUDA_ERROR_NOT_PERMITTED before it
+  // enters.
   static bool in_host_function();
 
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // --- Start, settings, state -------------------------------------------------------------------------------------------------
-  // Reads the environment (THERMOCLINE_SIMULATE_*; configure() wins) and makes the device. Idempotent. A setting that does not hold is
-  // named on stderr and answers CUDA_ERROR_NO_DEVICE.
+  // --- Start, settings, state
+  // ------------------------------------------------------------------------------------------------- Reads the
+  // environment (THERMOCLINE_SIMULATE_*; configure() wins) and makes the device. Idempotent. A setting that does not
+  // hold is named on stderr and answers CUDA_ERROR_NO_DEVICE.
   CUresult initialize();
   bool initialized() const;
   // nullptr, or what is wrong (lives until the next call).
@@ -73,11 +76,13 @@ class Machine {
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
   bool tagged() const;             // memory holds no bytes: host implementations of kernels do not run, kernels mix
 
-  // --- Clock ------------------------------------------------------------------------------------------------------------------
+  // --- Clock
+  // ------------------------------------------------------------------------------------------------------------------
   Time now() const;
   void charge(Cost cost, std::uint64_t count = 1);
 
-  // --- Streams ----------------------------------------------------------------------------------------------------------------
+  // --- Streams
+  // ----------------------------------------------------------------------------------------------------------------
   // Blocking streams and the legacy stream order each other as CUDA documents; non-blocking ones stand alone.
   StreamId create_stream(bool non_blocking);
   // What it holds still completes. The id must not be used afterwards.
@@ -88,10 +93,11 @@ class Machine {
   void set_stream_resolver(StreamResolver resolver);
   CUresult resolve_stream(const void* handle, StreamId* out) const;
 
-  // --- Queueing ---------------------------------------------------------------------------------------------------------------
+  // --- Queueing
+  // ---------------------------------------------------------------------------------------------------------------
   struct Order {
     std::span<const OperationId> after;  // beside the stream's order; completed ones are fine
-    bool detached = false;               // only `after` counts, not the stream's order, and the stream does not wait for it
+    bool detached = false;  // only `after` counts, not the stream's order, and the stream does not wait for it
   };
   // Charges launch (kernels, operators), copy (copies, sets, host functions) or a stream call (rest).
   OperationId submit(StreamId stream, Work work, const Order& order);
@@ -99,8 +105,9 @@ class Machine {
   // The newest operation of the stream, 0 if none: what a later detached operation must name to come behind it.
   OperationId tail(StreamId stream) const;
 
-  // --- Waiting and asking -----------------------------------------------------------------------------------------------------
-  // Host blocks; its clock moves to the completion. They answer error(). Free of charge.
+  // --- Waiting and asking
+  // ----------------------------------------------------------------------------------------------------- Host blocks;
+  // its clock moves to the completion. They answer error(). Free of charge.
   CUresult wait(OperationId operation);
   CUresult wait_stream(StreamId stream);  // the legacy stream: what it would wait for itself, too
   CUresult wait_all();
@@ -110,7 +117,8 @@ class Machine {
   bool query(OperationId operation);
   bool query_stream(StreamId stream);
 
-  // --- Events -----------------------------------------------------------------------------------------------------------------
+  // --- Events
+  // -----------------------------------------------------------------------------------------------------------------
   EventId create_event();
   void destroy_event(EventId event);
   OperationId record_event(EventId event, StreamId stream, const Order& order);
@@ -122,7 +130,8 @@ class Machine {
   // Of the newest records, both completed; INVALID_HANDLE if one was never recorded, NOT_READY if one is pending.
   CUresult elapsed(EventId begin, EventId end, Time* out);
 
-  // --- Physical memory --------------------------------------------------------------------------------------------------------
+  // --- Physical memory
+  // --------------------------------------------------------------------------------------------------------
   CUresult create_physical(Bytes bytes, PhysicalId* out);  // whole pages; OUT_OF_MEMORY beyond capacity
   CUresult retain_physical(PhysicalId physical);           // one more release is due
   CUresult release_physical(PhysicalId physical);          // memory returns when released and unmapped everywhere
@@ -130,7 +139,8 @@ class Machine {
   Bytes capacity() const;
   Bytes free_bytes() const;
 
-  // --- Address space ----------------------------------------------------------------------------------------------------------
+  // --- Address space
+  // ----------------------------------------------------------------------------------------------------------
   CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
   CUresult release_addresses(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
@@ -141,33 +151,37 @@ class Machine {
   bool reservation_at(Address at, Address* begin, Bytes* bytes) const;
   Access access_at(Address at) const;
 
-  // --- cuMemAlloc-like memory -------------------------------------------------------------------------------------------------
-  // Addresses with memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer.
-  // `own_pages`: whole new pages, zero now (managed memory, which the host may write before any operation).
+  // --- cuMemAlloc-like memory
+  // ------------------------------------------------------------------------------------------------- Addresses with
+  // memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer. `own_pages`:
+  // whole new pages, zero now (managed memory, which the host may write before any operation).
   CUresult allocate(Bytes bytes, bool own_pages, Address* out);
   // Does not wait: callers with cuMemFree's rules wait_all() first. INVALID_VALUE unless `at` came from allocate.
   CUresult free(Address at);
   bool allocation_at(Address at, Address* begin, Bytes* bytes) const;
 
-  // --- Host memory ------------------------------------------------------------------------------------------------------------
+  // --- Host memory
+  // ------------------------------------------------------------------------------------------------------------
   CUresult allocate_host(Bytes bytes, void** out);
   CUresult free_host(void* at);
   CUresult register_host(void* at, Bytes bytes);
   CUresult unregister_host(void* at);
   bool pinned_at(const void* at, Address* begin, Bytes* bytes) const;  // allocated or registered
 
-  // --- Buffers: what the program asked for ------------------------------------------------------------------------------------
-  // A fresh buffer counts as zero until first written: the first operation that touches it clears it. Registered over another
-  // buffer: INVALID_VALUE.
+  // --- Buffers: what the program asked for
+  // ------------------------------------------------------------------------------------ A fresh buffer counts as zero
+  // until first written: the first operation that touches it clears it. Registered over another buffer: INVALID_VALUE.
   CUresult register_buffer(Address at, Bytes bytes, Fresh fresh);
   CUresult unregister_buffer(Address at);
-  // Mappings inside a heap are nobody's buffers: is_heap() tells whether to register one. A heap may be registered again.
+  // Mappings inside a heap are nobody's buffers: is_heap() tells whether to register one. A heap may be registered
+  // again.
   void register_heap(Address at, Bytes bytes);
   void unregister_heap(Address at);
   bool is_heap(Address at) const;
   std::optional<Buffer> buffer_at(Address at) const;  // containing it
 
-  // --- Figures ----------------------------------------------------------------------------------------------------------------
+  // --- Figures
+  // ----------------------------------------------------------------------------------------------------------------
   void validate() const;  // recomputes every invariant of every part
   // Of what accessible memory holds now, pending work not counted: equal contents, equal numbers.
   std::uint64_t digest(Address at, Bytes bytes) const;

@@ -22,7 +22,8 @@ bool answer(const std::optional<Span>& span, Address* begin, Bytes* bytes) {
 
 }  // namespace
 
-// Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under pressure.
+// Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under
+// pressure.
 CUresult Machine::create_physical(Bytes bytes, PhysicalId* out) {
   Device& d = device();
   CUresult result = d.physical.create(bytes, out);

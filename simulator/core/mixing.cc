@@ -70,7 +70,8 @@ void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& ad
   Scanner scanner(kernel, buffers, addresses, host);
   for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
   std::uint64_t identity = combine(hash_text(kernel.name), scanner.hash());
-  for (const unsigned extent : {kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z}) {
+  for (const unsigned extent :
+       {kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z}) {
     identity = combine(identity, extent);
   }
   kernel.identity = identity;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel without a host implementation does: it reads each buffer that its parameters name, whole, and writes each whole, from a hash of
-// everything that it read. Any lost, stale or early byte changes all that it writes.
+// What a kernel without a host implementation does: it reads each buffer that its parameters name, whole, and writes
+// each whole, from a hash of everything that it read. Any lost, stale or early byte changes all that it writes.
 //
-// It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number, offset); one
-// that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where a parameter of 8 bytes
-// stands, and in larger ones (structs) at every byte. Padding inside a struct counts as it comes.
+// It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number,
+// offset); one that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where
+// a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Padding inside a struct counts as it
+// comes.
 #pragma once
 
 #include "simulator/core/address_space.h"

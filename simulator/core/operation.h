@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be queued in a stream. An operation is a description: nothing happens before the timeline completes it. Everything that it
-// needs is in it by value, except device memory and pinned host memory, which are read and written when it completes.
+// What can be queued in a stream. An operation is a description: nothing happens before the timeline completes it.
+// Everything that it needs is in it by value, except device memory and pinned host memory, which are read and written
+// when it completes.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -34,7 +35,8 @@ struct Copy {
   Address from = 0;
   Shape to_shape;
   Shape from_shape;
-  std::vector<std::byte> staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
+  std::vector<std::byte>
+      staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
 };
 
 // Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of it.

@@ -4,7 +4,8 @@
 namespace simulator {
 
 PageTable::PageTable() {
-  void* const table = mmap(nullptr, kPages * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const table =
+      mmap(nullptr, kPages * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   SIMULATOR_CHECK(table != MAP_FAILED, "there is address space for the page table (256 MiB)");
   entries_ = static_cast<Entry*>(table);
 }

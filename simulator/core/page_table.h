@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pages of this process's address space to what stands behind them: a flat table of 4 bytes a page, so that looking up, mapping and
-// checking a range costs an array access a page. The table is virtual memory that only becomes real where it is written.
+// From pages of this process's address space to what stands behind them: a flat table of 4 bytes a page, so that
+// looking up, mapping and checking a range costs an array access a page. The table is virtual memory that only becomes
+// real where it is written.
 #pragma once
 
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ class PageTable {
   std::optional<Address> first_denied(Address at, Bytes bytes, Access needed) const;
 
  private:
-  static constexpr Address kEnd = Address{1} << 47;  // user space of x86-64 and of arm64 with the usual 48 bits of kernel and user
+  static constexpr Address kEnd = Address{1}
+                                  << 47;  // user space of x86-64 and of arm64 with the usual 48 bits of kernel and user
   static constexpr std::size_t kPages = kEnd / kPageBytes;
   static constexpr unsigned kAccessShift = 28;
   static constexpr Entry kPageMask = (Entry{1} << kAccessShift) - 1;

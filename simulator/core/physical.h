@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical device memory: runs of 2 MiB pages, counted against the capacity. A run lives while it has a handle or a mapping.
+// Physical device memory: runs of 2 MiB pages, counted against the capacity. A run lives while it has a handle or a
+// mapping.
 //
-// Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count. A run is
-// contiguous, so freed runs are reused by runs of the same length only; the numbers used never exceed the sum of each length's peak.
+// Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count.
+// A run is contiguous, so freed runs are reused by runs of the same length only; the numbers used never exceed the sum
+// of each length's peak.
 #pragma once
 
 #include <cuda.h>

@@ -34,7 +34,7 @@ void Progress::work_added() {
 }
 
 void Progress::forked() {
-  thread_ = nullptr;
+  gone_ = true;
   stopping_ = true;
 }
 
@@ -42,6 +42,7 @@ void Progress::stop() {
   std::thread* thread = nullptr;
   {
     const std::lock_guard guard(lock_);
+    if (gone_) return;
     stopping_ = true;
     thread = std::exchange(thread_, nullptr);
     wake_.notify_one();

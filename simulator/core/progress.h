@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that lets pending work happen when the host has been silent: a program may wait for a host function's flag without ever
-// calling the driver. Effects happen early then; times and order on the time line stay what they would have been.
+// The thread that lets pending work happen when the host has been silent: a program may wait for a host function's flag
+// without ever calling the driver. Effects happen early then; times and order on the time line stay what they would
+// have been.
 //
-// The thread is made with the first work, holds the machine's lock whenever it looks at anything, and ends in stop(). In a forked child it
-// does not exist and is not made again.
+// The thread is made with the first work, holds the machine's lock whenever it looks at anything, and ends in stop().
+// In a forked child it does not exist and is not made again.
 #pragma once
 
 #include <condition_variable>
@@ -34,7 +35,8 @@ class Progress {
   const std::function<bool()> pending_;
   const std::function<void()> run_;
   std::condition_variable wake_;
-  std::thread* thread_ = nullptr;  // by pointer: a child must not destroy what it has not
+  std::thread* thread_ = nullptr;  // by pointer: a forked child must not destroy what it has not
+  bool gone_ = false;              // in such a child
   bool waiting_ = false;           // for work
   bool stopping_ = false;
   std::uint64_t signs_ = 0;

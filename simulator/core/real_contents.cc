@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as bytes: pages of one sparse memfd, shown by mapping them. A page that nothing is behind is PROT_NONE, so host
-// implementations of kernels fault on it as a device would.
+// Contents as bytes: pages of one sparse memfd, shown by mapping them. A page that nothing is behind is PROT_NONE, so
+// host implementations of kernels fault on it as a device would.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

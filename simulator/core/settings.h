@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of the simulated device: key and value as text, from control.h or from THERMOCLINE_SIMULATE_<KEY>. One table knows all keys.
+// Settings of the simulated device: key and value as text, from control.h or from THERMOCLINE_SIMULATE_<KEY>. One table
+// knows all keys.
 #pragma once
 
 #include <cstdint>

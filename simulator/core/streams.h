@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: which operations a new one comes behind. Each stream is a queue; an operation in the legacy stream also comes behind all
-// earlier work of blocking streams, and work in a blocking stream behind all earlier work of the legacy stream (CUDA Runtime API,
-// stream synchronization behavior). Non-blocking streams stand alone.
+// Streams: which operations a new one comes behind. Each stream is a queue; an operation in the legacy stream also
+// comes behind all earlier work of blocking streams, and work in a blocking stream behind all earlier work of the
+// legacy stream (CUDA Runtime API, stream synchronization behavior). Non-blocking streams stand alone.
 #pragma once
 
 #include <boost/container/small_vector.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as tags: each byte of a page holds (tag, offset), meaning "byte `offset` of the data named `tag`". A page is one piece as long
-// as one piece covers it, and else a sorted list of pieces.
+// Contents as tags: each byte of a page holds (tag, offset), meaning "byte `offset` of the data named `tag`". A page is
+// one piece as long as one piece covers it, and else a sorted list of pieces.
 //
-// Normal form: tag 0 is zero. A constant tag (0, or the lowest bit set) is the same everywhere, its offset is 0. Two neighbours continue
-// each other when they are one constant, or one tag whose offsets continue. How a range was written, in which parts and onto which pages, never
-// shows in the pieces read back.
+// Normal form: tag 0 is zero. A constant tag (0, or the lowest bit set) is the same everywhere, its offset is 0. Two
+// neighbours continue each other when they are one constant, or one tag whose offsets continue. How a range was
+// written, in which parts and onto which pages, never shows in the pieces read back.
 #pragma once
 
 #include <vector>

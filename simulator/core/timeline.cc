@@ -30,7 +30,8 @@ auto pop(Queue& queue) {
 
 }  // namespace
 
-Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed) : effects_(effects), slots_(kFirstSlots), edges_(1) {
+Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed)
+    : effects_(effects), slots_(kFirstSlots), edges_(1) {
   if (seed) random_.emplace(*seed);
 }
 
@@ -118,7 +119,8 @@ void Timeline::start_next(std::size_t engine) {
   engine_free_[engine] = operation.end;
 }
 
-// The earliest thing that can happen by `limit`. At one time completions come first, since they make others ready; starts last.
+// The earliest thing that can happen by `limit`. At one time completions come first, since they make others ready;
+// starts last.
 bool Timeline::step(Time limit) {
   Time earliest = kForever;
   std::size_t completes = kEngines;
@@ -161,7 +163,8 @@ std::size_t Timeline::pick_at_random() {
   for (std::size_t i = 0; i < allowed_.size(); ++i) {
     const Operation& operation = at(allowed_[i]);
     // Detached operations of one stream are unordered among themselves: the engine tells them apart.
-    const std::uint64_t priority = mix(favour_ ^ combine(operation.stream, static_cast<std::uint64_t>(operation.engine)));
+    const std::uint64_t priority =
+        mix(favour_ ^ combine(operation.stream, static_cast<std::uint64_t>(operation.engine)));
     if (priority <= highest) continue;
     highest = priority;
     pick = i;
@@ -226,7 +229,8 @@ void Timeline::validate() const {
     }
   }
   std::size_t queued = instants_.size() + allowed_.size();
-  for (std::size_t engine = 0; engine < kEngines; ++engine) queued += queues_[engine].size() + (running_[engine] != 0 ? 1 : 0);
+  for (std::size_t engine = 0; engine < kEngines; ++engine)
+    queued += queues_[engine].size() + (running_[engine] != 0 ? 1 : 0);
   for (OperationId id = base_; id < next_; ++id) {
     const Operation& operation = at(id);
     SIMULATOR_CHECK(operation.waits_for == waits[id - base_], "an operation waits for as many as lead to it");

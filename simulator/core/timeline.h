@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's time line: operations with dependencies on engines, executed in order of virtual time or, with a seed, in any order that
-// the dependencies allow.
+// The device's time line: operations with dependencies on engines, executed in order of virtual time or, with a seed,
+// in any order that the dependencies allow.
 //
-// Order of time is a discrete-event simulation. An operation becomes ready at the latest of its submission and its dependencies' ends; an
-// engine serves the operations that are ready, in order of that time, one at a time. Nothing that happens after the given time is
-// committed, since a later submission could still come first. An operation's effects happen at its end.
+// Order of time is a discrete-event simulation. An operation becomes ready at the latest of its submission and its
+// dependencies' ends; an engine serves the operations that are ready, in order of that time, one at a time. Nothing
+// that happens after the given time is committed, since a later submission could still come first. An operation's
+// effects happen at its end.
 //
-// Adversarial order gives each stream a random priority and runs the ready operation whose stream has the highest; at random moments all
-// priorities are drawn anew. So one stream runs far ahead while another starves, which finds a missing wait far sooner than a coin
-// for each step (the idea of Burckhardt et al., A randomized scheduler with probabilistic guarantees of finding bugs, ASPLOS 2010).
+// Adversarial order gives each stream a random priority and runs the ready operation whose stream has the highest; at
+// random moments all priorities are drawn anew. So one stream runs far ahead while another starves, which finds a
+// missing wait far sooner than a coin for each step (the idea of Burckhardt et al., A randomized scheduler with
+// probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
-// Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as many as have an edge
-// to it; it is ready or running when it waits for none; everything below `base_` is completed.
+// Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as
+// many as have an edge to it; it is ready or running when it waits for none; everything below `base_` is completed.
 #pragma once
 
 #include <array>
@@ -67,7 +69,8 @@ class Timeline {
   Time finish(OperationId id);
   // Returns the last end, 0 if nothing was pending.
   Time finish_all();
-  // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they would have been.
+  // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they
+  // would have been.
   void run_early();
 
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
@@ -112,14 +115,14 @@ class Timeline {
   std::vector<Operation> slots_;  // ring, a power of two
   OperationId base_ = 1;          // oldest that is not completed
   OperationId next_ = 1;
-  std::vector<Edge> edges_;       // [0] unused
+  std::vector<Edge> edges_;  // [0] unused
   std::uint32_t free_edges_ = 0;
   std::array<Queue, kEngines> queues_;
-  Queue instants_;                                // ready, on no engine
-  std::array<OperationId, kEngines> running_{};   // 0: idle
+  Queue instants_;                               // ready, on no engine
+  std::array<OperationId, kEngines> running_{};  // 0: idle
   std::array<Time, kEngines> engine_free_{};
-  std::vector<OperationId> allowed_;              // adversarial: ready operations
-  std::uint64_t favour_ = 0;                      // adversarial: which streams go first at present
+  std::vector<OperationId> allowed_;  // adversarial: ready operations
+  std::uint64_t favour_ = 0;          // adversarial: which streams go first at present
   std::array<Time, kEngines + 1> busy_{};
   Time last_end_ = 0;
   std::uint64_t unexecuted_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words shared by the simulator's core. Plain integers: the core mirrors the driver API, whose addresses and sizes are integers too.
+// Words shared by the simulator's core. Plain integers: the core mirrors the driver API, whose addresses and sizes are
+// integers too.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +9,17 @@
 namespace simulator {
 
 using Bytes = std::uint64_t;
-using Address = std::uint64_t;     // a device address is an address of this process
-using Time = std::int64_t;         // virtual nanoseconds since the machine started
-using StreamId = std::uint32_t;    // kLegacyStream always exists
+using Address = std::uint64_t;   // a device address is an address of this process
+using Time = std::int64_t;       // virtual nanoseconds since the machine started
+using StreamId = std::uint32_t;  // kLegacyStream always exists
 using EventId = std::uint32_t;
 using PhysicalId = std::uint64_t;  // one creation of physical memory; never 0
 // Operations are numbered in order of submission from 1; 0 is "none", and counts as completed.
 using OperationId = std::uint64_t;
 
 inline constexpr StreamId kLegacyStream = 0;
-inline constexpr Bytes kPageBytes = Bytes{2} << 20;  // granularity of physical memory and of reservations in every profile
+inline constexpr Bytes kPageBytes = Bytes{2}
+                                    << 20;  // granularity of physical memory and of reservations in every profile
 
 constexpr Bytes round_up(Bytes n, Bytes unit) { return (n + unit - 1) / unit * unit; }
 constexpr Bytes round_down(Bytes n, Bytes unit) { return n / unit * unit; }

@@ -28,8 +28,9 @@ class CoreLifeTest : public CoreTest {
 TEST_F(CoreLifeTest, SettingsAreCheckedAndNamed) {
   control_.reset();
   EXPECT_STREQ(control_.configure("memory", "imaginary"), "memory=imaginary does not hold: expected real or tagged");
-  EXPECT_NE(std::string(control_.configure("colour", "blue")).find("unknown key colour; known are device, memory, seed"),
-            std::string::npos);
+  EXPECT_NE(
+      std::string(control_.configure("colour", "blue")).find("unknown key colour; known are device, memory, seed"),
+      std::string::npos);
   EXPECT_NE(control_.configure("device", "abacus"), nullptr);
   EXPECT_NE(control_.configure("seed", "-1"), nullptr);
   EXPECT_NE(control_.configure("link-scale", "0"), nullptr);
@@ -54,7 +55,8 @@ TEST_F(CoreLifeTest, OperatorsReadWriteAndCount) {
   EXPECT_EQ(control_.launch_operator(nullptr, "gemm", 0, 0, 10, operands, 1), CUDA_SUCCESS);
   EXPECT_EQ(control_.launch_operator(nullptr, nullptr, 0, 0, 10, operands, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(control_.launch_operator(nullptr, "gemm", -1, 0, NAN, operands, 1), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(control_.launch_operator(reinterpret_cast<void*>(99), "gemm", 0, 0, 1, operands, 1), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(control_.launch_operator(reinterpret_cast<void*>(99), "gemm", 0, 0, 1, operands, 1),
+            CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(control_.checksum(), 0u);
   Machine::enter()->wait_all();
   EXPECT_NE(control_.checksum(), 0u);
@@ -174,9 +176,10 @@ TEST(ProfileTest, EveryFigureHasASourceAndEveryNameIsFound) {
     EXPECT_EQ(find_profile(profile.name), &profile);
     EXPECT_GE(profile.tensor_flops.value, profile.fp32_flops.value) << profile.name;
     for (const char* source :
-         {profile.memory_bytes.source, profile.fp32_flops.source, profile.tensor_flops.source, profile.memory_bandwidth.source,
-          profile.link_to_device.source, profile.link_to_host.source, profile.launch.source, profile.compute_capability.source,
-          profile.multiprocessors.source, profile.page_bytes.source, profile.host.launch.source, profile.host.map.source}) {
+         {profile.memory_bytes.source, profile.fp32_flops.source, profile.tensor_flops.source,
+          profile.memory_bandwidth.source, profile.link_to_device.source, profile.link_to_host.source,
+          profile.launch.source, profile.compute_capability.source, profile.multiprocessors.source,
+          profile.page_bytes.source, profile.host.launch.source, profile.host.map.source}) {
       EXPECT_GT(std::string(source).size(), 10u) << profile.name;
     }
   }

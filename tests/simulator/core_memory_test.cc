@@ -17,7 +17,8 @@ class CoreMemoryTest : public CoreTest, public testing::WithParamInterface<const
   static std::uint64_t digest(const Machine& machine, Address at, Bytes bytes) { return machine.digest(at, bytes); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Memory, CoreMemoryTest, testing::Values("real", "tagged"), [](const auto& p) { return std::string(p.param); });
+INSTANTIATE_TEST_SUITE_P(Memory, CoreMemoryTest, testing::Values("real", "tagged"),
+                         [](const auto& p) { return std::string(p.param); });
 
 TEST_P(CoreMemoryTest, HandlesAreWholePagesWithinTheCapacity) {
   const auto machine = Machine::enter();
@@ -265,7 +266,8 @@ TEST_F(CoreTest, RectanglesAreCopiedRowByRow) {
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i + 1);
   const Shape host{.width = 3, .height = 4, .depth = 2, .row_pitch = 5, .slice_pitch = 25};
   const Shape device{.width = 3, .height = 4, .depth = 2, .row_pitch = 16, .slice_pitch = 128};
-  machine->submit(kLegacyStream, Copy{Direction::kToDevice, at, reinterpret_cast<Address>(from.data()), device, host, {}});
+  machine->submit(kLegacyStream,
+                  Copy{Direction::kToDevice, at, reinterpret_cast<Address>(from.data()), device, host, {}});
   machine->submit(kLegacyStream, Copy{Direction::kToHost, reinterpret_cast<Address>(to.data()), at, host, device, {}});
   ASSERT_EQ(machine->wait_all(), CUDA_SUCCESS);
   for (std::size_t z = 0; z < 2; ++z) {

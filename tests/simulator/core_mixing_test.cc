@@ -34,7 +34,8 @@ class CoreMixingTest : public CoreTest, public testing::WithParamInterface<const
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Memory, CoreMixingTest, testing::Values("real", "tagged"), [](const auto& p) { return std::string(p.param); });
+INSTANTIATE_TEST_SUITE_P(Memory, CoreMixingTest, testing::Values("real", "tagged"),
+                         [](const auto& p) { return std::string(p.param); });
 
 TEST_P(CoreMixingTest, ResultDoesNotDependOnAddresses) {
   EXPECT_EQ(program(0), program(5));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs over several streams. With all the event waits that their hazards need, every order that CUDA allows and both kinds
-// of memory give one result; with a wait left out, some order gives another.
+// Random programs over several streams. With all the event waits that their hazards need, every order that CUDA allows
+// and both kinds of memory give one result; with a wait left out, some order gives another.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -70,9 +70,10 @@ class CoreOrderTest : public CoreTest {
     bool racy = false;
   };
 
-  // Runs program number `number`; leaves out the wait of that ordinal, if any. Each use of a buffer, read or write, comes behind
-  // the one before it: its event is recorded right behind that.
-  static Outcome run(unsigned number, std::initializer_list<Setting> settings, int left_out = -1, Facts* facts = nullptr) {
+  // Runs program number `number`; leaves out the wait of that ordinal, if any. Each use of a buffer, read or write,
+  // comes behind the one before it: its event is recorded right behind that.
+  static Outcome run(unsigned number, std::initializer_list<Setting> settings, int left_out = -1,
+                     Facts* facts = nullptr) {
     start(settings);
     const auto machine = Machine::enter();
     std::mt19937 random(number);
@@ -103,8 +104,7 @@ class CoreOrderTest : public CoreTest {
         }
         buffers[use].stream = stream;
       }
-      submit_one(*machine, streams[stream], kind, buffers[first].at, buffers[second].at,
-                 host_at + first * kBytes);
+      submit_one(*machine, streams[stream], kind, buffers[first].at, buffers[second].at, host_at + first * kBytes);
       hazards.use(stream, first, second);
       for (const std::size_t use : {first, second}) machine->record_event(buffers[use].event, streams[stream]);
       if (random() % 10 == 0) machine->query_stream(streams[stream]);
@@ -126,7 +126,8 @@ class CoreOrderTest : public CoreTest {
   }
 
   // The first buffer's host copy is used with the first buffer only, so it needs no waits of its own.
-  static void submit_one(Machine& machine, StreamId stream, unsigned kind, Address first, Address second, Address host) {
+  static void submit_one(Machine& machine, StreamId stream, unsigned kind, Address first, Address second,
+                         Address host) {
     switch (kind) {
       case 0:
         machine.submit(stream, copy(Direction::kToHost, host, first, kBytes));
@@ -169,8 +170,8 @@ TEST_F(CoreOrderTest, EverySeedGivesTheResultOfTheOrderOfTime) {
   }
 }
 
-// Waits that others imply change nothing whatever the seed. Of the others some order two reads, or writes that are overwritten unread, which no
-// result can tell.
+// Waits that others imply change nothing whatever the seed. Of the others some order two reads, or writes that are
+// overwritten unread, which no result can tell.
 TEST_F(CoreOrderTest, SomeSeedFindsAMissingWait) {
   int needed = 0;
   int found = 0;
@@ -182,7 +183,9 @@ TEST_F(CoreOrderTest, SomeSeedFindsAMissingWait) {
       Facts less;
       bool differs = false;
       for (unsigned seed = 0; seed < std::max(10u, seeds()) && !differs; ++seed) {
-        differs = run(program, {{"memory", "tagged"}, {"seed", std::to_string(seed).c_str()}}, left_out, &less).checksum != right;
+        differs =
+            run(program, {{"memory", "tagged"}, {"seed", std::to_string(seed).c_str()}}, left_out, &less).checksum !=
+            right;
         if (!less.racy) break;
       }
       EXPECT_FALSE(differs && !less.racy) << "program " << program << " without wait " << left_out;

@@ -24,7 +24,8 @@ class CoreTimelineTest : public CoreTest {
     begin_ = machine->now();
   }
 
-  // From the start of the test's work to its end, without the host's calls: those take microseconds, the work takes milliseconds.
+  // From the start of the test's work to its end, without the host's calls: those take microseconds, the work takes
+  // milliseconds.
   static Time whole_milliseconds(const Machine& machine, Time begin) {
     return (machine.device_now() - begin + 500 * kMicrosecond) / (1000 * kMicrosecond);
   }
@@ -214,7 +215,8 @@ TEST_F(CoreTimelineTest, DetachedOperationsFollowTheirOwnDependenciesAlone) {
   const auto machine = Machine::enter();
   machine->submit(free_[0], timed(5000));
   const OperationId first = machine->submit(free_[0], to_device(device_, host_, kOneMillisecondOfLink), {{}, true});
-  const OperationId second = machine->submit(free_[0], to_host(host_, device_, kOneMillisecondOfLink), {{&first, 1}, true});
+  const OperationId second =
+      machine->submit(free_[0], to_host(host_, device_, kOneMillisecondOfLink), {{&first, 1}, true});
   machine->wait(second);
   EXPECT_EQ(whole_milliseconds(*machine, begin_), 2);
   EXPECT_FALSE(machine->query_stream(free_[0]));
