@@ -26,6 +26,8 @@ void expect_same_bits(const std::vector<std::string>& arguments, const std::stri
   const ProcessResult plain = run_plain(arguments);
   const ProcessResult fits = run_preloaded(arguments);
   expect_same(plain, fits);
+  // Nothing is said but what was asked for.
+  EXPECT_EQ(fits.err.find("thermocline: "), fits.err.find("thermocline: peak_live_bytes=")) << fits.err;
   EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
   EXPECT_GT(statistic(fits, "allocations"), 0u);
   for (const std::uint64_t order : {0, 1, 2}) {
@@ -46,7 +48,8 @@ TEST_P(Road, GivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Preload, Road,
-                         testing::Values("link", "dlsym", "dlvsym", "default", "proc", "proc-11", "proc-per-thread"),
+                         testing::Values("link", "dlsym", "dlvsym", "default", "proc", "proc-11", "proc-per-thread",
+                                         "proc-per-thread-by-default"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '-' ? '_' : c;
@@ -100,6 +103,16 @@ TEST(Preload, MemoryCanBeUsedAtExit) { expect_same_bits({"workload", "--then", "
 TEST(Preload, ContextCanEndAndBeginAgain) { expect_same_bits({"workload", "--then", "release"}, "20MiB", 20 * kMiB); }
 
 TEST(Preload, AnswersAboutMemoryAreTheDriversOwn) { expect_same_bits({"queries"}, "16MiB", 16 * kMiB); }
+
+TEST(Preload, ProgramOfTheRuntimeIsTheSame) {
+  if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
+  expect_same_bits({"preload_runtime"}, "24MiB", 24 * kMiB);
+}
+
+TEST(Preload, ProgramWithADefaultStreamForEachThreadIsTheSame) {
+  if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
+  expect_same_bits({"preload_runtime_per_thread"}, "24MiB", 24 * kMiB);
+}
 
 TEST(Preload, DeviceIsAsLargeAsTheBudget) {
   const ProcessResult result = run_preloaded({"queries"}, "64MiB");

@@ -45,6 +45,15 @@ void* by_proc_legacy(const char* base, const char*) { return by_proc(base, CU_GE
 void* by_proc_per_thread(const char* base, const char*) {
   return by_proc(base, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
+// The resolver that a program built for per-thread default streams gets from the driver: without a flag it means those.
+void* by_proc_default(const char* base, const char*) {
+  using Resolver = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  static const auto resolve =
+      reinterpret_cast<Resolver>(by_proc("cuGetProcAddress", CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
+  void* found = nullptr;
+  CHECK(resolve(base, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, nullptr));
+  return found;
+}
 void* by_proc_11(const char* base, const char*) {
   void* found = nullptr;
   CHECK(cuGetProcAddress(base, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT));
@@ -76,6 +85,7 @@ Cuda find_cuda(const std::string& road) {
   if (road == "proc") find = &by_proc_legacy;
   if (road == "proc-11") find = &by_proc_11;
   if (road == "proc-per-thread") find = &by_proc_per_thread;
+  if (road == "proc-per-thread-by-default") find = &by_proc_default;
   if (find == nullptr) give_up("no such road");
 #define PROGRAM_FIND(name)                                                                  \
   cuda.name = reinterpret_cast<decltype(cuda.name)>(find(#name, PROGRAM_EXACT_NAME(name))); \

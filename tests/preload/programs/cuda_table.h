@@ -63,8 +63,8 @@ struct Cuda {
 };
 
 // road: link, dlsym, dlvsym (dlsym through the version that old binaries ask for), default (RTLD_DEFAULT), proc,
-// proc-11 (the four-argument cuGetProcAddress), proc-per-thread. Ends the program with status 2 when there is no such
-// road or a function is not found.
+// proc-11 (the four-argument cuGetProcAddress), proc-per-thread, proc-per-thread-by-default. Ends the program with
+// status 2 when there is no such road or a function is not found.
 Cuda find_cuda(const std::string& road);
 
 // Ends the program with status 2 and a line that says what failed.
