@@ -16,6 +16,9 @@ constexpr unsigned kMachineCuda = 190;
 // st_other of CUDA symbols, as nvcc 13.0 writes them.
 constexpr unsigned kOtherEntry = 0x10;
 constexpr unsigned kOtherManaged = 0x04;
+// From this version of the ABI on, e_flags holds the architecture in its second byte.
+constexpr unsigned kAbiWithArchitecture = 8;
+constexpr std::uint64_t kReservedShared = 1024;
 // Attributes of .nv.info: {format, attribute, 16 bits}; format 4 has that many bytes behind it, the others none.
 constexpr unsigned kFormatSized = 4;
 constexpr unsigned kMaxThreads = 0x05;
@@ -56,6 +59,9 @@ class Cubin {
       sections_.push_back({*section, "", contents});
     }
     if (header->e_shstrndx >= sections_.size()) return false;
+    const unsigned architecture = header->e_flags >> 8 & 0xff;
+    if (header->e_ident[EI_ABIVERSION] >= kAbiWithArchitecture && architecture >= 90)
+      reserved_shared_ = kReservedShared;
     const ByteSpan names = sections_[header->e_shstrndx].data;
     for (Section& section : sections_) {
       const auto name = text_at(names, section.header.sh_name);
@@ -156,7 +162,8 @@ class Cubin {
   bool read_kernel(const std::string& name, ImageKernel* kernel) const {
     kernel->name = name;
     if (const Section* shared = find(".nv.shared." + name)) {
-      kernel->shared_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(shared->header.sh_size, UINT32_MAX));
+      const std::uint64_t bytes = std::min<std::uint64_t>(shared->header.sh_size, UINT32_MAX);
+      kernel->shared_bytes = static_cast<std::uint32_t>(bytes - std::min(bytes, reserved_shared_));
     }
     const Section* info = find(".nv.info." + name);
     if (info == nullptr) return true;
@@ -198,23 +205,36 @@ class Cubin {
     return true;
   }
 
-  // Relocations inside [begin, begin + variable's bytes) of `section` by the address of another symbol.
+  // Relocations inside [begin, begin + variable's bytes) of `section` by the address of another symbol. Those without
+  // an addend of their own (.rel) add to what stands there.
   void read_addresses(const Section& section, std::uint64_t begin, ImageVariable* variable) const {
-    const Section* relocations = find(".rela" + section.name);
-    if (relocations == nullptr) return;
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= relocations->data.size(); at += sizeof(Elf64_Rela)) {
-      const auto relocation = read_at<Elf64_Rela>(relocations->data, at);
-      const std::uint64_t symbol = ELF64_R_SYM(relocation->r_info);
-      if (symbol >= symbols_.size() || relocation->r_offset < begin) continue;
-      const std::uint64_t offset = relocation->r_offset - begin;
-      if (offset >= variable->bytes || variable->bytes - offset < 8) continue;
-      variable->addresses.push_back({offset, symbols_[symbol].name, relocation->r_addend});
+    if (const Section* table = find(".rela" + section.name)) {
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= table->data.size(); at += sizeof(Elf64_Rela)) {
+        const auto relocation = read_at<Elf64_Rela>(table->data, at);
+        add_address(relocation->r_offset - begin, relocation->r_info, relocation->r_addend, variable);
+      }
     }
+    if (const Section* table = find(".rel" + section.name)) {
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Rel) <= table->data.size(); at += sizeof(Elf64_Rel)) {
+        const auto relocation = read_at<Elf64_Rel>(table->data, at);
+        const std::uint64_t offset = relocation->r_offset - begin;
+        add_address(offset, relocation->r_info, read_at<std::int64_t>(variable->contents, offset).value_or(0),
+                    variable);
+      }
+    }
+  }
+
+  // An offset before the variable has wrapped, and is too large.
+  void add_address(std::uint64_t offset, std::uint64_t info, std::int64_t addend, ImageVariable* variable) const {
+    const std::uint64_t symbol = ELF64_R_SYM(info);
+    if (symbol >= symbols_.size() || offset >= variable->bytes || variable->bytes - offset < 8) return;
+    variable->addresses.push_back({offset, symbols_[symbol].name, addend});
   }
 
   ByteSpan data_;
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
+  std::uint64_t reserved_shared_ = 0;  // counted in the sections of shared memory, but not the kernel's
 };
 
 }  // namespace

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of ranges, rectangles and boxes, and who waits for whom.
+#include <numeric>
+
+#include "tests/simulated_cuda/device_fixture.h"
+
+namespace {
+
+class CopyTest : public DeviceTest {
+ protected:
+  static std::vector<unsigned> counting(std::size_t count) {
+    std::vector<unsigned> values(count);
+    std::iota(values.begin(), values.end(), 1u);
+    return values;
+  }
+
+  static CUdeviceptr address(const void* at) { return reinterpret_cast<CUdeviceptr>(at); }
+};
+
+TEST_F(CopyTest, WhatGoesOverAndBackIsTheSame) {
+  const std::vector<unsigned> values = counting(100000);
+  const CUdeviceptr one = allocate(400000), other = allocate(400000);
+  write(one, values);
+  EXPECT_OK(cuMemcpyDtoD(other, one, 400000));
+  EXPECT_EQ(read<unsigned>(other, 100000), values);
+}
+
+TEST_F(CopyTest, UnifiedCopiesFindTheirDirection) {
+  std::vector<unsigned> values = counting(16), back(16);
+  const CUdeviceptr at = allocate(64);
+  EXPECT_OK(cuMemcpy(at, address(values.data()), 64));
+  EXPECT_OK(cuMemcpyAsync(address(back.data()), at, 64, nullptr));
+  EXPECT_EQ(back, values);
+  std::vector<unsigned> third(16);
+  EXPECT_OK(cuMemcpy(address(third.data()), address(values.data()), 64));
+  EXPECT_EQ(third, values);
+}
+
+TEST_F(CopyTest, APageableSourceIsReadBeforeTheCallReturns) {
+  CUstream stream = make_stream();
+  std::vector<unsigned> values = counting(4);
+  const CUdeviceptr at = allocate(16);
+  busy(stream, 1000);
+  EXPECT_OK(cuMemcpyHtoDAsync(at, values.data(), 16, stream));
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  values.assign(4, 0);
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(read<unsigned>(at, 4), counting(4));
+}
+
+TEST_F(CopyTest, ACopyToPageableMemoryIsThereWhenTheCallReturns) {
+  CUstream stream = make_stream();
+  const CUdeviceptr at = allocate(16);
+  busy(stream, 1000);
+  EXPECT_OK(cuMemsetD32Async(at, 3, 4, stream));
+  std::vector<unsigned> back(4);
+  EXPECT_OK(cuMemcpyDtoHAsync(back.data(), at, 16, stream));
+  EXPECT_EQ(back, std::vector<unsigned>(4, 3));
+}
+
+TEST_F(CopyTest, ACopyToPinnedMemoryWaitsForNobody) {
+  CUstream stream = make_stream();
+  const CUdeviceptr at = allocate(16);
+  void* pinned = nullptr;
+  ASSERT_OK(cuMemAllocHost(&pinned, 16));
+  static_cast<unsigned*>(pinned)[0] = 99;
+  EXPECT_OK(cuMemsetD32Async(at, 3, 4, stream));
+  EXPECT_OK(cuMemcpyDtoHAsync(pinned, at, 16, stream));
+  EXPECT_EQ(static_cast<unsigned*>(pinned)[0], 99u);
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(static_cast<unsigned*>(pinned)[0], 3u);
+}
+
+TEST_F(CopyTest, TheLinkTakesItsTime) {
+  CUstream stream = make_stream();
+  void* pinned = nullptr;
+  ASSERT_OK(cuMemAllocHost(&pinned, 50'000'000));
+  const CUdeviceptr at = allocate(50'000'000);
+  EXPECT_OK(cuCtxSynchronize());
+  const std::int64_t start = control().now_ns();
+  EXPECT_OK(cuMemcpyHtoDAsync(at, pinned, 50'000'000, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  const std::int64_t elapsed = control().now_ns() - start;
+  EXPECT_GE(elapsed, 1'000'000) << "50 MB at 50 GB/s";
+  EXPECT_LT(elapsed, 1'020'000);
+}
+
+TEST_F(CopyTest, ARectangleGoesWhereItBelongs) {
+  const std::vector<unsigned> values = counting(64);  // 8 x 8
+  const CUdeviceptr at = allocate(4096);
+  CUDA_MEMCPY2D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = values.data();
+  copy.srcPitch = 32;
+  copy.srcXInBytes = 8;
+  copy.srcY = 3;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = at;
+  copy.dstPitch = 512;
+  copy.dstXInBytes = 4;
+  copy.dstY = 1;
+  copy.WidthInBytes = 12;
+  copy.Height = 2;
+  EXPECT_OK(cuMemcpy2D(&copy));
+  EXPECT_EQ(read<unsigned>(at + 512, 5), (std::vector<unsigned>{0, 27, 28, 29, 0}));
+  EXPECT_EQ(read<unsigned>(at + 1024, 5), (std::vector<unsigned>{0, 35, 36, 37, 0}));
+  EXPECT_EQ(read<unsigned>(at + 1536, 2), (std::vector<unsigned>{0, 0}));
+  copy.dstPitch = 8;
+  EXPECT_EQ(cuMemcpy2D(&copy), CUDA_ERROR_INVALID_VALUE) << "rows would overlap";
+  copy.dstPitch = 512;
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  EXPECT_EQ(cuMemcpy2D(&copy), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(CopyTest, ABoxGoesWhereItBelongs) {
+  const std::vector<unsigned> values = counting(4 * 3 * 2);  // 4 wide, 3 high, 2 deep
+  const CUdeviceptr at = allocate(4096);
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = values.data();
+  copy.srcPitch = 16;
+  copy.srcHeight = 3;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = at;
+  copy.dstPitch = 64;
+  copy.dstHeight = 4;
+  copy.dstZ = 1;
+  copy.WidthInBytes = 8;
+  copy.Height = 2;
+  copy.Depth = 2;
+  EXPECT_OK(cuMemcpy3D(&copy));
+  const std::size_t slice = 64 * 4;
+  EXPECT_EQ(read<unsigned>(at, 2), (std::vector<unsigned>{0, 0}));
+  EXPECT_EQ(read<unsigned>(at + slice, 3), (std::vector<unsigned>{1, 2, 0}));
+  EXPECT_EQ(read<unsigned>(at + slice + 64, 3), (std::vector<unsigned>{5, 6, 0}));
+  EXPECT_EQ(read<unsigned>(at + 2 * slice + 64, 3), (std::vector<unsigned>{17, 18, 0}));
+}
+
+TEST_F(CopyTest, ABatchCopiesEachRange) {
+  CUstream stream = make_stream();
+  const std::vector<unsigned> values = counting(8);
+  const CUdeviceptr at = allocate(64);
+  CUdeviceptr to[] = {at, at + 32}, from[] = {address(values.data()), address(values.data() + 4)};
+  std::size_t sizes[] = {16, 16}, first[] = {0};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  EXPECT_OK(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, first, 1, stream));
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(read<unsigned>(at + 32, 4), (std::vector<unsigned>{5, 6, 7, 8}));
+  EXPECT_EQ(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, first, 1, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(CopyTest, NothingIsCopiedWhereThereIsNothingToCopy) {
+  EXPECT_OK(cuMemcpyHtoD(0, nullptr, 0));
+  EXPECT_EQ(statistics().h2d_copies, 0u);
+}
+
+TEST_F(CopyTest, AddressesThatAreNobodysAreRefused) {
+  std::vector<unsigned> values(4);
+  EXPECT_EQ(cuMemcpyHtoD(4096, values.data(), 16), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpyDtoH(values.data(), 0, 16), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpyHtoD(allocate(16), nullptr, 16), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams: order, queries, default streams, host functions.
+#include <thread>
+
+#include "tests/simulated_cuda/device_fixture.h"
+
+namespace {
+
+class StreamTest : public DeviceTest {};
+
+TEST_F(StreamTest, WorkIsPendingUntilSomebodyWaits) {
+  CUstream stream = make_stream();
+  busy(stream, 1000);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_OK(cuStreamQuery(stream));
+  EXPECT_GE(control().now_ns(), 1'000'000);
+}
+
+TEST_F(StreamTest, SynchronizingAStreamLeavesOthersAlone) {
+  CUstream quick = make_stream(), slow = make_stream();
+  busy(quick, 1);
+  busy(slow, 100000);
+  EXPECT_OK(cuStreamSynchronize(quick));
+  EXPECT_EQ(cuStreamQuery(slow), CUDA_ERROR_NOT_READY);
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuStreamQuery(slow));
+}
+
+TEST_F(StreamTest, HostFunctionsRunInOrderAndMayNotCallTheDriver) {
+  struct Seen {
+    std::vector<int> numbers;
+    CUresult inside = CUDA_SUCCESS;
+  } seen;
+  CUstream stream = make_stream();
+  const CUhostFn first = [](void* data) { static_cast<Seen*>(data)->numbers.push_back(1); };
+  const CUstreamCallback second = [](CUstream, CUresult status, void* data) {
+    static_cast<Seen*>(data)->numbers.push_back(status == CUDA_SUCCESS ? 2 : -1);
+    static_cast<Seen*>(data)->inside = cuCtxSynchronize();
+  };
+  EXPECT_OK(cuLaunchHostFunc(stream, first, &seen));
+  EXPECT_OK(cuStreamAddCallback(stream, second, &seen, 0));
+  EXPECT_TRUE(seen.numbers.empty());
+  EXPECT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(seen.numbers, (std::vector<int>{1, 2}));
+  EXPECT_EQ(seen.inside, CUDA_ERROR_NOT_PERMITTED);
+  EXPECT_EQ(cuLaunchHostFunc(stream, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(StreamTest, ADestroyedStreamIsUnknownAndItsWorkStillHappens) {
+  static bool happened;
+  happened = false;
+  CUstream stream = make_stream();
+  EXPECT_OK(cuLaunchHostFunc(
+      stream, [](void*) { happened = true; }, nullptr));
+  EXPECT_OK(cuStreamDestroy(stream));
+  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_TRUE(happened);
+}
+
+TEST_F(StreamTest, TheDefaultStreamsCanNotBeDestroyed) {
+  EXPECT_EQ(cuStreamDestroy(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuStreamDestroy(CU_STREAM_LEGACY), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuStreamDestroy(CU_STREAM_PER_THREAD), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(StreamTest, EachThreadHasAStreamOfItsOwn) {
+  unsigned long long here = 0, again = 0, there = 0, legacy = 0;
+  EXPECT_OK(cuStreamGetId(CU_STREAM_PER_THREAD, &here));
+  EXPECT_OK(cuStreamGetId(CU_STREAM_PER_THREAD, &again));
+  EXPECT_OK(cuStreamGetId(nullptr, &legacy));
+  std::thread([&] {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    EXPECT_OK(cuStreamGetId(CU_STREAM_PER_THREAD, &there));
+  }).join();
+  EXPECT_EQ(here, again);
+  EXPECT_NE(here, there);
+  EXPECT_NE(here, legacy);
+}
+
+TEST_F(StreamTest, TheLegacyStreamWaitsForBlockingStreamsOnly) {
+  CUstream blocking = make_stream(CU_STREAM_DEFAULT), free_standing = make_stream(CU_STREAM_NON_BLOCKING);
+  busy(blocking, 1000);
+  busy(free_standing, 100000);
+  EXPECT_OK(cuStreamSynchronize(CU_STREAM_LEGACY));
+  EXPECT_OK(cuStreamQuery(blocking));
+  EXPECT_EQ(cuStreamQuery(free_standing), CUDA_ERROR_NOT_READY);
+}
+
+TEST_F(StreamTest, PropertiesAreTold) {
+  CUstream stream = nullptr;
+  int least = 1, greatest = 1, priority = 1;
+  unsigned flags = 0;
+  CUcontext context = nullptr;
+  EXPECT_OK(cuCtxGetStreamPriorityRange(&least, &greatest));
+  EXPECT_LT(greatest, least);
+  EXPECT_OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 7));
+  EXPECT_OK(cuStreamGetPriority(stream, &priority));
+  EXPECT_EQ(priority, greatest);
+  EXPECT_OK(cuStreamGetFlags(stream, &flags));
+  EXPECT_EQ(flags, unsigned{CU_STREAM_NON_BLOCKING});
+  EXPECT_OK(cuStreamGetCtx(stream, &context));
+  EXPECT_EQ(context, context_);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  EXPECT_OK(cuStreamIsCapturing(stream, &status));
+  EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+TEST_F(StreamTest, AGarbageHandleIsRefused) {
+  int not_a_stream = 0;
+  EXPECT_EQ(cuStreamQuery(reinterpret_cast<CUstream>(&not_a_stream)), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuStreamCreate(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+  CUstream stream = nullptr;
+  EXPECT_EQ(cuStreamCreate(&stream, 8), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
