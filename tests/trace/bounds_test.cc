@@ -47,7 +47,7 @@ TEST(Bounds, TheReferenceProfileIsTheYardsticksDevice) {
   EXPECT_EQ(profile->fp32_flops.value, kReference.flops_per_second);
   EXPECT_EQ(profile->memory_bandwidth.value, kReference.memory_bytes_per_second);
   EXPECT_EQ(profile->link_to_host.value, kReference.link_bytes_per_second);
-  EXPECT_EQ(static_cast<double>(profile->launch.value) * 1e-9, kReference.launch_seconds);
+  EXPECT_DOUBLE_EQ(static_cast<double>(profile->launch.value) * 1e-9, kReference.launch_seconds);
 }
 
 // Four steps; in each, 100 MB are made, something else happens for 1 ms on each side of the peak, and the 100 MB are used again.

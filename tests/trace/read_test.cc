@@ -85,7 +85,7 @@ TEST(ReadTrace, WrongTypesAndBrokenLinesAreNamedWithColumnAndField) {
   EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","b":1,"n":8)"})), "2: not a valid event at column 25: expected ',' or '}'");
   EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"all)"})), "2: not a valid event at column 10, field \"e\": the line ends within a string");
   EXPECT_EQ(read_error(TraceFile({kHeader, R"([1])"})), "2: not a valid event at column 1: expected an object");
-  EXPECT_EQ(read_error(TraceFile({kHeader, step(0) + " x"})), "2: not a valid event at column 21: more after the object");
+  EXPECT_EQ(read_error(TraceFile({kHeader, step(0) + " x"})), "2: not a valid event at column 20: more after the object");
 }
 
 TEST(ReadTrace, ATruncatedFileIsRefusedWhereverItWasCut) {
