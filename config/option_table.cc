@@ -51,7 +51,7 @@ constexpr Choice choice(const char* name, Enum value) {
 constexpr std::array kPolicies = {
     choice("none", Policy::kNone),
     choice("reactive", Policy::kReactive),
-    Choice{"learned", 0, "the learned policy is not in this version; 'reactive' is"},
+    choice("learned", Policy::kLearned),
 };
 constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),

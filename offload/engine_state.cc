@@ -74,20 +74,11 @@ void Engine::State::add_operand(Block* block, Access access) {
 }
 
 void Engine::State::touch(const Touch& touch) {
-  const DeviceAddress begin = heap.range_begin();
-  const DeviceAddress end = begin + heap.range_bytes();
-  if (touch.address < begin || touch.address > end) return;
+  const DeviceAddress end = heap.range_begin() + heap.range_bytes();
+  if (touch.address < heap.range_begin() || touch.address >= end) return;
   if (touch.bytes == 0) {
-    if (touch.address < end) {
-      if (Block* block = heap.block_at(touch.address)) add_operand(block, touch.access);
-    }
-    if (touch.address > begin) {
-      // One past the end: only a buffer that fills its block to the last byte can end where another block begins.
-      if (Block* block = heap.block_at(touch.address - 1); block != nullptr && block->end() == touch.address &&
-                                                          block->contents_end() == block->bytes()) {
-        add_operand(block, touch.access);
-      }
-    }
+    // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
+    if (Block* block = heap.block_at(touch.address)) add_operand(block, touch.access);
     return;
   }
   for (DeviceAddress at = touch.address; at < touch.address + touch.bytes && at < end;) {
@@ -97,21 +88,23 @@ void Engine::State::touch(const Touch& touch) {
   }
 }
 
-void Engine::State::resolve(std::span<const Touch> touches) {
+void Engine::State::resolve(std::span<const Touch> list) {
   ++resolution;
+  touches = list.size();
   operands.clear();
-  for (const Touch& one : touches) touch(one);
+  for (const Touch& one : list) touch(one);
 }
 
 void Engine::State::resolve_all() {
   ++resolution;
+  touches = 0;
   operands.clear();
   heap.for_each_block([this](Block& block) { add_operand(&block, Access::kUnknown); });
 }
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (options.policy == Policy::kLearned) learned.arriving(info, operands, live_block_bytes);
+  if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, heap.live_bytes(), live_block_bytes});
   if (operands.empty()) {
     stream = clock.index_of(handle);
     return {};

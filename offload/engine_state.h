@@ -36,7 +36,7 @@ class Engine::State {
   ~State();
 
   // Collects the distinct blocks that the touches name into `operands`, with what may be written.
-  void resolve(std::span<const Touch> touches);
+  void resolve(std::span<const Touch> list);
   void resolve_all();
   // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
@@ -65,6 +65,7 @@ class Engine::State {
   StreamIndex stream{};                 // of the operation in preparation
   std::vector<BlockState*> operands;    // its blocks
   OperationInfo info;
+  std::uint64_t touches = 0;            // that it was given
   std::uint64_t operation = 0;          // operations prepared so far
   std::uint64_t resolution = 0;         // stamps the operands
   Bytes live_block_bytes = 0;           // whole blocks with live buffers: what device and host must hold together

@@ -22,35 +22,38 @@ std::uint64_t scramble(std::uint64_t x) {
 
 }  // namespace
 
-std::uint64_t Learned::token_of(const OperationInfo& info, std::span<BlockState* const> operands) const {
-  std::uint64_t token = scramble(info.kind + 0x9e3779b97f4a7c15u);
-  for (const BlockState* state : operands) {
-    // What shares a slab varies; that it is a slab does not.
-    const Bytes size = state->block->is_slab() ? 1 : state->block->bytes();
-    token = scramble(token ^ (size + 0x9e3779b97f4a7c15u));
+// Of blocks only those count that one buffer has to itself: how small buffers share slabs varies from one iteration to the next.
+std::uint64_t Learned::token_of(const Arrival& arrival) const {
+  std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
+  token = scramble(token ^ arrival.touches);
+  for (const BlockState* state : arrival.operands) {
+    if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
   }
   return token;
 }
 
-std::uint64_t Learned::nanoseconds_of(const OperationInfo& info, std::span<BlockState* const> operands) const {
-  if (info.nanoseconds != 0) return info.nanoseconds;
+std::uint64_t Learned::nanoseconds_of(const Arrival& arrival) const {
+  if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
   Bytes bytes = 0;
-  for (const BlockState* state : operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
+  for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
   return kGuessedLaunchNs + static_cast<std::uint64_t>(static_cast<double>(bytes) / kGuessedBytesPerNs);
 }
 
-void Learned::arriving(const OperationInfo& info, std::span<BlockState* const> operands, Bytes live_bytes) {
+void Learned::arriving(const Arrival& arrival) {
   scratch_.clear();
-  for (const BlockState* state : operands) {
+  operands_.clear();
+  for (BlockState* state : arrival.operands) {
     const Block& block = *state->block;
-    scratch_.push_back({block.serial(), block.bytes(), !block.is_slab() && block.bytes() >= min_offload_bytes_ && state->pins == 0});
+    if (block.is_slab()) continue;
+    operands_.push_back(state);
+    scratch_.push_back({block.serial(), block.bytes(), block.bytes() >= min_offload_bytes_ && state->pins == 0});
   }
-  recorder_.add(scratch_, nanoseconds_of(info, operands), live_bytes);
-  switch (recogniser_.add(token_of(info, operands), live_bytes)) {
+  recorder_.add(scratch_, nanoseconds_of(arrival), arrival.live_block_bytes);
+  switch (recogniser_.add(token_of(arrival), arrival.live_bytes)) {
     case Recogniser::Event::kFound: learn(); break;
     case Recogniser::Event::kMatch:
       following_ = !plan_.leaves.empty();
-      bind(operands);
+      bind();
       break;
     case Recogniser::Event::kDiverged:
       if (following_) ++divergences_;
@@ -81,13 +84,12 @@ void Learned::learn() {
   });
 }
 
-void Learned::bind(std::span<BlockState* const> operands) {
+void Learned::bind() {
   if (!following_) return;
   const std::span<const std::uint32_t> names = profile_.operands(recogniser_.position());
-  // Slabs may come in other numbers than in the profile; then the operation's buffers keep the actors they have.
-  if (names.size() != operands.size()) return;
+  THERMOCLINE_CHECK(names.size() == operands_.size(), "equal tokens have equally many operands");
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != kNoBuffer) actors_[names[i]] = {operands[i], operands[i]->block->serial()};
+    if (names[i] != kNoBuffer) actors_[names[i]] = {operands_[i], operands_[i]->block->serial()};
   }
 }
 

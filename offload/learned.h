@@ -27,8 +27,15 @@ class Learned {
   Learned(const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency, Bytes min_offload_bytes)
       : heap_(heap), clock_(clock), migration_(migration), residency_(residency), min_offload_bytes_(min_offload_bytes) {}
 
-  // An operation is being prepared; its operands, in order of their touches. `live_bytes`: of all live blocks.
-  void arriving(const OperationInfo& info, std::span<BlockState* const> operands, Bytes live_bytes);
+  // An operation that is being prepared.
+  struct Arrival {
+    OperationInfo info;
+    std::uint64_t touches = 0;                // as the caller counted them
+    std::span<BlockState* const> operands;    // in order of their first touches, each once
+    Bytes live_bytes = 0;                     // as the program asked for them
+    Bytes live_block_bytes = 0;               // whole blocks
+  };
+  void arriving(const Arrival& arrival);
   // It has been submitted. Never blocks.
   void after_operation(StreamIndex stream);
   // The block is about to be freed.
@@ -47,10 +54,10 @@ class Learned {
     bool alive() const { return state != nullptr && state->block != nullptr && state->block->serial() == serial; }
   };
 
-  std::uint64_t token_of(const OperationInfo& info, std::span<BlockState* const> operands) const;
-  std::uint64_t nanoseconds_of(const OperationInfo& info, std::span<BlockState* const> operands) const;
+  std::uint64_t token_of(const Arrival& arrival) const;
+  std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
-  void bind(std::span<BlockState* const> operands);
+  void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();
 
@@ -68,6 +75,8 @@ class Learned {
   std::deque<Actor> returns_;  // on their way back, what is needed first first
   bool following_ = false;
   std::uint64_t plans_ = 0, divergences_ = 0;
+  // Of the operation in preparation: the blocks that are no slabs.
+  std::vector<BlockState*> operands_;
   std::vector<ProfileRecorder::Operand> scratch_;
 };
 

@@ -155,26 +155,36 @@ ordered_json steps_json(const Outcome& outcome) {
   return steps;
 }
 
+const char* name_of(Policy policy) {
+  switch (policy) {
+    case Policy::kNone: return "none";
+    case Policy::kReactive: return "reactive";
+    case Policy::kLearned: return "learned";
+  }
+  return "";
+}
+
 void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
+  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
   // Null: there is no such figure.
   const auto if_complete = [complete](auto value) { return complete ? ordered_json(value) : ordered_json(nullptr); };
   const ordered_json out = {
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},
       {"device", flags.device},
-      {"policy", job.settings.policy == Policy::kNone ? "none" : "reactive"},
+      {"policy", name_of(job.settings.policy)},
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget_bytes", job.budget_bytes},
       {"peak_live_bytes", job.trace.peak_live_bytes},
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
-      {"steady_step_ms", if_complete(median_steady_ms(result.steps, std::nullopt))},
+      {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned_after_steps(result.steps)))},
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, std::nullopt)},
       {"bound_ms", outcome.bounds.bound_ms()},
-      {"learned_after_steps", nullptr},
+      {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"checksum", if_complete(hex(result.checksum))},
       {"races", 0},
       {"race_check", false},
@@ -196,7 +206,7 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fputs(result.report.c_str(), stderr);
     return;
   }
-  const double steady = median_steady_ms(result.steps, std::nullopt);
+  const double steady = median_steady_ms(result.steps, learned_after_steps(result.steps));
   const double compute = median_steady_ms(outcome.unlimited.steps, std::nullopt);
   std::fprintf(stderr, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n", steady,
                steady / compute, compute, outcome.bounds.bound_ms());

@@ -96,7 +96,9 @@ class Replay {
     result_->steps.push_back({.evicted_bytes = after.evicted_bytes - before.evicted_bytes,
                               .restored_bytes = after.restored_bytes - before.restored_bytes,
                               .maps = after.maps - before.maps,
-                              .unmaps = after.unmaps - before.unmaps});
+                              .unmaps = after.unmaps - before.unmaps,
+                              .plans = after.plans - before.plans,
+                              .divergences = after.divergences - before.divergences});
   }
 
   // Buffers that the step frees stand for those that the step before left in their place.
@@ -260,6 +262,13 @@ class Replay {
 bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason) {
   *out = ReplayResult();
   return Replay(trace, program, options, out).run(reason);
+}
+
+std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps) {
+  std::size_t first = steps.size();
+  while (first > 0 && steps[first - 1].plans == 0 && steps[first - 1].divergences == 0) --first;
+  const bool learned = first > 0 && first < steps.size() && steps[first - 1].plans > 0;
+  return learned ? std::optional(first) : std::nullopt;
 }
 
 double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {

@@ -36,6 +36,7 @@ struct ReplayStep {
   double ms = 0;  // device time
   Bytes evicted_bytes = 0, restored_bytes = 0;
   std::uint64_t maps = 0, unmaps = 0;
+  std::uint64_t plans = 0, divergences = 0;  // made, and left, while the step was submitted
 };
 
 struct ReplayResult {
@@ -50,6 +51,9 @@ struct ReplayResult {
 
 // False with a sentence in `reason` when the device can not be had or answered with anything but out of memory.
 bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason);
+
+// Steps before the first one that ran under a plan from its beginning, and all behind it; none when there is no such step.
+std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
 // Of the steps after learning; of all but the first two while nothing is learned; of the last where there are no more.
 double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);

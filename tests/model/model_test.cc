@@ -23,7 +23,7 @@ std::uint64_t scaled(std::uint64_t n) {
 
 struct Setup {
   bool preload = true;
-  std::string budget;  // empty: all of the device
+  std::string budget{};  // empty: all of the device
   std::string policy = "reactive";
   std::uint64_t order = 0;  // 0: order of time
   std::uint64_t programs = 20, first = 1, threads = 1;

@@ -26,7 +26,7 @@ constexpr unsigned kStreams = 4;  // the last one is the legacy default stream
 constexpr std::uint64_t kMiB = 1 << 20;
 
 struct Options {
-  std::uint64_t programs = 20, first = 1, operations = 120, threads = 1, live_bytes = 48 * kMiB;
+  std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, live_bytes = 96 * kMiB;
 };
 
 [[noreturn]] void driver_failed(const char* call, CUresult result) {
@@ -107,7 +107,7 @@ class Program {
 
   void one_operation() {
     const std::uint64_t kind = random_.below(100);
-    if (buffers_.size() < 3 || kind < 14) return allocate();
+    if (buffers_.size() < 3 || kind < 16) return allocate();
     if (kind < 24) return free_one();
     if (kind < 34) return upload();
     if (kind < 42) return read_back(any());
