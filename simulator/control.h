@@ -10,6 +10,7 @@
 #ifndef THERMOCLINE_SIMULATOR_CONTROL_H
 #define THERMOCLINE_SIMULATOR_CONTROL_H
 
+/* NOLINTBEGIN(modernize-redundant-void-arg,modernize-deprecated-headers): this header is C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,5 +86,6 @@ const SimulatedDeviceControl* simulated_device_control(void);
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(modernize-redundant-void-arg,modernize-deprecated-headers) */
 
 #endif

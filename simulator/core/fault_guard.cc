@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/core/fault_guard.h"
 
-#include <setjmp.h>
-#include <signal.h>
-
+#include <csetjmp>
+#include <csignal>
 #include <mutex>
 
 #include "simulator/core/check.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/core/progress.h"
 
-#include <signal.h>
-
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 namespace simulator {

@@ -70,7 +70,7 @@ TEST_F(CoreLifeTest, OperatorsReadWriteAndCount) {
 
 TEST_F(CoreLifeTest, FreshOperandCountsAsZero) {
   std::uint64_t results[2];
-  for (const std::uint64_t stale : {0, 1}) {
+  for (const std::uint64_t stale : {std::uint64_t{0}, std::uint64_t{1}}) {
     start();
     {
       const auto machine = Machine::enter();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels without an implementation, fresh buffers, host implementations and their faults.
-#include <signal.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "simulator/core/fault_guard.h"
