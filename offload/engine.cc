@@ -2,7 +2,6 @@
 // The public face: takes the lock, and leaves the work to Engine::State.
 #include "offload/engine.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "driver/check.h"
@@ -119,8 +118,7 @@ Status Engine::add_foreign(Bytes bytes) {
     return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
   }
   state.foreign_bytes += bytes;
-  state.counters.peak_live_bytes = std::max(state.counters.peak_live_bytes, state.collect().live_bytes);
-  state.counters.peak_device_bytes = std::max(state.counters.peak_device_bytes, state.collect().device_bytes);
+  state.note_peaks();
   return {};
 }
 

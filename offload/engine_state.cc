@@ -170,6 +170,7 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   if (new_block) live_block_bytes += block.bytes();
   reactive.allocated(block.bytes());
   ++counters.allocations;
+  note_peaks();
   if (annotations != nullptr) annotations->add(buffer->address(), bytes);
   *address = buffer->address();
   return {};
@@ -212,6 +213,11 @@ Status Engine::State::pin(DeviceAddress address) {
   return {};
 }
 
+void Engine::State::note_peaks() {
+  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() + foreign_bytes);
+  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
+}
+
 Status Engine::State::refuse(const char* what, Bytes bytes) {
   ++counters.out_of_memory;
   const std::string report = out_of_memory_report(what, bytes, collect(), heap, residency);
@@ -228,7 +234,6 @@ EngineStatistics Engine::State::collect() const {
   const HeapStatistics h = heap.statistics();
   all.budget_bytes = budget_bytes;
   all.live_bytes = h.live_bytes + foreign_bytes;
-  all.peak_live_bytes = std::max(counters.peak_live_bytes, h.peak_live_bytes);
   all.device_bytes = h.created_bytes + foreign_bytes;
   all.peak_device_bytes = std::max(counters.peak_device_bytes, h.peak_created_bytes);
   all.host_bytes = host.pinned_bytes();

@@ -47,6 +47,8 @@ class Engine::State {
   Status pin(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes);
 
+  // After whatever makes the program's buffers or mappings more. What was refused never counts.
+  void note_peaks();
   EngineStatistics collect() const;
   void validate() const;
 
