@@ -15,8 +15,9 @@ Call::Call(Needs needs) {
 CUresult Call::check(Needs needs) {
   if (needs == Needs::kNothing) return CUDA_SUCCESS;
   if (!machine().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (needs == Needs::kDriver) return CUDA_SUCCESS;
-  if (const CUresult fault = machine().error(); fault != CUDA_SUCCESS) return fault;
+  const CUresult fault = machine().error();
+  if (needs == Needs::kDriver) return fault == CUDA_ERROR_NOT_INITIALIZED ? fault : CUDA_SUCCESS;  // a forked child
+  if (fault != CUDA_SUCCESS) return fault;
   return current_context(&context_);
 }
 

@@ -213,3 +213,30 @@ SIMULATED_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   call.state().current_pool = pool;
   return CUDA_SUCCESS;
 }
+
+namespace {
+
+// The forms of CUDA 13.0, which name a place and a kind of memory instead of a device.
+CUresult check_place(const CUmemLocation* location, CUmemAllocationType type) {
+  if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  const CUresult result = check_place(location, type);
+  return result != CUDA_SUCCESS ? result : cuDeviceGetDefaultMemPool(out, location->id);
+}
+
+SIMULATED_API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+  const CUresult result = check_place(location, type);
+  return result != CUDA_SUCCESS ? result : cuDeviceGetMemPool(out, location->id);
+}
+
+SIMULATED_API CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+  const CUresult result = check_place(location, type);
+  return result != CUDA_SUCCESS ? result : cuDeviceSetMemPool(location->id, pool);
+}

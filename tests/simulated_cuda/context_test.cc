@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts, their stack, and what is refused without one.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <thread>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -94,6 +97,20 @@ TEST_F(ContextTest, LimitsAndFlagsAreRemembered) {
   EXPECT_OK(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC));
   EXPECT_OK(cuCtxGetFlags(&flags));
   EXPECT_EQ(flags, unsigned{CU_CTX_SCHED_BLOCKING_SYNC});
+}
+
+TEST_F(ContextTest, AForkedChildHasNoDriver) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    CUdeviceptr at = 0;
+    const bool refused =
+        cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED && cuMemAlloc(&at, 4) == CUDA_ERROR_NOT_INITIALIZED;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST_F(ContextTest, AGarbageHandleIsRefused) {

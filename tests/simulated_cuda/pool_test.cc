@@ -88,6 +88,10 @@ TEST_F(PoolTest, TheCurrentPoolServesAllocationsWithoutOne) {
   EXPECT_OK(cuDeviceSetMemPool(0, mine));
   EXPECT_OK(cuDeviceGetMemPool(&current, 0));
   EXPECT_EQ(current, mine);
+  CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  EXPECT_OK(cuMemGetMemPool(&current, &device, CU_MEM_ALLOCATION_TYPE_PINNED));
+  EXPECT_EQ(current, mine);
+  EXPECT_EQ(cuMemGetMemPool(&current, &device, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_ERROR_NOT_SUPPORTED);
   CUdeviceptr at = 0;
   ASSERT_OK(cuMemAllocAsync(&at, 64, nullptr));
   CUmemoryPool of_pointer = nullptr;

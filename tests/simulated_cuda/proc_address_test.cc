@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry points: what is exported and what cuGetProcAddress chooses, compared with the headers.
 #include <dlfcn.h>
+#include <elf.h>
 
+#include <cctype>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -10,6 +12,12 @@
 #include <string>
 
 #include "tests/simulated_cuda/device_fixture.h"
+
+// Stands before the library's function of that name, as an export of a preloaded library would.
+extern "C" __attribute__((visibility("default"))) CUresult cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext,
+                                                                        std::size_t) {
+  return CUDA_ERROR_UNKNOWN;
+}
 
 namespace {
 
@@ -96,6 +104,38 @@ TEST_F(ProcAddressTest, TheVersionChoosesTheForm) {
   EXPECT_EQ(ask("cuMemcpyHtoD", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM),
             exported("cuMemcpyHtoD_v2_ptds"));
   EXPECT_EQ(ask("cuMemAlloc", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM), exported("cuMemAlloc_v2"));
+}
+
+TEST_F(ProcAddressTest, NobodyGetsBetweenTheLibraryAndItsOwnFunctions) {
+  EXPECT_EQ(cuMemcpyPeer(0, nullptr, 0, nullptr, 0), CUDA_ERROR_UNKNOWN) << "the program meets the one in front";
+  void* own = ask("cuMemcpyPeer", 13000);
+  EXPECT_EQ(own, exported("cuMemcpyPeer"));
+  EXPECT_NE(own, reinterpret_cast<void*>(&cuMemcpyPeer));
+}
+
+// The dynamic symbol table, as the loader sees it.
+TEST_F(ProcAddressTest, NothingButTheDriverTheControlTableAndNvtxIsExported) {
+  std::ifstream file(SIMULATED_CUDA, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(bytes.data());
+  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(bytes.data() + header->e_shoff);
+  const std::set<std::string> others = {"simulated_device_control", "InitializeInjectionNvtx2",
+                                        "InitializeInjectionNvtxExtension"};
+  int count = 0;
+  for (unsigned i = 0; i < header->e_shnum; ++i) {
+    if (sections[i].sh_type != SHT_DYNSYM) continue;
+    const char* names = bytes.data() + sections[sections[i].sh_link].sh_offset;
+    const auto* symbols = reinterpret_cast<const Elf64_Sym*>(bytes.data() + sections[i].sh_offset);
+    for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s) {
+      if (symbols[s].st_shndx == SHN_UNDEF) continue;
+      const std::string name = names + symbols[s].st_name;
+      const bool is_driver =
+          name.size() > 2 && name.starts_with("cu") && std::isupper(static_cast<unsigned char>(name[2])) != 0;
+      EXPECT_TRUE(is_driver || others.count(name) == 1) << name;
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 600);
 }
 
 TEST_F(ProcAddressTest, WhatIsNotThereIsSaid) {
