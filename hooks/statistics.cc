@@ -22,6 +22,8 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.prefetches += earlier.prefetches;
   all.wasted_prefetches += earlier.wasted_prefetches;
   all.write_behinds += earlier.write_behinds;
+  all.plans += earlier.plans;
+  all.divergences += earlier.divergences;
   all.creates += earlier.creates;
   all.maps += earlier.maps;
   all.unmaps += earlier.unmaps;
@@ -52,6 +54,8 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"prefetches", statistics.prefetches},
       {"wasted_prefetches", statistics.wasted_prefetches},
       {"write_behinds", statistics.write_behinds},
+      {"plans", statistics.plans},
+      {"divergences", statistics.divergences},
       {"creates", statistics.creates},
       {"maps", statistics.maps},
       {"unmaps", statistics.unmaps},

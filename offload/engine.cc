@@ -112,7 +112,8 @@ void Engine::retire(StreamHandle stream) {
 Status Engine::add_foreign(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   State& state = *state_;
-  if (state.foreign_bytes + bytes > state.budget_bytes) return state.refuse("memory that the program maps itself", bytes);
+  if (state.foreign_bytes + bytes > state.budget_bytes)
+    return state.refuse("memory that the program maps itself", bytes);
   const Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
   if (Status status = state.residency.make_room_for_limit(limit); !status.ok()) {
     return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;

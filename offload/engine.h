@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the operation
-// touches on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the same calls.
+// The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the
+// operation touches on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the same
+// calls.
 //
-// It is a deterministic state machine: it reads no clock, draws no random number and starts no thread. All it knows of the
-// world are these calls and the answers of the driver it was given.
+// It is a deterministic state machine: it reads no clock, draws no random number and starts no thread. All it knows of
+// the world are these calls and the answers of the driver it was given.
 //
 // An operation:
 //
@@ -12,8 +13,8 @@
 //   ... submit to `stream` ...
 //   operation.commit();                                        // or not, if the submission failed
 //
-// Between begin and commit the engine is locked: nothing that the operation touches can leave. Thread-safe; a context of the
-// device must be current on the calling thread.
+// Between begin and commit the engine is locked: nothing that the operation touches can leave. Thread-safe; a context
+// of the device must be current on the calling thread.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@
 
 namespace thermocline {
 
-// none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings back on
-// touch. learned: reactive until the program has repeated itself, then by plan.
+// none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings
+// back on touch. learned: reactive until the program has repeated itself, then by plan.
 enum class Policy { kNone, kReactive, kLearned };
 
 struct EngineOptions {
@@ -55,16 +56,17 @@ struct EngineOptions {
 // What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
 enum class Access { kUnknown, kRead, kWrite };
 
-// A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands for the
-// buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins there.
+// A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands
+// for the buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins
+// there.
 struct Touch {
   DeviceAddress address;
   Bytes bytes = 0;
   Access access = Access::kUnknown;
 };
 
-// What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the kind of
-// copy); 0 when unknown. nanoseconds: its duration as measured or recorded; 0 when unknown.
+// What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the
+// kind of copy); 0 when unknown. nanoseconds: its duration as measured or recorded; 0 when unknown.
 struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;
@@ -81,14 +83,14 @@ struct BufferFacts {
 // Counters since the engine began; bytes unless named otherwise.
 struct EngineStatistics {
   Bytes budget_bytes = 0;
-  Bytes live_bytes = 0, peak_live_bytes = 0;        // what the program holds
-  Bytes device_bytes = 0, peak_device_bytes = 0;    // what the engine holds on the device
-  Bytes host_bytes = 0, peak_host_bytes = 0;        // pinned host memory taken
-  Bytes foreign_bytes = 0;                          // the program's own mappings
-  Bytes evicted_bytes = 0, restored_bytes = 0;      // copied out and in
+  Bytes live_bytes = 0, peak_live_bytes = 0;      // what the program holds
+  Bytes device_bytes = 0, peak_device_bytes = 0;  // what the engine holds on the device
+  Bytes host_bytes = 0, peak_host_bytes = 0;      // pinned host memory taken
+  Bytes foreign_bytes = 0;                        // the program's own mappings
+  Bytes evicted_bytes = 0, restored_bytes = 0;    // copied out and in
   std::uint64_t allocations = 0, frees = 0;
   std::uint64_t operations = 0;
-  std::uint64_t evictions = 0, restores = 0;        // blocks that left and came back
+  std::uint64_t evictions = 0, restores = 0;  // blocks that left and came back
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
@@ -100,7 +102,8 @@ struct EngineStatistics {
 
 class Engine;
 
-// The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its thread.
+// The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its
+// thread.
 class [[nodiscard]] Operation {
  public:
   Operation(Operation&&) noexcept;
@@ -130,38 +133,38 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory leaves
-  // everything as it was and writes a report through the report handler.
+  // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory
+  // leaves everything as it was and writes a report through the report handler.
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
-  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that touched it.
+  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that touched
+  // it.
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
 
   // True for every address of the reservation, live or not. Lock-free.
-  bool owns(DeviceAddress address) const noexcept {
-    return address.value - range_begin_ < range_bytes_;
-  }
+  bool owns(DeviceAddress address) const noexcept { return address.value - range_begin_ < range_bytes_; }
   std::optional<BufferFacts> find(DeviceAddress address) const;
 
   Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});
   // For an operation of which nothing is known: everything live is touched.
   Operation begin_unknown(StreamHandle stream);
 
-  // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for reports).
+  // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
+  // reports).
   Status pin(DeviceAddress address, const char* reason);
 
   // The program itself waited: what it submitted to the stream (to all streams) has passed.
   void synchronized(StreamHandle stream);
   void synchronized_all();
-  // The same where other threads go on submitting while the program waits: what was submitted before it waited, and afterwards
-  // that this has passed.
+  // The same where other threads go on submitting while the program waits: what was submitted before it waited, and
+  // afterwards that this has passed.
   UseSet submitted(StreamHandle stream);
   UseSet submitted_all() const;
   void synchronized(const UseSet& uses);
   // The program is about to destroy the stream.
   void retire(StreamHandle stream);
 
-  // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget; out_of_memory
-  // when no room can be made.
+  // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget;
+  // out_of_memory when no room can be made.
   Status add_foreign(Bytes bytes);
   void remove_foreign(Bytes bytes);
 
@@ -172,7 +175,8 @@ class Engine {
   void memory_info(Bytes* free, Bytes* total) const;
   EngineStatistics statistics() const;
 
-  // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call back.
+  // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call
+  // back.
   using ReportHandler = void (*)(const std::string& report);
   void set_report_handler(ReportHandler handler);
 

@@ -23,8 +23,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       host(*foundation->host),
       heap(*foundation->heap),
       migration(foundation->driver, clock, host),
-      residency(heap, clock, migration,
-                ResidencyOptions{options.policy != Policy::kNone, options.min_offload_bytes}),
+      residency(heap, clock, migration, ResidencyOptions{options.policy != Policy::kNone, options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(heap, clock, migration, residency, options.min_offload_bytes) {}
@@ -44,7 +43,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
   heap_options.device = options.device;
   heap_options.page_bytes = facts.page_bytes;
   heap_options.limit = budget;
-  if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap); !status.ok()) {
+  if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
+      !status.ok()) {
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget));
@@ -104,14 +104,14 @@ void Engine::State::resolve_all() {
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, heap.live_bytes(), live_block_bytes});
+  if (options.policy == Policy::kLearned)
+    learned.arriving({info, touches, operands, heap.live_bytes(), live_block_bytes});
   if (operands.empty()) {
     stream = clock.index_of(handle);
     return {};
   }
-  const bool absent = std::any_of(operands.begin(), operands.end(), [](const BlockState* state) {
-    return !state->block->mapped() && state->defined;
-  });
+  const bool absent = std::any_of(operands.begin(), operands.end(),
+                                  [](const BlockState* state) { return !state->block->mapped() && state->defined; });
   Status status = residency.make_resident(operands);
   if (status.is_out_of_memory()) {
     Bytes wanted = 0;

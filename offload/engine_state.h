@@ -64,16 +64,16 @@ class Engine::State {
   Learned learned;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
 
-  StreamIndex stream{};                 // of the operation in preparation
-  std::vector<BlockState*> operands;    // its blocks
+  StreamIndex stream{};               // of the operation in preparation
+  std::vector<BlockState*> operands;  // its blocks
   OperationInfo info;
-  std::uint64_t touches = 0;            // that it was given
-  std::uint64_t operation = 0;          // operations prepared so far
-  std::uint64_t resolution = 0;         // stamps the operands
-  Bytes live_block_bytes = 0;           // whole blocks with live buffers: what device and host must hold together
+  std::uint64_t touches = 0;     // that it was given
+  std::uint64_t operation = 0;   // operations prepared so far
+  std::uint64_t resolution = 0;  // stamps the operands
+  Bytes live_block_bytes = 0;    // whole blocks with live buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
   Bytes foreign_bytes = 0;
-  EngineStatistics counters;            // those that no part keeps
+  EngineStatistics counters;  // those that no part keeps
   ReportHandler report_handler = nullptr;
 
  private:

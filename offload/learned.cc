@@ -8,8 +8,9 @@
 namespace thermocline {
 namespace {
 
-// Where an operation's duration is not known: what it touches, at a rate of the order of device memory, and a launch. A plan needs the
-// order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO 2023, sensitivity runs).
+// Where an operation's duration is not known: what it touches, at a rate of the order of device memory, and a launch. A
+// plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO 2023,
+// sensitivity runs).
 constexpr double kGuessedBytesPerNs = 1500;
 constexpr std::uint64_t kGuessedLaunchNs = 4000;
 
@@ -22,7 +23,8 @@ std::uint64_t scramble(std::uint64_t x) {
 
 }  // namespace
 
-// Of blocks only those count that one buffer has to itself: how small buffers share slabs varies from one iteration to the next.
+// Of blocks only those count that one buffer has to itself: how small buffers share slabs varies from one iteration to
+// the next.
 std::uint64_t Learned::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
   token = scramble(token ^ arrival.touches);
@@ -50,7 +52,9 @@ void Learned::arriving(const Arrival& arrival) {
   }
   recorder_.add(scratch_, nanoseconds_of(arrival), arrival.live_block_bytes);
   switch (recogniser_.add(token_of(arrival), arrival.live_bytes)) {
-    case Recogniser::Event::kFound: learn(); break;
+    case Recogniser::Event::kFound:
+      learn();
+      break;
     case Recogniser::Event::kMatch:
       following_ = !plan_.leaves.empty();
       bind();
@@ -60,7 +64,8 @@ void Learned::arriving(const Arrival& arrival) {
       following_ = false;
       returns_.clear();
       break;
-    case Recogniser::Event::kNothing: break;
+    case Recogniser::Event::kNothing:
+      break;
   }
 }
 
@@ -76,7 +81,8 @@ void Learned::learn() {
     return;
   }
   std::unordered_map<std::uint64_t, std::uint32_t> names;
-  for (std::uint32_t name = 0; name < profile_.buffers.size(); ++name) names[profile_.buffers[name].latest_serial] = name;
+  for (std::uint32_t name = 0; name < profile_.buffers.size(); ++name)
+    names[profile_.buffers[name].latest_serial] = name;
   heap_.for_each_block([&](Block& block) {
     if (const auto name = names.find(block.serial()); name != names.end()) {
       actors_[name->second] = {&residency_.state_of(block), block.serial()};

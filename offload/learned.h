@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading with a history: recognises the iteration, profiles it, plans it, and then acts by place in the iteration: buffers are copied
-// out right behind their last use before the gap, and come back in order of next use as early as memory permits.
+// Offloading with a history: recognises the iteration, profiles it, plans it, and then acts by place in the iteration:
+// buffers are copied out right behind their last use before the gap, and come back in order of next use as early as
+// memory permits.
 //
-// While the program does what it did before, this decides; from the first operation that does not match on, Reactive does, until the
-// program is back on a known path or has shown a new one twice. A plan is only advice: whatever it says, Residency keeps every promise.
+// While the program does what it did before, this decides; from the first operation that does not match on, Reactive
+// does, until the program is back on a known path or has shown a new one twice. A plan is only advice: whatever it
+// says, Residency keeps every promise.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +27,19 @@ namespace thermocline {
 class Learned {
  public:
   Learned(const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency, Bytes min_offload_bytes)
-      : heap_(heap), clock_(clock), migration_(migration), residency_(residency), min_offload_bytes_(min_offload_bytes) {}
+      : heap_(heap),
+        clock_(clock),
+        migration_(migration),
+        residency_(residency),
+        min_offload_bytes_(min_offload_bytes) {}
 
   // An operation that is being prepared.
   struct Arrival {
     OperationInfo info;
-    std::uint64_t touches = 0;                // as the caller counted them
-    std::span<BlockState* const> operands;    // in order of their first touches, each once
-    Bytes live_bytes = 0;                     // as the program asked for them
-    Bytes live_block_bytes = 0;               // whole blocks
+    std::uint64_t touches = 0;              // as the caller counted them
+    std::span<BlockState* const> operands;  // in order of their first touches, each once
+    Bytes live_bytes = 0;                   // as the program asked for them
+    Bytes live_block_bytes = 0;             // whole blocks
   };
   void arriving(const Arrival& arrival);
   // It has been submitted. Never blocks.

@@ -17,8 +17,8 @@ void LinkMeter::discard(const Sample& sample) {
 LinkMeter::Sample LinkMeter::begin(Direction direction, Bytes bytes, StreamHandle stream) {
   Sample sample{direction, bytes, {}, {}};
   if (taken_[direction] >= kSamples || bytes < kSmallestBytes) return sample;
-  const bool ready = driver_.create_event(true, &sample.before).ok() && driver_.create_event(true, &sample.after).ok() &&
-                     driver_.record(sample.before, stream).ok();
+  const bool ready = driver_.create_event(true, &sample.before).ok() &&
+                     driver_.create_event(true, &sample.after).ok() && driver_.record(sample.before, stream).ok();
   if (ready) {
     ++taken_[direction];
     return sample;

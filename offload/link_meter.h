@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what the link carries, from the library's own copies: a few large ones per direction are put between two timed events.
+// Measures what the link carries, from the library's own copies: a few large ones per direction are put between two
+// timed events.
 #pragma once
 
 #include <array>

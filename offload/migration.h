@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the contents of blocks between the device and pinned host memory on two streams of its own, one a direction, so that both
-// directions of the link work at once and neither stands behind the program's kernels.
+// Moves the contents of blocks between the device and pinned host memory on two streams of its own, one a direction, so
+// that both directions of the link work at once and neither stands behind the program's kernels.
 //
-// Contract: a copy out waits on the device for everything submitted that may use the block; whoever touches the block afterwards
-// finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has passed. Guarded by the
-// engine's lock.
+// Contract: a copy out waits on the device for everything submitted that may use the block; whoever touches the block
+// afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
+// passed. Guarded by the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class Migration {
 
   Status open();
 
-  // Submits the copy of a mapped, defined block without a host copy; it becomes kLeaving. out_of_memory: the host limit.
+  // Submits the copy of a mapped, defined block without a host copy; it becomes kLeaving. out_of_memory: the host
+  // limit.
   Status copy_out(BlockState& state);
   // Submits the copy back into a block that has just got pages. The host copy stays valid until somebody writes.
   Status copy_in(BlockState& state);

@@ -7,13 +7,14 @@
 namespace thermocline {
 namespace {
 
-// Host time between two submissions, and what a remapping costs it: of the order of the driver's calls (launch 2.5 us; map, set
-// access and unmap of a block about 100 us). They only matter where the device waits for the host.
+// Host time between two submissions, and what a remapping costs it: of the order of the driver's calls (launch 2.5 us;
+// map, set access and unmap of a block about 100 us). They only matter where the device waits for the host.
 constexpr double kHostNsPerOperation = 4e3;
 constexpr double kHostNsPerRemap = 80e3;
 constexpr int kIterations = 3;
 
-// Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a copy out.
+// Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
+// copy out.
 struct Release {
   double at;
   double bytes;
@@ -24,8 +25,13 @@ enum class Where : std::uint8_t { kDead, kResident, kAway };
 class Simulation {
  public:
   Simulation(const Profile& profile, const Plan& plan, Bytes limit, const Link& link)
-      : profile_(profile), plan_(plan), link_(link), free_(static_cast<double>(limit)),
-        buffers_(profile.buffers.size()), births_(profile.places()), deaths_(profile.places()) {
+      : profile_(profile),
+        plan_(plan),
+        link_(link),
+        free_(static_cast<double>(limit)),
+        buffers_(profile.buffers.size()),
+        births_(profile.places()),
+        deaths_(profile.places()) {
     for (std::uint32_t i = 0; i < profile.buffers.size(); ++i) {
       const ProfiledBuffer& buffer = profile.buffers[i];
       if (buffer.always) continue;
@@ -97,7 +103,8 @@ class Simulation {
     return true;
   }
   bool acquire_now(double bytes) {
-    for (std::deque<Release>* pending = first_release(); pending != nullptr && pending->front().at <= host_; pending = first_release()) {
+    for (std::deque<Release>* pending = first_release(); pending != nullptr && pending->front().at <= host_;
+         pending = first_release()) {
       free_ += pending->front().bytes;
       pending->pop_front();
     }

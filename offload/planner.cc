@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing gaps is covering: at every place, the gaps chosen across it must hold what exceeds the limit. Sweeping over the places and
-// taking, where it is needed, the gap that reaches farthest is Belady's rule on intervals; sweeping backward takes the one that began
-// first. Which is faster depends on where the link is idle, so both are tried, with preferences for length and size, and timed.
+// Choosing gaps is covering: at every place, the gaps chosen across it must hold what exceeds the limit. Sweeping over
+// the places and taking, where it is needed, the gap that reaches farthest is Belady's rule on intervals; sweeping
+// backward takes the one that began first. Which is faster depends on where the link is idle, so both are tried, with
+// preferences for length and size, and timed.
 //
-// Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that is free by
-// then allows; earlier starts are tried as well, and timed.
+// Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that
+// is free by then allows; earlier starts are tried as well, and timed.
 #include "offload/planner.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@
 namespace thermocline {
 namespace {
 
-// A gap that could be used, in places: the buffer may be away strictly between leave and arrive. arrive > leave always; it is beyond the
-// end of the iteration when the buffer comes back in the next one.
+// A gap that could be used, in places: the buffer may be away strictly between leave and arrive. arrive > leave always;
+// it is beyond the end of the iteration when the buffer comes back in the next one.
 struct Gap {
   std::uint32_t buffer;
   std::uint32_t leave, arrive;
@@ -36,7 +37,11 @@ enum class Preference { kReach, kIdleTime, kSize };
 class Planner {
  public:
   Planner(const Profile& profile, Bytes limit, const Link& link)
-      : profile_(profile), limit_bytes_(limit), limit_(static_cast<double>(limit)), link_(link), places_(static_cast<std::uint32_t>(profile.places())) {
+      : profile_(profile),
+        limit_bytes_(limit),
+        limit_(static_cast<double>(limit)),
+        link_(link),
+        places_(static_cast<std::uint32_t>(profile.places())) {
     clock_.assign(places_ + 1, 0);
     for (std::uint32_t q = 0; q < places_; ++q) clock_[q + 1] = clock_[q] + static_cast<double>(profile.nanoseconds[q]);
     find_gaps();
@@ -65,7 +70,8 @@ class Planner {
       const bool goes_round = buffer.always || buffer.birth > buffer.death;
       for (std::size_t u = 0; u + 1 < buffer.uses.size(); ++u) {
         // A buffer that goes round is dead between its death and its birth.
-        const bool dead = goes_round && !buffer.always && buffer.uses[u] <= buffer.death && buffer.uses[u + 1] >= buffer.birth;
+        const bool dead =
+            goes_round && !buffer.always && buffer.uses[u] <= buffer.death && buffer.uses[u + 1] >= buffer.birth;
         if (!dead) add_gap(i, buffer.uses[u], buffer.uses[u + 1]);
       }
       if (goes_round && !buffer.uses.empty()) add_gap(i, buffer.uses.back(), buffer.uses.front() + places_);
@@ -151,9 +157,12 @@ class Planner {
         for (const std::uint32_t i : parts_of[part.gap]) {
           // The steps behind this one that the part covers; those before are swept already.
           const std::int64_t from = std::max<std::int64_t>(parts[i].begin + 1, step + 1);
-          if (parts[i].begin < step && parts[i].end > step) away += bytes_of(part.gap);
-          else if (from < parts[i].end && from < places_) change[static_cast<std::size_t>(from)] += bytes_of(part.gap);
-          if (parts[i].end > step && parts[i].end <= places_ && from <= parts[i].end) change[static_cast<std::size_t>(parts[i].end)] -= bytes_of(part.gap);
+          if (parts[i].begin < step && parts[i].end > step)
+            away += bytes_of(part.gap);
+          else if (from < parts[i].end && from < places_)
+            change[static_cast<std::size_t>(from)] += bytes_of(part.gap);
+          if (parts[i].end > step && parts[i].end <= places_ && from <= parts[i].end)
+            change[static_cast<std::size_t>(parts[i].end)] -= bytes_of(part.gap);
         }
       }
     }
@@ -177,7 +186,8 @@ class Planner {
     *best = std::move(plan);
   }
 
-  // Times the plan as it is, then with earlier and earlier returns, the operations' start times taken from the last timing.
+  // Times the plan as it is, then with earlier and earlier returns, the operations' start times taken from the last
+  // timing.
   void consider(Plan plan, const std::vector<bool>& chosen, Plan* best) const {
     plan.index(places_);
     PlanTiming timing = time_plan(profile_, plan, limit_bytes_, link_);
@@ -240,7 +250,9 @@ class Planner {
       std::uint32_t at = gap.arrive;                          // it is back from here on
       while (at != first) {
         const std::uint32_t before = (at + places_ - 1) % places_;
-        if (slack[before] < bytes || start(before) < latest[i] - kHostLeadNs || place_from_lowest(before) > place_from_lowest(at)) break;
+        if (slack[before] < bytes || start(before) < latest[i] - kHostLeadNs ||
+            place_from_lowest(before) > place_from_lowest(at))
+          break;
         slack[before] -= bytes;
         at = before;
       }
@@ -280,6 +292,8 @@ void Plan::index(std::size_t places) {
   }
 }
 
-Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link) { return Planner(profile, limit, link).best(); }
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link) {
+  return Planner(profile, limit, link).best();
+}
 
 }  // namespace thermocline

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans one iteration: which buffers leave in which gaps between two uses, and from where on they come back, so that the peak fits.
+// Plans one iteration: which buffers leave in which gaps between two uses, and from where on they come back, so that
+// the peak fits.
 //
-// Every candidate plan is timed by a simulation of the iteration (plan_timing.h) before it is compared; the fastest wins. Pure functions of
-// their arguments; thread-safe.
+// Every candidate plan is timed by a simulation of the iteration (plan_timing.h) before it is compared; the fastest
+// wins. Pure functions of their arguments; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace thermocline {
 
-// A buffer is away between two of its uses. All places are within one iteration; arrive <= leave means that it arrives in the next one.
+// A buffer is away between two of its uses. All places are within one iteration; arrive <= leave means that it arrives
+// in the next one.
 struct PlannedGap {
   std::uint32_t buffer = 0;
   std::uint32_t leave = 0;      // place of the use behind which it is copied out

@@ -38,11 +38,14 @@ void ProfileRecorder::forget() {
   std::erase_if(lives_, [this](const auto& life) { return life.second.dead && life.second.death < first_; });
 }
 
-std::span<const ProfileRecorder::Operand> ProfileRecorder::operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const {
+std::span<const ProfileRecorder::Operand> ProfileRecorder::operands_of(std::uint64_t ordinal,
+                                                                       std::vector<Operand>* scratch) const {
   const std::size_t index = ordinal - first_;
   const std::uint64_t begin = operations_[index].first_operand - first_operand_;
-  const std::uint64_t end = index + 1 < operations_.size() ? operations_[index + 1].first_operand - first_operand_ : operands_.size();
-  scratch->assign(operands_.begin() + static_cast<std::ptrdiff_t>(begin), operands_.begin() + static_cast<std::ptrdiff_t>(end));
+  const std::uint64_t end =
+      index + 1 < operations_.size() ? operations_[index + 1].first_operand - first_operand_ : operands_.size();
+  scratch->assign(operands_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  operands_.begin() + static_cast<std::ptrdiff_t>(end));
   return *scratch;
 }
 
@@ -54,8 +57,8 @@ Profile ProfileRecorder::make(std::size_t period) const {
   Names names;
   std::vector<Operand> now, before;
 
-  // A block that is born in this iteration and outlives it plays, in the next one, the part of the block that was touched at the
-  // same place one iteration ago: both get one name.
+  // A block that is born in this iteration and outlives it plays, in the next one, the part of the block that was
+  // touched at the same place one iteration ago: both get one name.
   const auto name_of = [&](const Operand& operand, const Operand* earlier) {
     if (!operand.planned) return kNoBuffer;
     if (const auto known = names.find(operand.serial); known != names.end()) return known->second;
@@ -108,10 +111,14 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
   for (const auto& [serial, name] : names) {
     const Life& life = lives_.at(serial);
     Ends& end = ends[name];
-    if (life.first_use < begin) end.before = true;
-    else end.birth = static_cast<std::uint32_t>(life.first_use - begin);
-    if (!life.dead) end.beyond = true;
-    else end.death = static_cast<std::uint32_t>(life.death - begin);
+    if (life.first_use < begin)
+      end.before = true;
+    else
+      end.birth = static_cast<std::uint32_t>(life.first_use - begin);
+    if (!life.dead)
+      end.beyond = true;
+    else
+      end.death = static_cast<std::uint32_t>(life.death - begin);
   }
   std::vector<std::int64_t> change(places + 1, 0);
   const auto lives_in = [&change](std::uint32_t from, std::uint32_t to, Bytes bytes) {
@@ -122,7 +129,8 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
     ProfiledBuffer& buffer = profile->buffers[i];
     buffer.birth = ends[i].birth;
     buffer.death = ends[i].death;
-    // Born and dead within one iteration in this order, or the other way round; alive at both ends with neither: always.
+    // Born and dead within one iteration in this order, or the other way round; alive at both ends with neither:
+    // always.
     const bool born = ends[i].birth > 0 || !ends[i].before;
     const bool dies = ends[i].death < places - 1 || !ends[i].beyond;
     buffer.always = !born && !dies;

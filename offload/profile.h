@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one iteration does to memory: which buffers it uses where, and how long its operations take. Buffers are named by their place in
-// the iteration, never by address, so that the profile of one iteration tells about the next one.
+// What one iteration does to memory: which buffers it uses where, and how long its operations take. Buffers are named
+// by their place in the iteration, never by address, so that the profile of one iteration tells about the next one.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace thermocline {
 
 inline constexpr std::uint32_t kNoBuffer = ~std::uint32_t{0};
 
-// A buffer of the iteration. It lives from `birth` to `death`, both places of operations; it may live across the end of the iteration
-// (death < birth: it dies in the next one) or always.
+// A buffer of the iteration. It lives from `birth` to `death`, both places of operations; it may live across the end of
+// the iteration (death < birth: it dies in the next one) or always.
 struct ProfiledBuffer {
   Bytes bytes = 0;
   bool always = false;
@@ -29,8 +29,8 @@ struct ProfiledBuffer {
 struct Profile {
   std::vector<std::uint64_t> nanoseconds;  // by place
   std::vector<ProfiledBuffer> buffers;
-  // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]), kNoBuffer where a block is not
-  // planned (slabs: what shares them changes from one iteration to the next).
+  // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]), kNoBuffer where a
+  // block is not planned (slabs: what shares them changes from one iteration to the next).
   std::vector<std::uint32_t> first_operand, operand_buffers;
   std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers`
 
@@ -46,7 +46,7 @@ class ProfileRecorder {
   struct Operand {
     std::uint64_t serial;  // of the block; never given again
     Bytes bytes;
-    bool planned;          // it may be planned for: a buffer of its own pages
+    bool planned;  // it may be planned for: a buffer of its own pages
   };
 
   // In program order, one call per operation. `live_bytes`: of all live blocks.

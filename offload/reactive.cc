@@ -6,13 +6,13 @@
 namespace thermocline {
 namespace {
 
-// Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and what is
-// copied stays close to the latest knowledge.
+// Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and
+// what is copied stays close to the latest knowledge.
 constexpr std::size_t kCopiesInFlight = 2;
 // Useless prefetches that end prefetching until the next miss.
 constexpr std::uint64_t kPatience = 3;
-// A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is queued by
-// then; one on every operation would cost short kernels more than it gains.
+// A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
+// queued by then; one on every operation would cost short kernels more than it gains.
 constexpr std::uint32_t kOperationsPerFence = 4;
 constexpr std::uint32_t kRecentAllocations = 64;
 
@@ -41,12 +41,15 @@ void Reactive::after_operation(StreamIndex stream) {
 }
 
 bool Reactive::filling() const {
-  return residency_.resident_bytes() > heap_.limit() / 100 * options_.low_water_percent || residency_.youngest_away() != nullptr;
+  return residency_.resident_bytes() > heap_.limit() / 100 * options_.low_water_percent ||
+         residency_.youngest_away() != nullptr;
 }
 
 void Reactive::write_behind() {
   const Bytes reserve = heap_.limit() / 100 * options_.clean_reserve_percent;
-  if (residency_.clean_bytes() >= reserve || residency_.resident_bytes() <= heap_.limit() / 100 * options_.low_water_percent) return;
+  if (residency_.clean_bytes() >= reserve ||
+      residency_.resident_bytes() <= heap_.limit() / 100 * options_.low_water_percent)
+    return;
   while (migration_.leaving() < kCopiesInFlight && residency_.clean_bytes() < reserve) {
     if (!residency_.write_behind()) return;
     ++write_behinds_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading without a history: what to copy out before anybody asks for the room, and what to bring back before it is touched.
+// Offloading without a history: what to copy out before anybody asks for the room, and what to bring back before it is
+// touched.
 //
-// Write-behind: while memory is filling and the link out is idle, the oldest idle dirty block is copied out and keeps its
-// pages; it is then clean, and dropping it is free. Prefetch: training comes back through its activations in reverse, so after
-// the first touch of an absent block the blocks that left last are brought back first, into free pages only. A guess that was
-// evicted again before its use counts against prefetching, which stops after a few until the next miss that it would have
-// served.
+// Write-behind: while memory is filling and the link out is idle, the oldest idle dirty block is copied out and keeps
+// its pages; it is then clean, and dropping it is free. Prefetch: training comes back through its activations in
+// reverse, so after the first touch of an absent block the blocks that left last are brought back first, into free
+// pages only. A guess that was evicted again before its use counts against prefetching, which stops after a few until
+// the next miss that it would have served.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +47,9 @@ class Reactive {
   Migration& migration_;
   Residency& residency_;
   const ReactiveOptions options_;
-  bool returning_ = false;            // the program is coming back for what left
-  std::uint64_t wasted_before_ = 0;   // useless prefetches when returning began
-  Bytes largest_recent_ = 0;          // the largest recent allocation: prefetch leaves room for one
+  bool returning_ = false;           // the program is coming back for what left
+  std::uint64_t wasted_before_ = 0;  // useless prefetches when returning began
+  Bytes largest_recent_ = 0;         // the largest recent allocation: prefetch leaves room for one
   std::uint32_t allocations_since_largest_ = 0;
   std::uint32_t operations_since_fence_ = 0;
   std::uint64_t write_behinds_ = 0, prefetches_ = 0;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises the iteration in the stream of operations: the smallest period after which the program does the same again and ends with as
-// much memory as it began with. It compares tokens (what runs, on buffers of which sizes), never addresses or times.
+// Recognises the iteration in the stream of operations: the smallest period after which the program does the same again
+// and ends with as much memory as it began with. It compares tokens (what runs, on buffers of which sizes), never
+// addresses or times.
 //
-// Method: every run of kGram tokens is hashed; positions with the same hash are chained. A distance p to an earlier position is an
-// iteration if the last p tokens equal the p before them (one comparison of prefix hashes), if the live bytes then and now are equal,
-// and if the memory within it reaches the highest level seen in both: a loop inside an iteration (the blocks of a network, the
-// parameters in an optimizer) fails one of the last two. O(1) per operation: at most kCandidates comparisons.
+// Method: every run of kGram tokens is hashed; positions with the same hash are chained. A distance p to an earlier
+// position is an iteration if the last p tokens equal the p before them (one comparison of prefix hashes), if the live
+// bytes then and now are equal, and if the memory within it reaches the highest level seen in both: a loop inside an
+// iteration (the blocks of a network, the parameters in an optimizer) fails one of the last two. O(1) per operation: at
+// most kCandidates comparisons.
 //
-// Once an iteration is known the recogniser follows it by position. At the first token that does not match it reports so, and goes
-// back to looking; a known iteration is taken up again when kGram tokens in a row match it somewhere.
+// Once an iteration is known the recogniser follows it by position. At the first token that does not match it reports
+// so, and goes back to looking; a known iteration is taken up again when kGram tokens in a row match it somewhere.
 #pragma once
 
 #include <cstddef>
@@ -56,20 +58,21 @@ class Recogniser {
   void adopt(std::size_t period);
   bool resume(std::uint64_t gram);
 
-  std::uint64_t first_ = 0;              // ordinal of tokens_[0]
+  std::uint64_t first_ = 0;  // ordinal of tokens_[0]
   std::vector<std::uint64_t> tokens_;
   std::vector<std::uint64_t> prefix_{0};  // prefix_[i]: hash of the first i tokens
   std::vector<std::uint64_t> power_{1};   // power_[i]: base^i
   std::vector<Bytes> live_;
-  Bytes highest_ = 0;                     // the largest of live_
-  std::vector<std::uint32_t> previous_;  // position of the same gram before, + 1; 0: none
+  Bytes highest_ = 0;                                        // the largest of live_
+  std::vector<std::uint32_t> previous_;                      // position of the same gram before, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // gram -> position + 1
 
   bool following_ = false;
   std::size_t period_ = 0;
   std::size_t position_ = 0;
-  std::vector<std::uint64_t> iteration_;                          // its tokens
-  std::unordered_map<std::uint64_t, std::uint32_t> gram_places_;  // gram -> place of its last token; kAmbiguous: several
+  std::vector<std::uint64_t> iteration_;  // its tokens
+  std::unordered_map<std::uint64_t, std::uint32_t>
+      gram_places_;  // gram -> place of its last token; kAmbiguous: several
 };
 
 }  // namespace thermocline

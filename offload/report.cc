@@ -35,7 +35,8 @@ void append_holders(std::string* text, const Heap& heap) {
   for (std::size_t i = 0; i < std::min(blocks.size(), kHoldersShown); ++i) {
     const Block& block = *blocks[i];
     append(text, "  %10.1f MiB at 0x%" PRIx64 " in %" PRIu32 " %s, %s\n", mib(block.live_bytes()), block.begin().value,
-           block.live_buffers(), block.live_buffers() == 1 ? "buffer" : "buffers", block.mapped() ? "on the device" : "on the host");
+           block.live_buffers(), block.live_buffers() == 1 ? "buffer" : "buffers",
+           block.mapped() ? "on the device" : "on the host");
   }
   if (blocks.size() > kHoldersShown) append(text, "  ... and %zu more blocks\n", blocks.size() - kHoldersShown);
 }
@@ -45,10 +46,13 @@ void append_holders(std::string* text, const Heap& heap) {
 std::string out_of_memory_report(const char* what, Bytes wanted, const EngineStatistics& now, const Heap& heap,
                                  const Residency& residency) {
   std::string text;
-  append(&text, "thermocline: out of memory: %s of %.1f MiB does not fit into a budget of %.1f MiB\n", what, mib(wanted),
-         mib(now.budget_bytes));
-  append(&text, "  live %.1f MiB (peak %.1f), of these on the device %.1f MiB; on the host %.1f MiB; the program's own mappings %.1f MiB\n",
-         mib(now.live_bytes), mib(now.peak_live_bytes), mib(residency.resident_bytes()), mib(now.host_bytes), mib(now.foreign_bytes));
+  append(&text, "thermocline: out of memory: %s of %.1f MiB does not fit into a budget of %.1f MiB\n", what,
+         mib(wanted), mib(now.budget_bytes));
+  append(&text,
+         "  live %.1f MiB (peak %.1f), of these on the device %.1f MiB; on the host %.1f MiB; the program's own "
+         "mappings %.1f MiB\n",
+         mib(now.live_bytes), mib(now.peak_live_bytes), mib(residency.resident_bytes()), mib(now.host_bytes),
+         mib(now.foreign_bytes));
   append(&text, "  buffers that may not leave the device: %" PRIu64 "\n", now.pinned_buffers);
   append_holders(&text, heap);
   return text;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The out-of-memory report: what was asked for, who holds what, and what to change. Plain text, one page, most useful first.
+// The out-of-memory report: what was asked for, who holds what, and what to change. Plain text, one page, most useful
+// first.
 #pragma once
 
 #include <string>

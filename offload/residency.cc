@@ -128,23 +128,33 @@ bool Residency::may_leave(const BlockState& state) const {
 // Moves the block to the end of a list, and keeps the sums that depend on lists.
 void Residency::place(BlockState& state, Place where) {
   switch (state.place) {
-    case Place::kNowhere: break;
-    case Place::kDirty: dirty_.erase(dirty_.iterator_to(state)); break;
+    case Place::kNowhere:
+      break;
+    case Place::kDirty:
+      dirty_.erase(dirty_.iterator_to(state));
+      break;
     case Place::kClean:
       clean_.erase(clean_.iterator_to(state));
       clean_bytes_ -= state.block->bytes();
       break;
-    case Place::kAway: away_.erase(away_.iterator_to(state)); break;
+    case Place::kAway:
+      away_.erase(away_.iterator_to(state));
+      break;
   }
   state.place = where;
   switch (where) {
-    case Place::kNowhere: break;
-    case Place::kDirty: dirty_.push_back(state); break;
+    case Place::kNowhere:
+      break;
+    case Place::kDirty:
+      dirty_.push_back(state);
+      break;
     case Place::kClean:
       clean_.push_back(state);
       clean_bytes_ += state.block->bytes();
       break;
-    case Place::kAway: away_.push_back(state); break;
+    case Place::kAway:
+      away_.push_back(state);
+      break;
   }
 }
 
@@ -171,8 +181,8 @@ Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   return start_copies(missing, progress);
 }
 
-// Drops clean blocks, oldest first, until `missing` bytes have become free; what has been brought back for a use to come goes last.
-// True if any has.
+// Drops clean blocks, oldest first, until `missing` bytes have become free; what has been brought back for a use to
+// come goes last. True if any has.
 bool Residency::drop_clean(Bytes missing) { return drop_clean_if(missing, false) || drop_clean_if(missing, true); }
 
 bool Residency::drop_clean_if(Bytes missing, bool wanted) {
@@ -188,7 +198,8 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
 }
 
 void Residency::drop(BlockState& state) {
-  THERMOCLINE_CHECK(!state.defined || state.copy == HostCopy::kCurrent, "contents leave the device only with a current host copy");
+  THERMOCLINE_CHECK(!state.defined || state.copy == HostCopy::kCurrent,
+                    "contents leave the device only with a current host copy");
   if (state.prefetched) ++statistics_.wasted_prefetches;
   state.prefetched = false;
   const Status status = heap_.unmap(*state.block);
@@ -224,7 +235,8 @@ Status Residency::drop_partial(bool* progress) {
   return {};
 }
 
-// Begins to copy out the oldest blocks until `missing` bytes are on their way. Blocks without defined contents leave at once.
+// Begins to copy out the oldest blocks until `missing` bytes are on their way. Blocks without defined contents leave at
+// once.
 Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
   for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
@@ -249,7 +261,8 @@ void Residency::validate() const {
   Bytes resident = 0, clean = 0;
   std::size_t placed = 0;
   for (const BlockState& state : states_) {
-    THERMOCLINE_CHECK((state.block == nullptr) == (state.place == Place::kNowhere), "live blocks, and only they, are in a list");
+    THERMOCLINE_CHECK((state.block == nullptr) == (state.place == Place::kNowhere),
+                      "live blocks, and only they, are in a list");
     if (state.block == nullptr) continue;
     ++placed;
     const bool mapped = state.block->mapped();
@@ -258,7 +271,8 @@ void Residency::validate() const {
     THERMOCLINE_CHECK(mapped || !state.defined || state.copy == HostCopy::kCurrent, "defined contents are somewhere");
     THERMOCLINE_CHECK(mapped || state.pins == 0, "a pinned block is on the device");
     if (mapped) {
-      THERMOCLINE_CHECK((state.place == Place::kClean) == (state.host != nullptr), "the list clean holds the blocks with a host copy");
+      THERMOCLINE_CHECK((state.place == Place::kClean) == (state.host != nullptr),
+                        "the list clean holds the blocks with a host copy");
       resident += state.block->bytes();
     }
     if (state.place == Place::kClean) clean += state.block->bytes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is on the device and who leaves for whom. Strict: a block's pages are given away only after everything submitted that may
-// use them has passed and its contents are on the host (or were never defined).
+// Who is on the device and who leaves for whom. Strict: a block's pages are given away only after everything submitted
+// that may use them has passed and its contents are on the host (or were never defined).
 //
 // The ladder for pages, cheapest first (make_room):
 //   1. free pages, new pages under the limit, free mapped space whose uses have passed;
@@ -44,8 +44,8 @@ class Residency {
   // The block's last tenant is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 
-  // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory some
-  // of them may have got pages already; no contents are lost.
+  // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
+  // some of them may have got pages already; no contents are lost.
   Status make_resident(std::span<BlockState* const> blocks);
   // The operation that touched the block as `operation` has been submitted.
   void touched(BlockState& state, std::uint64_t operation);
@@ -60,7 +60,8 @@ class Residency {
   bool write_behind();
   // As planned: the block is copied out now, and is the next to go when room is needed.
   void leave(BlockState& state);
-  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when that would mean to wait.
+  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when that would
+  // mean to wait.
   bool bring_back(BlockState& state);
 
   BlockState* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }

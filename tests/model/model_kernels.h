@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of the random programs, and the model of what it does. It touches a fixed sample of each buffer's words (first and last
-// included), so that a program of megabytes costs microseconds and still every page matters.
+// The kernel of the random programs, and the model of what it does. It touches a fixed sample of each buffer's words
+// (first and last included), so that a program of megabytes costs microseconds and still every page matters.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ inline std::uint64_t combined(std::uint64_t out, std::uint64_t a, std::uint64_t 
   return mix(out ^ mix(a + salt) ^ (mix(b ^ salt) + i));
 }
 
-// What the kernel does, on samples. `a` and `b` may be the same buffer as `out`: all is read before anything is written.
+// What the kernel does, on samples. `a` and `b` may be the same buffer as `out`: all is read before anything is
+// written.
 inline void combine_samples(std::uint64_t* out, std::uint64_t out_words, const std::uint64_t* a, const std::uint64_t* b,
                             std::uint64_t salt) {
   std::uint64_t result[kSamples];

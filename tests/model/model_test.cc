@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the random programs (random_program.cc) as subprocesses: plain on the simulated device, and preloaded under budgets that force
-// eviction. THERMOCLINE_TEST_SEEDS scales the number of programs (100 by default: percent).
+// Runs the random programs (random_program.cc) as subprocesses: plain on the simulated device, and preloaded under
+// budgets that force eviction. THERMOCLINE_TEST_SEEDS scales the number of programs (100 by default: percent).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Setup {
   std::string budget{};  // empty: all of the device
   std::string policy = "reactive";
   std::uint64_t order = 0;  // 0: order of time
-  std::uint64_t programs = 20, first = 1, threads = 1;
+  std::uint64_t programs = 20, first = 1, threads = 1, repeat = 1;
 };
 
 ProcessResult run_programs(const Setup& setup) {
@@ -45,9 +45,10 @@ ProcessResult run_programs(const Setup& setup) {
     environment.push_back("THERMOCLINE_POLICY=" + setup.policy);
     if (!setup.budget.empty()) environment.push_back("THERMOCLINE_BUDGET=" + setup.budget);
   }
-  return run_process({RANDOM_PROGRAM, "--programs", std::to_string(setup.programs), "--first", std::to_string(setup.first),
-                      "--threads", std::to_string(setup.threads)},
-                     environment);
+  return run_process(
+      {RANDOM_PROGRAM, "--programs", std::to_string(setup.programs), "--first", std::to_string(setup.first),
+       "--threads", std::to_string(setup.threads), "--repeat", std::to_string(setup.repeat)},
+      environment);
 }
 
 std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
@@ -76,12 +77,25 @@ TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInOrderOfTime) {
 }
 
 TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInAdversarialOrders) {
-  const std::uint64_t orders = scaled(24);
+  const std::uint64_t orders = scaled(20);
   for (std::uint64_t order = 1; order <= orders; ++order) {
-    const ProcessResult result =
-        run_programs({.budget = order % 2 == 0 ? "36MiB" : "44MiB", .order = order, .programs = 80, .first = 10000 * order});
+    const ProcessResult result = run_programs(
+        {.budget = order % 2 == 0 ? "36MiB" : "44MiB", .order = order, .programs = 100, .first = 10000 * order});
     ASSERT_EQ(result.status, 0) << "order " << order << "\n" << result.err;
     EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelWhenTheyRepeatAndAPlanIsFollowed) {
+  for (std::uint64_t order = 0; order < scaled(6); ++order) {
+    const ProcessResult result = run_programs({.budget = "40MiB",
+                                               .policy = "learned",
+                                               .order = order,
+                                               .programs = 8,
+                                               .first = 700000 + 1000 * order,
+                                               .repeat = 6});
+    ASSERT_EQ(result.status, 0) << "order " << order << "\n" << result.err;
+    EXPECT_GT(statistic(result, "plans"), 0u) << result.err;
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random CUDA programs that check themselves. Each program allocates, frees, launches, copies and sets on several streams, orders what
-// conflicts with events as CUDA's rules demand and nothing more, and compares what it reads back with a model on the host that
-// executes the same program in program order. It knows nothing of the library: it is run plain, and preloaded under budgets that
-// force eviction, in order of time and in adversarial orders; every run must agree with the model.
+// Random CUDA programs that check themselves. Each program allocates, frees, launches, copies and sets on several
+// streams, orders what conflicts with events as CUDA's rules demand and nothing more, and compares what it reads back
+// with a model on the host that executes the same program in program order. It knows nothing of the library: it is run
+// plain, and preloaded under budgets that force eviction, in order of time and in adversarial orders; every run must
+// agree with the model.
 //
-// Usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--live BYTES]
+// Usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--repeat N] [--live BYTES]
+// --repeat runs every program several times, as training repeats its step.
 // Exit status 0: every program agreed; 1: a difference, with the seed that shows it; 2: wrong usage or a driver error.
 #include <cuda.h>
 
@@ -26,7 +28,7 @@ constexpr unsigned kStreams = 4;  // the last one is the legacy default stream
 constexpr std::uint64_t kMiB = 1 << 20;
 
 struct Options {
-  std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, live_bytes = 96 * kMiB;
+  std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1, live_bytes = 96 * kMiB;
 };
 
 [[noreturn]] void driver_failed(const char* call, CUresult result) {
@@ -74,7 +76,8 @@ struct Staging {
 
 class Program {
  public:
-  Program(std::uint64_t seed, const Options& options, CUfunction combine) : seed_(seed), random_(seed), options_(options), combine_(combine) {
+  Program(std::uint64_t seed, const Options& options, CUfunction combine)
+      : seed_(seed), random_(seed), options_(options), combine_(combine) {
     for (unsigned i = 0; i + 1 < kStreams; ++i) {
       CHECK(cuStreamCreate(&streams_[i], random_.one_in(2) ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
     }
@@ -230,13 +233,15 @@ class Program {
 
   [[noreturn]] void differ(const Buffer& buffer, unsigned sample, std::uint64_t found) {
     std::fprintf(stderr,
-                 "random_program: seed %llu, operation %llu: a buffer of %llu bytes differs from the model at word %llu: %016llx, expected "
+                 "random_program: seed %llu, operation %llu: a buffer of %llu bytes differs from the model at word "
+                 "%llu: %016llx, expected "
                  "%016llx\n  repeat: random_program --first %llu --programs 1 --operations %llu --live %llu\n",
                  static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(step_),
                  static_cast<unsigned long long>(buffer.words * 8),
-                 static_cast<unsigned long long>(model::sample_at(buffer.words, sample)), static_cast<unsigned long long>(found),
-                 static_cast<unsigned long long>(buffer.contents[sample]), static_cast<unsigned long long>(seed_),
-                 static_cast<unsigned long long>(options_.operations), static_cast<unsigned long long>(options_.live_bytes));
+                 static_cast<unsigned long long>(model::sample_at(buffer.words, sample)),
+                 static_cast<unsigned long long>(found), static_cast<unsigned long long>(buffer.contents[sample]),
+                 static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(options_.operations),
+                 static_cast<unsigned long long>(options_.live_bytes));
     std::fflush(stderr);
     std::_Exit(1);
   }
@@ -307,8 +312,9 @@ class Program {
   std::size_t next_staging_ = 0;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::uint64_t live_ = 0, step_ = 0, digest_ = 0;
-  std::array<std::uint64_t, kStreams> done_{};                          // work submitted so far
-  std::array<std::array<std::uint64_t, kStreams>, kStreams> known_{};  // [stream][other]: other's work that is ordered before
+  std::array<std::uint64_t, kStreams> done_{};  // work submitted so far
+  std::array<std::array<std::uint64_t, kStreams>, kStreams>
+      known_{};  // [stream][other]: other's work that is ordered before
 };
 
 bool parse(int argc, char** argv, Options* options) {
@@ -317,12 +323,20 @@ bool parse(int argc, char** argv, Options* options) {
     char* end = nullptr;
     const std::uint64_t value = std::strtoull(argv[i + 1], &end, 10);
     if (*end != '\0') return false;
-    if (flag == "--programs") options->programs = value;
-    else if (flag == "--first") options->first = value;
-    else if (flag == "--operations") options->operations = value;
-    else if (flag == "--threads") options->threads = value;
-    else if (flag == "--live") options->live_bytes = value;
-    else return false;
+    if (flag == "--programs")
+      options->programs = value;
+    else if (flag == "--first")
+      options->first = value;
+    else if (flag == "--operations")
+      options->operations = value;
+    else if (flag == "--threads")
+      options->threads = value;
+    else if (flag == "--repeat")
+      options->repeat = value;
+    else if (flag == "--live")
+      options->live_bytes = value;
+    else
+      return false;
   }
   return argc % 2 == 1 && options->threads > 0;
 }
@@ -332,7 +346,9 @@ bool parse(int argc, char** argv, Options* options) {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--live BYTES]\n");
+    std::fprintf(stderr,
+                 "usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--repeat N] "
+                 "[--live BYTES]\n");
     return 2;
   }
   CUdevice device = 0;
@@ -352,7 +368,11 @@ int main(int argc, char** argv) {
     threads.emplace_back([&, t] {
       CHECK(cuCtxSetCurrent(context));
       for (std::uint64_t i = t; i < options.programs; i += options.threads) {
-        digests[t] = model::mix(digests[t] ^ Program(options.first + i, options, combine).run());
+        std::uint64_t digest_of_one = 0;
+        for (std::uint64_t again = 0; again < options.repeat; ++again) {
+          digest_of_one = Program(options.first + i, options, combine).run();
+        }
+        digests[t] = model::mix(digests[t] ^ digest_of_one);
       }
     });
   }
@@ -362,6 +382,7 @@ int main(int argc, char** argv) {
     digest = model::mix(digest ^ digests[t]);
   }
   CHECK(cuModuleUnload(module));
-  std::printf("programs %llu digest %016llx\n", static_cast<unsigned long long>(options.programs), static_cast<unsigned long long>(digest));
+  std::printf("programs %llu digest %016llx\n", static_cast<unsigned long long>(options.programs),
+              static_cast<unsigned long long>(digest));
   return 0;
 }

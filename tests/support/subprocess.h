@@ -13,9 +13,9 @@ struct ProcessResult {
   std::string err;
 };
 
-// `arguments[0]` is the program, found along PATH when it has no slash. `environment` holds NAME=VALUE entries that are added to this
-// process's environment (NAME= with nothing behind it removes one). Variables named THERMOCLINE_* and LD_PRELOAD are not inherited.
-// Blocks until the program has ended.
+// `arguments[0]` is the program, found along PATH when it has no slash. `environment` holds NAME=VALUE entries that are
+// added to this process's environment (NAME= with nothing behind it removes one). Variables named THERMOCLINE_* and
+// LD_PRELOAD are not inherited. Blocks until the program has ended.
 ProcessResult run_process(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
 
 }  // namespace thermocline::test
