@@ -7,9 +7,10 @@
 
 namespace thermocline {
 
+// Returned in two registers, as C would.
 struct Answer {
-  void* address = nullptr;
-  std::uintptr_t given = 0;  // 0: the next dlsym is to answer
+  void* address;
+  std::uintptr_t given;  // 0: the next dlsym is to answer
 };
 
 }  // namespace thermocline

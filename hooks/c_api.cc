@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // include/thermocline/thermocline.h.
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "hooks/submit.h"
 #include "include/thermocline/thermocline.h"
@@ -9,6 +11,10 @@
 
 namespace thermocline {
 namespace {
+
+// The first version of the structure ended with out_of_memory.
+constexpr std::size_t kFirstStatisticsBytes =
+    offsetof(thermocline_statistics, out_of_memory) + sizeof(thermocline_statistics::out_of_memory);
 
 thermocline_result result_of(CUresult result) { return static_cast<thermocline_result>(result); }
 
@@ -55,15 +61,15 @@ THERMOCLINE_EXPORT int thermocline_is_active() { return thermocline::Runtime::ge
 
 THERMOCLINE_EXPORT thermocline_result thermocline_get_statistics(thermocline_statistics* out) {
   using namespace thermocline;
-  // The first version of the structure ends with out_of_memory; later ones are longer.
-  if (out == nullptr || out->size < sizeof(thermocline_statistics)) return THERMOCLINE_INVALID_VALUE;
+  if (out == nullptr || out->size < kFirstStatisticsBytes) return THERMOCLINE_INVALID_VALUE;
   if (!Runtime::get().has_run()) return THERMOCLINE_NOT_ACTIVE;
   return result_of(guarded([out] {
     EngineStatistics statistics;
     if (!Runtime::get().statistics(&statistics)) return CUDA_ERROR_NOT_READY;
-    const std::size_t size = out->size;
-    *out = public_statistics(statistics);
-    out->size = size;
+    thermocline_statistics all = public_statistics(statistics);
+    all.size = out->size;
+    // A caller of an older version has room for less, one of a newer version for more than we know.
+    std::memcpy(out, &all, std::min(out->size, sizeof all));
     return CUDA_SUCCESS;
   }));
 }

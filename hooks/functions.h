@@ -118,6 +118,8 @@
   X(cuLaunch, cuLaunch, 2000, kAny)                                                        \
   X(cuLaunchGrid, cuLaunchGrid, 2000, kAny)                                                \
   X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, kAny)                                      \
+  X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, kAny)                                   \
+  X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, kAny)                     \
   X(cuModuleUnload, cuModuleUnload, 2000, kAny)                                            \
   X(cuLibraryUnload, cuLibraryUnload, 12000, kAny)                                         \
   /* What tells how far a stream has come, and stream capture. */                          \
@@ -219,6 +221,7 @@
   X(cuDeviceTotalMem_v2)                \
   X(cuFuncGetParamInfo)                 \
   X(cuKernelGetParamInfo)               \
+  X(cuLibraryGetKernelCount)            \
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
 // clang-format on

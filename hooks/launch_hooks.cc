@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches. What a kernel touches is read from its parameters, at every launch.
+#include <algorithm>
+
 #include "hooks/kernels.h"
 #include "hooks/layouts.h"
 #include "hooks/macros.h"
@@ -126,9 +128,33 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
   return real<Function::cuModuleUnload>(hmod);
 }
 
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuLibraryGetKernel>(pKernel, library, name);
+  if (result != CUDA_SUCCESS || pKernel == nullptr) return result;
+  return guarded([&] {
+    layouts().is_kernel(*pKernel, library);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuLibraryEnumerateKernels>(kernels, numKernels, lib);
+  if (result != CUDA_SUCCESS || kernels == nullptr) return result;
+  return guarded([&] {
+    // A library with fewer kernels leaves the rest of the array alone.
+    unsigned int count = 0;
+    if (real<Function::cuLibraryGetKernelCount>(&count, lib) != CUDA_SUCCESS) return result;
+    for (unsigned int i = 0; i < std::min(count, numKernels); ++i) layouts().is_kernel(kernels[i], lib);
+    return result;
+  });
+}
+
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
   using namespace thermocline;
   layouts().forget();
+  layouts().forget_kernels(library);
   return real<Function::cuLibraryUnload>(library);
 }
 

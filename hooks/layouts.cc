@@ -26,34 +26,39 @@ bool read_layout(Ask ask, ParameterLayout* out) {
   return false;
 }
 
-std::shared_ptr<const ParameterLayout> ask_driver(CUfunction function) {
+std::shared_ptr<const ParameterLayout> ask_driver(CUfunction function, bool is_kernel) {
   auto layout = std::make_shared<ParameterLayout>();
-  const bool as_function = read_layout(
-      [function](std::size_t i, std::size_t* offset, std::size_t* bytes) {
-        return real<Function::cuFuncGetParamInfo>(function, i, offset, bytes);
+  const bool known = read_layout(
+      [function, is_kernel](std::size_t i, std::size_t* offset, std::size_t* bytes) {
+        return is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), i, offset, bytes)
+                         : real<Function::cuFuncGetParamInfo>(function, i, offset, bytes);
       },
       layout.get());
-  if (as_function && !layout->empty()) return layout;
-  ParameterLayout kernel;
-  const bool as_kernel = read_layout(
-      [function](std::size_t i, std::size_t* offset, std::size_t* bytes) {
-        return real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), i, offset, bytes);
-      },
-      &kernel);
-  if (as_kernel && !kernel.empty()) *layout = std::move(kernel);
-  return as_function || as_kernel ? layout : nullptr;
+  return known ? layout : nullptr;
 }
 
 }  // namespace
 
 std::shared_ptr<const ParameterLayout> Layouts::of(CUfunction function) {
+  bool is_kernel = false;
   {
     const std::shared_lock lock(mutex_);
     if (const auto found = layouts_.find(function); found != layouts_.end()) return found->second;
+    is_kernel = kernels_.contains(function);
   }
-  auto layout = ask_driver(function);
+  auto layout = ask_driver(function, is_kernel);
   const std::unique_lock lock(mutex_);
   return layouts_.emplace(function, std::move(layout)).first->second;
+}
+
+void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
+  const std::unique_lock lock(mutex_);
+  kernels_[reinterpret_cast<CUfunction>(kernel)] = library;
+}
+
+void Layouts::forget_kernels(CUlibrary library) {
+  const std::unique_lock lock(mutex_);
+  std::erase_if(kernels_, [library](const auto& kernel) { return kernel.second == library; });
 }
 
 void Layouts::forget() {

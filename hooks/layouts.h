@@ -16,12 +16,16 @@ class Layouts {
  public:
   // Null: the driver can not tell.
   std::shared_ptr<const ParameterLayout> of(CUfunction function);
-  // Handles may come again for other functions after a module or library is unloaded.
+  // The driver gave out the handle as a CUkernel.
+  void is_kernel(CUkernel kernel, CUlibrary library);
+  // Handles may come again for other functions after their module or library is unloaded.
   void forget();
+  void forget_kernels(CUlibrary library);
 
  private:
   std::shared_mutex mutex_;
   std::unordered_map<CUfunction, std::shared_ptr<const ParameterLayout>> layouts_;
+  std::unordered_map<CUfunction, CUlibrary> kernels_;
 };
 
 Layouts& layouts();

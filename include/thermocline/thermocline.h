@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C interface of libthermocline.so.1, for programs that know the library. No program has to: preloaded, it works by itself.
+ * The C interface of libthermocline.so.1, for programs that know the library. No program has to: preloaded, it works by
+ * itself.
  *
  * Conventions:
- *   1. Every function may be called from any thread, at any time, with or without a GPU; none of them begins the library's work (the first
- *      allocation of device memory does) and none throws or ends the process.
- *   2. A `thermocline_result` is 0 when the function has done what it says, and otherwise a CUresult; nothing has changed then.
+ *   1. Every function may be called from any thread, at any time, with or without a GPU. None throws or ends the
+ *      process. None makes the library begin: the first allocation of device memory does.
+ *   2. A thermocline_result is 0 when the function has done what it says, and otherwise a CUresult; then nothing has
+ *      changed.
  *   3. Sizes are bytes. Device addresses are CUdeviceptr, as uint64_t, so that cuda.h is not needed.
  *   4. Structures begin with `size`, which the caller sets to sizeof: fields are only ever added at the end.
  *   5. Strings belong to the library and live as long as the process.
- *   6. The library can be linked, or asked for at run time: dlsym(RTLD_DEFAULT, "thermocline_version") is NULL where it is absent.
+ *   6. The library can be linked, or looked for at run time: without it dlsym(RTLD_DEFAULT, "thermocline_version") is
+ *      NULL.
  */
 #ifndef THERMOCLINE_THERMOCLINE_H
 #define THERMOCLINE_THERMOCLINE_H
 
+/* NOLINTBEGIN(modernize-redundant-void-arg,modernize-deprecated-headers,readability-identifier-naming): C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,51 +29,54 @@ typedef int32_t thermocline_result;
 
 enum {
   THERMOCLINE_OK = 0,
-  THERMOCLINE_INVALID_VALUE = 1,   /* CUDA_ERROR_INVALID_VALUE */
-  THERMOCLINE_OUT_OF_MEMORY = 2,   /* CUDA_ERROR_OUT_OF_MEMORY */
-  THERMOCLINE_NOT_ACTIVE = 3       /* CUDA_ERROR_NOT_INITIALIZED: no device memory is managed (yet, or any more) */
+  THERMOCLINE_INVALID_VALUE = 1, /* CUDA_ERROR_INVALID_VALUE */
+  THERMOCLINE_OUT_OF_MEMORY = 2, /* CUDA_ERROR_OUT_OF_MEMORY */
+  THERMOCLINE_NOT_ACTIVE = 3     /* CUDA_ERROR_NOT_INITIALIZED: no device memory is managed (yet, or any more) */
 };
 
-/* ---- What it is ------------------------------------------------------------------------------------------------------------ */
+/* What it is */
 
 /* "0.1.0" */
-const char *thermocline_version(void);
+const char* thermocline_version(void);
 
 /* 1 while device memory of this process is managed, else 0. */
 int thermocline_is_active(void);
 
-/* ---- What it has done -------------------------------------------------------------------------------------------------------- */
+/* What it has done */
 
 typedef struct thermocline_statistics {
-  size_t size;                                       /* sizeof(thermocline_statistics) of the caller */
-  uint64_t budget_bytes;                             /* most that may be held on the device */
-  uint64_t live_bytes, peak_live_bytes;              /* what the program holds */
-  uint64_t device_bytes, peak_device_bytes;          /* what is held on the device for it */
-  uint64_t host_bytes, peak_host_bytes;              /* pinned host memory that holds the rest */
-  uint64_t evicted_bytes, restored_bytes;            /* copied out and in, since the process began */
-  uint64_t allocations, frees, operations;           /* calls */
-  uint64_t pinned_buffers;                           /* buffers that may not leave the device */
-  uint64_t out_of_memory;                            /* allocations and launches that were refused */
+  size_t size;                              /* sizeof(thermocline_statistics) of the caller */
+  uint64_t budget_bytes;                    /* most that may be held on the device */
+  uint64_t live_bytes, peak_live_bytes;     /* what the program holds */
+  uint64_t device_bytes, peak_device_bytes; /* what is held on the device for it */
+  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory that holds the rest */
+  uint64_t evicted_bytes, restored_bytes;   /* copied out and in, since the process began */
+  uint64_t allocations, frees, operations;  /* calls */
+  uint64_t pinned_buffers;                  /* buffers that may not leave the device */
+  uint64_t out_of_memory;                   /* allocations and launches that were refused */
 } thermocline_statistics;
 
-/* Of the process so far. NOT_ACTIVE before the first allocation; INVALID_VALUE for a size that is no version of the structure. */
-thermocline_result thermocline_get_statistics(thermocline_statistics *out);
+/* Of the process so far. NOT_ACTIVE before the first allocation; INVALID_VALUE for a size that is no version of the
+ * structure. */
+thermocline_result thermocline_get_statistics(thermocline_statistics* out);
 
-/* ---- What it is told --------------------------------------------------------------------------------------------------------- */
+/* What it is told */
 
-/* Brings the buffer that contains the address to the device and keeps it there until it is freed: for memory that is used in ways that
- * the library can not see, such as from another process. A context of the device must be current. */
+/* Brings the buffer that contains the address to the device and keeps it there until it is freed: for memory that is
+ * used in ways that the library can not see, such as from another process. */
 thermocline_result thermocline_pin(uint64_t device_address);
 
-/* Gives device and host memory that is held but not used back to the driver. A context of the device must be current. */
+/* Gives device and host memory that is held but not used back to the driver. */
 thermocline_result thermocline_trim(void);
 
-/* Recomputes the library's bookkeeping from first principles: for tests and bug reports. What does not hold is said on stderr and
- * answered with CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
+/* Recomputes the library's bookkeeping from first principles: for tests and bug reports. What does not hold is said on
+ * stderr and answered with CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
 thermocline_result thermocline_validate(void);
 
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-redundant-void-arg,modernize-deprecated-headers,readability-identifier-naming) */
 
 #endif

@@ -114,6 +114,23 @@ TEST(Preload, ProgramWithADefaultStreamForEachThreadIsTheSame) {
   expect_same_bits({"preload_runtime_per_thread"}, "24MiB", 24 * kMiB);
 }
 
+TEST(Preload, CopiesAndSetsOfEveryKindAreTheSame) { expect_same_bits({"copies"}, "8MiB", 8 * kMiB); }
+
+TEST(Preload, MemoryThatTheProgramMapsItselfCountsAndStays) {
+  const std::vector<std::string> arguments = {"mappings"};
+  expect_same_bits(arguments, "22MiB", 22 * kMiB);
+  const ProcessResult squeezed = run_preloaded(arguments, "22MiB");
+  EXPECT_EQ(statistic(squeezed, "peak_live_bytes"), 36 * kMiB);
+}
+
+TEST(Preload, MappingsThatDoNotFitAreOutOfMemory) {
+  const ProcessResult result = run_preloaded({"mappings"}, "10MiB");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("cuMemCreate"), std::string::npos) << result.err;
+}
+
+TEST(Preload, InterfaceWorksFromC) { expect_same_bits({"interface"}, "16MiB", 16 * kMiB); }
+
 TEST(Preload, DeviceIsAsLargeAsTheBudget) {
   const ProcessResult result = run_preloaded({"queries"}, "64MiB");
   EXPECT_NE(result.err.find("total=67108864"), std::string::npos) << result.err;
