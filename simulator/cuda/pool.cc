@@ -12,7 +12,7 @@ CUmemoryPool default_pool(State& state) {
   if (state.default_pool == nullptr) {
     CUmemPoolHandle_st pool;
     pool.properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    pool.properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    pool.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     state.default_pool = state.pools.add(pool);
     state.current_pool = state.default_pool;
   }

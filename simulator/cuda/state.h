@@ -83,7 +83,7 @@ struct CUmemPoolHandle_st {
 };
 
 // A heap that somebody registered through NVTX (nvtx_memory.cc).
-struct nvtxMemHeap_v1 {
+struct nvtxMemHeap_v1 {  // NOLINT(readability-identifier-naming): NVTX's name
   simulator::Address begin = 0;
   simulator::Bytes bytes = 0;
 };

@@ -154,7 +154,7 @@ class Cubin {
 
   static std::uint32_t threads(ByteSpan data) {
     std::uint64_t product = 1;
-    for (unsigned i = 0; i < 3; ++i)
+    for (std::uint64_t i = 0; i < 3; ++i)
       product *= std::min<std::uint64_t>(read_at<std::uint32_t>(data, 4 * i).value_or(1), 1024);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(product, 1024));
   }

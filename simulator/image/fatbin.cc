@@ -83,7 +83,7 @@ std::optional<std::uint64_t> fatbin_bytes(const void* data) {
 }
 
 ImageResult read_fatbin(ByteSpan data, Image* out) {
-  const ImageResult damaged{ImageError::kInvalid, "the fat binary is damaged"};
+  ImageResult damaged{ImageError::kInvalid, "the fat binary is damaged"};
   const auto header = read_at<Container>(data, 0);
   if (!header || header->magic != kFatbinMagic || header->header_bytes < sizeof *header) return damaged;
   const auto body = slice(data, header->header_bytes, header->bytes);
