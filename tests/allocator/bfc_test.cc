@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "seeds.h"
+#include "tests/allocator/seeds.h"
 
 namespace thermocline {
 namespace {

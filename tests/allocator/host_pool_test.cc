@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "allocator/host_steps.h"
-#include "fake_driver.h"
-#include "seeds.h"
+#include "tests/allocator/fake_driver.h"
+#include "tests/allocator/seeds.h"
 
 namespace thermocline {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fake_driver.h"
+#include "tests/allocator/fake_driver.h"
 
 namespace thermocline {
 namespace {

@@ -41,14 +41,14 @@ const Folder* find_folder(std::string_view name) {
   return found == kFolders.end() ? nullptr : &*found;
 }
 
-// The folder whose rules hold for a file: a test of a layer names the driver where that layer does, and includes as a
-// test.
+// The folder whose rules hold for a file: a test of a layer names the driver where that layer does, or plays the driver
+// (fake_driver), test.
 Folder rules_of(std::string_view path) {
   const Folder* folder = find_folder(first_folder(path));
   Folder rules = folder ? *folder : Folder{first_folder(path), kAside, false, false};
   if (rules.name == "tests" && path.size() > 6) {
     const Folder* tested = find_folder(first_folder(path.substr(6)));
-    rules.names_driver = !tested || tested->names_driver;
+    rules.names_driver = !tested || tested->names_driver || path.find("/fake_driver.") != path.npos;
   }
   return rules;
 }

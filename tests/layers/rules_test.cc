@@ -75,7 +75,8 @@ TEST(Layers, OnlyThreeFoldersNameTheDriver) {
   EXPECT_EQ(check_driver_names({"offload/engine.cc", call}).size(), 1U);
   EXPECT_EQ(check_driver_names({"tests/allocator/heap_test.cc", call}).size(), 1U);
   EXPECT_EQ(check_driver_names({"trace/replay.cc", call}).size(), 1U);
-  for (const char* path : {"driver/table.cc", "hooks/memory.cc", "simulator/memory.cc", "tests/hooks/dlsym_test.cc"}) {
+  for (const char* path : {"driver/table.cc", "hooks/memory.cc", "simulator/memory.cc", "tests/hooks/dlsym_test.cc",
+                           "tests/allocator/fake_driver.cc"}) {
     EXPECT_TRUE(check_driver_names({path, call}).empty()) << path;
   }
   EXPECT_EQ(broken("offload/engine.cc", "#include <cuda.h>\n"), 1U);
