@@ -42,7 +42,7 @@ const Folder* find_folder(std::string_view name) {
 }
 
 // The folder whose rules hold for a file: a test of a layer names the driver where that layer does, or plays the driver
-// (fake_driver), test.
+// (fake_driver).
 Folder rules_of(std::string_view path) {
   const Folder* folder = find_folder(first_folder(path));
   Folder rules = folder ? *folder : Folder{first_folder(path), kAside, false, false};
