@@ -157,9 +157,10 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   // A slab that is away has contents: it comes back with them, at its first touch.
   if (new_block && !block.mapped()) status = heap.map(block, evicts ? Wait::kNo : Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
-    // It gets pages at its first touch; until then, and later, device and host together must be able to hold it.
+    // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of
+    // it: what leaves and what returns are both there while they change places.
     const Bytes live = live_block_bytes + (new_block ? block.bytes() : 0);
-    const bool holds = options.host_limit_bytes == 0 || live <= limit + options.host_limit_bytes;
+    const bool holds = options.host_limit_bytes == 0 || live <= std::max(limit, options.host_limit_bytes);
     if (holds && pinned_block_bytes + block.bytes() <= limit) status = Status();
   }
   if (!status.ok()) {

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine on the simulated device: what is touched is there, in the state in which it was left.
+#include "offload/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "trace/simulated_device.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+constexpr StreamHandle kStream{};
+
+class EngineTest : public testing::Test {
+ protected:
+  void start(EngineOptions options) {
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    device_ = SimulatedDevice::open(simulated, &why);
+    ASSERT_NE(device_, nullptr) << why;
+    ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
+    engine_->set_report_handler([](const std::string&) {});
+  }
+  void TearDown() override {
+    if (engine_ != nullptr) {
+      EXPECT_TRUE(device_->driver().synchronize_context().ok());
+      engine_->validate();
+    }
+    engine_.reset();
+    device_.reset();
+  }
+
+  DeviceAddress allocate(Bytes bytes) {
+    DeviceAddress address;
+    EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
+    return address;
+  }
+  // One operator on the buffers; by default it reads and writes them, and nothing tells the engine so.
+  Status operate(const std::vector<std::pair<DeviceAddress, Bytes>>& buffers, Access access = Access::kUnknown) {
+    std::vector<Touch> touches;
+    std::vector<SimulatedOperand> operands;
+    for (const auto& [address, bytes] : buffers) {
+      touches.push_back({address, access == Access::kUnknown ? 0 : bytes, access});
+      const std::uint32_t reads = access == Access::kWrite ? 0 : std::uint32_t{SIMULATED_OPERAND_READ};
+      const std::uint32_t writes = access == Access::kRead ? 0 : std::uint32_t{SIMULATED_OPERAND_WRITE};
+      operands.push_back({address.value, bytes, reads | writes});
+    }
+    Operation operation = engine_->begin(kStream, touches, {.kind = 7, .nanoseconds = 1000});
+    if (!operation.status().ok()) return operation.status();
+    EXPECT_EQ(device_->control().launch_operator(nullptr, "operator", 1e9, 1e6, std::nan(""), operands.data(),
+                                                 operands.size()),
+              0);
+    operation.commit();
+    engine_->validate();
+    return {};
+  }
+  std::uint64_t checksum() {
+    EXPECT_TRUE(device_->driver().synchronize_context().ok());
+    return device_->control().checksum();
+  }
+
+  std::unique_ptr<SimulatedDevice> device_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, CopiesNothingWhileEverythingFits) {
+  start({.budget_bytes = 16 * kPage});
+  for (int turn = 0; turn < 5; ++turn) {
+    const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage);
+    ASSERT_TRUE(operate({{a, 4 * kPage}, {b, 4 * kPage}}).ok());
+    ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
+    ASSERT_TRUE(engine_->free(b, std::nullopt).ok());
+  }
+  const EngineStatistics s = engine_->statistics();
+  EXPECT_EQ(s.evicted_bytes, 0u);
+  EXPECT_EQ(s.maps, 8u) << "the first turn's";
+  EXPECT_EQ(s.unmaps, 0u);
+}
+
+// Ten buffers of four pages behind a budget of three of them, used in order and in reverse, give the same results as
+// with all memory.
+TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
+  const auto run = [this](EngineOptions options) {
+    start(options);
+    std::vector<DeviceAddress> buffers;
+    for (int i = 0; i < 10; ++i) {
+      buffers.push_back(allocate(4 * kPage));
+      EXPECT_TRUE(operate({{buffers.back(), 4 * kPage}}, Access::kWrite).ok());
+    }
+    for (int turn = 0; turn < 12; ++turn) {
+      for (std::size_t i = 0; i + 1 < buffers.size(); ++i) {
+        EXPECT_TRUE(operate({{buffers[i], 4 * kPage}, {buffers[i + 1], 4 * kPage}}).ok());
+      }
+      for (std::size_t i = buffers.size(); i-- > 1;) EXPECT_TRUE(operate({{buffers[i], 4 * kPage}}).ok());
+    }
+    const std::uint64_t sum = checksum();
+    const EngineStatistics s = engine_->statistics();
+    EXPECT_LE(s.peak_device_bytes, s.budget_bytes);
+    if (options.budget_bytes != 0) {
+      EXPECT_GT(s.restored_bytes, 0u);
+    }
+    TearDown();
+    return sum;
+  };
+  const std::uint64_t expected = run({.policy = Policy::kNone});
+  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kReactive}), expected);
+  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kLearned}), expected);
+  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
+}
+
+TEST_F(EngineTest, EvictsWholeSlabsOfSmallBuffers) {
+  start({.budget_bytes = 8 * kPage});
+  std::vector<DeviceAddress> small;
+  for (int i = 0; i < 64; ++i) small.push_back(allocate(512 * kKiB));  // 32 MiB, twice the budget
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const DeviceAddress at : small) ASSERT_TRUE(operate({{at, 512 * kKiB}}).ok());
+  }
+  EXPECT_GT(engine_->statistics().restores, 0u);
+}
+
+TEST_F(EngineTest, AnOperationThatCanNotFitIsOutOfMemoryAndEvictsNothing) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+  ASSERT_TRUE(operate({{a, 5 * kPage}}).ok());
+  const std::uint64_t evictions = engine_->statistics().evictions;
+  EXPECT_TRUE(operate({{a, 5 * kPage}, {b, 5 * kPage}}).is_out_of_memory());
+  EXPECT_EQ(engine_->statistics().evictions, evictions);
+  EXPECT_TRUE(operate({{b, 5 * kPage}}).ok()) << "each alone fits";
+}
+
+TEST_F(EngineTest, WithoutAPolicyTheBudgetIsTheEnd) {
+  start({.budget_bytes = 8 * kPage, .policy = Policy::kNone});
+  const DeviceAddress a = allocate(5 * kPage);
+  DeviceAddress b;
+  EXPECT_TRUE(engine_->allocate(5 * kPage, std::nullopt, &b).is_out_of_memory());
+  EXPECT_EQ(engine_->statistics().out_of_memory, 1u);
+  EXPECT_EQ(engine_->statistics().peak_live_bytes, 5 * kPage) << "what was refused counts in no peak";
+  ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
+  EXPECT_TRUE(engine_->allocate(5 * kPage, std::nullopt, &b).ok());
+}
+
+// What leaves and what returns are both on the host while they change places.
+TEST_F(EngineTest, HoldsBeyondTheDeviceOnlyWhatTheHostCanHold) {
+  start({.budget_bytes = 8 * kPage, .host_limit_bytes = 24 * kPage});
+  std::vector<DeviceAddress> held;
+  DeviceAddress address;
+  while (held.size() < 100 && engine_->allocate(4 * kPage, std::nullopt, &address).ok()) {
+    held.push_back(address);
+    ASSERT_TRUE(operate({{address, 4 * kPage}}).ok());
+  }
+  EXPECT_EQ(held.size(), 6u);
+  for (const DeviceAddress at : held) EXPECT_TRUE(operate({{at, 4 * kPage}}).ok()) << "what was granted stays usable";
+}
+
+TEST_F(EngineTest, PinnedBuffersStay) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress kept = allocate(4 * kPage);
+  ASSERT_TRUE(engine_->pin(kept, "test").ok());
+  for (int i = 0; i < 6; ++i) {
+    const DeviceAddress other = allocate(4 * kPage);
+    ASSERT_TRUE(operate({{other, 4 * kPage}}).ok());
+    EXPECT_TRUE(engine_->find(kept)->resident);
+  }
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 1u);
+  ASSERT_TRUE(engine_->free(kept, std::nullopt).ok());
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
+}
+
+TEST_F(EngineTest, TheProgramsOwnMappingsCountAgainstTheBudget) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(6 * kPage);
+  ASSERT_TRUE(operate({{a, 6 * kPage}}).ok());
+  ASSERT_TRUE(engine_->add_foreign(4 * kPage).ok()) << "what is in the way is evicted";
+  EXPECT_FALSE(engine_->find(a)->resident);
+  EXPECT_TRUE(operate({{a, 6 * kPage}}).is_out_of_memory());
+  engine_->remove_foreign(4 * kPage);
+  EXPECT_TRUE(operate({{a, 6 * kPage}}).ok());
+  EXPECT_TRUE(engine_->add_foreign(9 * kPage).is_out_of_memory());
+}
+
+TEST_F(EngineTest, AnEndPointerTouchesTheBufferThatEndsThereAndNoOther) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+  for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}).ok());
+  ASSERT_FALSE(engine_->find(a)->resident);
+  const Touch end{a + 4 * kPage};
+  Operation operation = engine_->begin(kStream, {&end, 1});
+  ASSERT_TRUE(operation.status().ok());
+  operation.commit();
+  EXPECT_TRUE(engine_->find(a)->resident);
+}
+
+TEST_F(EngineTest, WhatIsOnlyReadIsDroppedAgainWithoutACopy) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+  for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}).ok());
+  for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}, Access::kRead).ok());
+  const Bytes evicted = engine_->statistics().evicted_bytes;
+  for (int turn = 0; turn < 4; ++turn) {
+    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}, Access::kRead).ok());
+  }
+  EXPECT_LE(engine_->statistics().evicted_bytes, evicted + 4 * kPage) << "at most the last dirty one";
+}
+
+TEST_F(EngineTest, FreesOnlyWhatItHandedOut) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(kPage);
+  EXPECT_EQ(engine_->free(a + 512, std::nullopt), Status::invalid_value());
+  EXPECT_EQ(engine_->free(DeviceAddress{4096}, std::nullopt), Status::invalid_value());
+  EXPECT_TRUE(engine_->free(a, std::nullopt).ok());
+  EXPECT_EQ(engine_->free(a, std::nullopt), Status::invalid_value());
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles and plans of small training steps, whose right answers can be seen by eye.
+#include "offload/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "offload/plan_timing.h"
+#include "offload/profile.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kActivation = 64 * kMiB;
+constexpr std::uint64_t kOperationNs = 4'000'000;  // longer than moving an activation (1.3 ms at 50 GB/s)
+constexpr Link kLink{50, 50};
+
+// Records `turns` steps of a chain: forward makes one activation a layer, backward uses them in reverse and lets them
+// go; one buffer of weights lives always, one gradient is made at the end of each step and freed in the middle of the
+// next one.
+class Chain {
+ public:
+  explicit Chain(std::uint32_t layers) : layers_(layers) {}
+
+  ProfileRecorder record(int turns) {
+    ProfileRecorder recorder;
+    std::uint64_t gradient = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+      std::vector<std::uint64_t> activations;
+      for (std::uint32_t i = 0; i < layers_; ++i) {
+        activations.push_back(++serial_);
+        live_ += kActivation;
+        add(recorder, {activations.back(), kWeights});
+        if (i == layers_ / 2 && gradient != 0) {
+          add(recorder, {gradient});
+          recorder.freed(gradient);
+          live_ -= kActivation;
+        } else if (i == layers_ / 2) {
+          add(recorder, {activations.back()});
+        }
+      }
+      for (std::uint32_t i = layers_; i-- > 0;) {
+        add(recorder, {activations[i], kWeights});
+        recorder.freed(activations[i]);
+        live_ -= kActivation;
+      }
+      gradient = ++serial_;
+      live_ += kActivation;
+      add(recorder, {gradient, kWeights});
+    }
+    return recorder;
+  }
+  std::size_t operations_per_turn() const { return 2 * layers_ + 2; }
+
+ private:
+  static constexpr std::uint64_t kWeights = 1;
+
+  void add(ProfileRecorder& recorder, std::vector<std::uint64_t> serials) {
+    std::vector<ProfileRecorder::Operand> operands;
+    for (const std::uint64_t serial : serials) operands.push_back({serial, kActivation, true});
+    recorder.add(operands, kOperationNs, live_);
+  }
+
+  std::uint32_t layers_;
+  std::uint64_t serial_ = kWeights;
+  Bytes live_ = kActivation;
+};
+
+Profile profile_of(std::uint32_t layers) {
+  Chain chain(layers);
+  return chain.record(4).make(chain.operations_per_turn());
+}
+
+Bytes peak_of(const Profile& profile) {
+  Bytes peak = 0;
+  for (std::uint32_t q = 0; q < profile.places(); ++q) {
+    Bytes live = profile.unplanned_bytes[q];
+    for (const ProfiledBuffer& buffer : profile.buffers) {
+      const bool alive = buffer.always || (buffer.birth <= buffer.death ? buffer.birth <= q && q <= buffer.death
+                                                                        : q <= buffer.death || q >= buffer.birth);
+      if (alive) live += buffer.bytes;
+    }
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
+  const Profile profile = profile_of(8);
+  // Eight activations, the weights, and the gradient, which two blocks play in turn.
+  EXPECT_EQ(profile.buffers.size(), 10u);
+  EXPECT_EQ(profile.places(), 18u);
+  int always = 0, around = 0;
+  for (const ProfiledBuffer& buffer : profile.buffers) {
+    always += buffer.always ? 1 : 0;
+    around += !buffer.always && buffer.birth > buffer.death ? 1 : 0;
+  }
+  EXPECT_EQ(always, 1) << "the weights";
+  EXPECT_EQ(around, 1) << "the gradient lives across the end of the iteration";
+  EXPECT_EQ(peak_of(profile), 9 * kActivation) << "the gradient is gone before the last activation comes";
+  for (const Bytes bytes : profile.unplanned_bytes) EXPECT_EQ(bytes, 0u);
+}
+
+TEST(Planner, PlansNothingWhenEverythingFits) {
+  const Profile profile = profile_of(8);
+  const Plan plan = plan_iteration(profile, peak_of(profile), kLink);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_TRUE(plan.gaps.empty());
+}
+
+TEST(Planner, CoversThePeakAtEveryPlace) {
+  const Profile profile = profile_of(24);
+  for (const unsigned percent : {90u, 70u, 50u, 30u}) {
+    const Bytes limit = peak_of(profile) / 100 * percent;
+    const Plan plan = plan_iteration(profile, limit, kLink);
+    ASSERT_TRUE(plan.fits) << percent;
+    for (std::uint32_t q = 0; q < profile.places(); ++q) {
+      Bytes load = profile.unplanned_bytes[q];
+      for (std::uint32_t i = 0; i < profile.buffers.size(); ++i) {
+        const ProfiledBuffer& buffer = profile.buffers[i];
+        const bool alive = buffer.always || (buffer.birth <= buffer.death ? buffer.birth <= q && q <= buffer.death
+                                                                          : q <= buffer.death || q >= buffer.birth);
+        bool away = false;
+        for (const PlannedGap& gap : plan.gaps) {
+          if (gap.buffer != i) continue;
+          // Away from behind `leave` until behind `return_at`.
+          const std::uint32_t since = (q + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
+                                      static_cast<std::uint32_t>(profile.places());
+          const std::uint32_t until = (gap.return_at + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
+                                      static_cast<std::uint32_t>(profile.places());
+          away |= since > 0 && since <= until;
+        }
+        if (alive && !away) load += buffer.bytes;
+      }
+      EXPECT_LE(load, limit) << "at place " << q << " with " << percent << " %";
+    }
+  }
+}
+
+TEST(Planner, HidesTransfersBehindComputingWhenTheLinkAllows) {
+  const Profile profile = profile_of(24);
+  double compute = 0;
+  for (const std::uint64_t ns : profile.nanoseconds) compute += static_cast<double>(ns);
+  const Plan plan = plan_iteration(profile, peak_of(profile) / 2, kLink);
+  ASSERT_TRUE(plan.fits);
+  EXPECT_GT(plan.gaps.size(), 10u);
+  EXPECT_LT(plan.predicted_ns, compute * 1.05);
+}
+
+TEST(Planner, IsBoundByASlowLinkAndSaysSo) {
+  const Profile profile = profile_of(24);
+  const Bytes limit = peak_of(profile) / 2;
+  const Link slow{2, 2};
+  const Plan plan = plan_iteration(profile, limit, slow);
+  ASSERT_TRUE(plan.fits);
+  // What exceeds the limit at the peak must leave before it and return after it.
+  const double transfer = static_cast<double>(peak_of(profile) - limit - 2 * kActivation) / 2;
+  EXPECT_GT(plan.predicted_ns, 2 * transfer);
+}
+
+TEST(Planner, RefusesWhatCanNotFit) {
+  const Profile profile = profile_of(8);
+  const Plan plan = plan_iteration(profile, kActivation, kLink);
+  EXPECT_FALSE(plan.fits);
+}
+
+TEST(Planner, GivesTheSamePlanForTheSameProfile) {
+  const Profile profile = profile_of(16);
+  const Plan a = plan_iteration(profile, peak_of(profile) / 2, kLink),
+             b = plan_iteration(profile, peak_of(profile) / 2, kLink);
+  ASSERT_EQ(a.gaps.size(), b.gaps.size());
+  for (std::size_t i = 0; i < a.gaps.size(); ++i) {
+    EXPECT_EQ(a.gaps[i].buffer, b.gaps[i].buffer);
+    EXPECT_EQ(a.gaps[i].return_at, b.gaps[i].return_at);
+  }
+  EXPECT_EQ(a.predicted_ns, b.predicted_ns);
+}
+
+}  // namespace
+}  // namespace thermocline
