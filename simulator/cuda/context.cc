@@ -3,6 +3,7 @@
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/pool_cache.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -37,6 +38,13 @@ CUresult resolve(Call& call, CUcontext* context) {
   if (!call) return call.result();
   if (*context == nullptr) return current_context(context);
   return call.state().contexts.has(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult synchronize(Call& call) {
+  call.machine().charge(Cost::kStreamCall);
+  const CUresult result = call.machine().wait_all();
+  trim_pools_to_thresholds(call);
+  return result;
 }
 
 std::size_t default_limit(CUlimit limit) {
@@ -179,16 +187,13 @@ SIMULATED_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version) 
 
 SIMULATED_API CUresult cuCtxSynchronize() {
   Call call;
-  if (!call) return call.result();
-  call.machine().charge(Cost::kStreamCall);
-  return call.machine().wait_all();
+  return call ? synchronize(call) : call.result();
 }
 
 SIMULATED_API CUresult cuCtxSynchronize_v2(CUcontext context) {
   Call call(Needs::kDriver);
   if (const CUresult result = resolve(call, &context); result != CUDA_SUCCESS) return result;
-  call.machine().charge(Cost::kStreamCall);
-  return call.machine().wait_all();
+  return synchronize(call);
 }
 
 SIMULATED_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {

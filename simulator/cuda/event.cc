@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events; their times are the device's, so elapsed times are virtual.
 #include "simulator/cuda/call.h"
+#include "simulator/cuda/pool_cache.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -66,7 +67,9 @@ SIMULATED_API CUresult cuEventSynchronize(CUevent event) {
   if (!call) return call.result();
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
   call.machine().charge(Cost::kStreamCall);
-  return call.machine().wait(call.machine().recorded(event->id));
+  const CUresult result = call.machine().wait(call.machine().recorded(event->id));
+  trim_pools_to_thresholds(call);
+  return result;
 }
 
 SIMULATED_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin, CUevent end) {

@@ -53,7 +53,7 @@ SIMULATED_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   if (!call) return call.result();
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kDevice, nullptr, &at); result != CUDA_SUCCESS)
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kDevice, &at); result != CUDA_SUCCESS)
     return result;
   *out = at;
   return CUDA_SUCCESS;
@@ -78,7 +78,7 @@ SIMULATED_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, un
   if (out == nullptr || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kManaged, nullptr, &at); result != CUDA_SUCCESS)
+  if (const CUresult result = allocate(call, bytes, AllocationKind::kManaged, &at); result != CUDA_SUCCESS)
     return result;
   *out = at;
   return CUDA_SUCCESS;

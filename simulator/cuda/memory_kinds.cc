@@ -2,7 +2,10 @@
 #include "simulator/cuda/memory_kinds.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
+
+#include "simulator/cuda/pool_cache.h"
 
 namespace simulator::cuda {
 
@@ -13,21 +16,52 @@ Place place_of(Machine& machine, Address at) {
   return machine.pinned_at(reinterpret_cast<const void*>(at), &begin, &bytes) ? Place::kPinned : Place::kPageable;
 }
 
-CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, CUmemoryPool pool, Address* out) {
-  Machine& machine = call.machine();
-  const bool managed = kind == AllocationKind::kManaged;
-  CUresult result = machine.allocate(bytes, managed, out);
-  if (result != CUDA_SUCCESS) return result;
-  if (result = machine.register_buffer(*out, bytes, managed ? Fresh::kNo : Fresh::kYes); result != CUDA_SUCCESS) {
-    machine.free(*out);
+namespace {
+
+CUresult enroll(Call& call, Address at, Allocation allocation) {
+  const Fresh fresh = allocation.kind == AllocationKind::kManaged ? Fresh::kNo : Fresh::kYes;
+  if (const CUresult result = call.machine().register_buffer(at, allocation.bytes, fresh); result != CUDA_SUCCESS) {
+    call.machine().free(at);
     return result;
   }
-  State& state = call.state();
-  state.allocations[*out] = {bytes, kind, state.next_id++, call.context(), pool, false};
-  if (pool != nullptr) {
-    pool->used += bytes;
-    pool->peak_used = std::max(pool->peak_used, pool->used);
+  allocation.id = call.state().next_id++;
+  allocation.context = call.context();
+  call.state().allocations[at] = allocation;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, Address* out) {
+  const CUresult result =
+      with_room(call, [&] { return call.machine().allocate(bytes, kind == AllocationKind::kManaged, out); });
+  if (result != CUDA_SUCCESS) return result;
+  Allocation allocation;
+  allocation.bytes = bytes;
+  allocation.kind = kind;
+  return enroll(call, *out, allocation);
+}
+
+CUresult allocate_in_pool(Call& call, Bytes bytes, CUmemoryPool pool, StreamId stream, Address* out) {
+  if (bytes > call.machine().capacity()) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::optional<PoolBlock> block = take_kept(call, pool, bytes, stream);
+  if (!block) {
+    block = PoolBlock{0, pool_block_bytes(bytes)};
+    const CUresult result =
+        with_room(call, [&] { return call.machine().allocate(block->bytes, false, &block->address); });
+    if (result != CUDA_SUCCESS) return result;
   }
+  *out = block->address;
+  Allocation allocation;
+  allocation.bytes = bytes;
+  allocation.kind = AllocationKind::kPool;
+  allocation.pool = pool;
+  allocation.block_bytes = block->bytes;
+  if (const CUresult result = enroll(call, *out, allocation); result != CUDA_SUCCESS) return result;
+  pool->used += bytes;
+  pool->blocks += block->bytes;
+  pool->peak_used = std::max(pool->peak_used, pool->used);
+  pool->peak_reserved = std::max(pool->peak_reserved, pool->blocks + pool->kept_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -39,7 +73,11 @@ CUresult release(Call& call, Address at, Released* out) {
   call.machine().unregister_buffer(at);
   if (CUmemoryPool pool = out->allocation.pool; pool != nullptr) {
     pool->used -= out->allocation.bytes;
-    if (pool->is_destroyed && pool->used == 0) call.state().pools.remove(pool);
+    pool->blocks -= out->allocation.block_bytes;
+    if (pool->is_destroyed) {
+      out->allocation.pool = nullptr;
+      if (pool->used == 0) call.state().pools.remove(pool);
+    }
   }
   return CUDA_SUCCESS;
 }

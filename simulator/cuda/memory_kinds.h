@@ -15,9 +15,10 @@ enum class Place {
 Place place_of(Machine& machine, Address at);
 
 // An allocation with its buffer.
-CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, CUmemoryPool pool, Address* out);
+CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, Address* out);
+CUresult allocate_in_pool(Call& call, Bytes bytes, CUmemoryPool pool, StreamId stream, Address* out);
 
-// The buffer ends now, its memory when `free_memory` is called, which an operation may do later.
+// The buffer ends now; its memory is the caller's to give back, to the machine or to the pool.
 struct Released {
   Address address = 0;
   Allocation allocation;

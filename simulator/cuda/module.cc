@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "simulator/cuda/pool_cache.h"
+
 using namespace simulator;
 using namespace simulator::cuda;
 
@@ -28,7 +30,8 @@ CUresult answer(const ImageResult& result) {
 CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Variable* out) {
   Machine& machine = call.machine();
   const Bytes bytes = std::max<Bytes>(variable.bytes, 1);
-  if (const CUresult result = machine.allocate(bytes, variable.managed, &out->address); result != CUDA_SUCCESS)
+  if (const CUresult result = with_room(call, [&] { return machine.allocate(bytes, variable.managed, &out->address); });
+      result != CUDA_SUCCESS)
     return result;
   out->bytes = variable.bytes;
   out->managed = variable.managed;

@@ -2,6 +2,7 @@
 // Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is
 // freed goes back to it when the stream gets there, so all pools have what any of them gave back.
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/pool_cache.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -37,8 +38,7 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   if (pool->properties.maxSize != 0 && pool->used + bytes > pool->properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
   call.machine().charge(Cost::kStreamCall);
   Address at = 0;
-  if (const CUresult result = allocate(call, bytes, AllocationKind::kPool, pool, &at); result != CUDA_SUCCESS)
-    return result;
+  if (const CUresult result = allocate_in_pool(call, bytes, pool, id, &at); result != CUDA_SUCCESS) return result;
   *out = at;
   return CUDA_SUCCESS;
 }
@@ -47,10 +47,14 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
 bool is_counter(CUmemPool_attribute attribute, const CUmemPoolHandle_st& pool, cuuint64_t* value) {
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      *value = pool.blocks + pool.kept_bytes;
+      return true;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
       *value = pool.used;
       return true;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      *value = pool.peak_reserved;
+      return true;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       *value = pool.peak_used;
       return true;
@@ -86,6 +90,10 @@ SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
   if (at == 0) return CUDA_SUCCESS;
   Released released;
   if (const CUresult result = release(call, at, &released); result != CUDA_SUCCESS) return result;
+  if (released.allocation.pool != nullptr) {
+    keep(call, released.allocation.pool, {at, released.allocation.block_bytes}, id);
+    return CUDA_SUCCESS;
+  }
   Machine* machine = &call.machine();
   machine->submit(id, Internal{[machine, at] { machine->free(at); }});
   return CUDA_SUCCESS;
@@ -111,15 +119,18 @@ SIMULATED_API CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   State& state = call.state();
   if (!is_live(state, pool) || pool == default_pool(state)) return CUDA_ERROR_INVALID_VALUE;
   if (state.current_pool == pool) state.current_pool = state.default_pool;
+  empty_pool(call, pool);
   pool->is_destroyed = true;
   if (pool->used == 0) state.pools.remove(pool);
   return CUDA_SUCCESS;
 }
 
-SIMULATED_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t) {
+SIMULATED_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t reserved) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  return is_live(call.state(), pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
+  trim_pool(call, pool, reserved > pool->blocks ? reserved - pool->blocks : 0);
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
@@ -131,7 +142,8 @@ SIMULATED_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attrib
     // High water marks may be set back, to nothing but zero: that is, to what is used now.
     const bool is_high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
     if (!is_high || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
-    pool->peak_used = pool->used;
+    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) pool->peak_used = pool->used;
+    if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) pool->peak_reserved = pool->blocks + pool->kept_bytes;
     return CUDA_SUCCESS;
   }
   if (is_switch(attribute)) {

@@ -10,6 +10,7 @@
 #include "simulator/cuda/api.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -77,8 +78,18 @@ struct CUmemPoolHandle_st {
   CUmemPoolProps properties{};
   bool is_destroyed = false;  // kept until its memory is freed
   std::map<int, cuuint64_t> attributes;
-  simulator::Bytes used = 0;
+  simulator::Bytes used = 0;  // asked for
   simulator::Bytes peak_used = 0;
+  simulator::Bytes blocks = 0;         // memory behind what is used
+  simulator::Bytes peak_reserved = 0;  // of blocks and kept_bytes together
+  // Freed and kept, by size (pool_cache.h). `kept_bytes` is the sum of the sizes.
+  struct Kept {
+    simulator::Address address = 0;
+    simulator::OperationId freed = 0;           // the place of the free in its stream
+    std::optional<simulator::StreamId> stream;  // which may take it before that; none once the stream is gone
+  };
+  std::multimap<simulator::Bytes, Kept> kept;
+  simulator::Bytes kept_bytes = 0;
   CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 };
 
@@ -99,6 +110,7 @@ struct Allocation {
   CUcontext context = nullptr;
   CUmemoryPool pool = nullptr;
   bool sync_memops = false;
+  Bytes block_bytes = 0;  // of the pool's block behind it
 };
 
 struct State {

@@ -2,6 +2,7 @@
 // Streams, their order among each other, and host functions in them.
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
+#include "simulator/cuda/pool_cache.h"
 
 #include <algorithm>
 
@@ -39,6 +40,7 @@ SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Call call;
   if (!call) return call.result();
   if (is_default(stream) || !call.state().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  forget_stream(call.state(), stream->id);
   call.machine().destroy_stream(stream->id);
   call.state().streams.remove(stream);
   return CUDA_SUCCESS;
@@ -50,7 +52,9 @@ SIMULATED_API CUresult cuStreamSynchronize(CUstream stream) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
-  return call.machine().wait_stream(id);
+  const CUresult result = call.machine().wait_stream(id);
+  trim_pools_to_thresholds(call);
+  return result;
 }
 
 SIMULATED_API CUresult cuStreamQuery(CUstream stream) {

@@ -3,6 +3,7 @@
 // those inside a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what
 // the buffers are.
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/pool_cache.h"
 
 #include <algorithm>
 
@@ -68,7 +69,7 @@ SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_
   if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
   PhysicalId physical = 0;
-  CUresult result = call.machine().create_physical(bytes, &physical);
+  CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical); });
   if (result != CUDA_SUCCESS) return result;
   call.state().physical[physical] = *properties;
   *out = physical;

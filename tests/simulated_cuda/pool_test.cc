@@ -50,6 +50,87 @@ TEST_F(PoolTest, AFullDeviceWaitsForFreesThatAreUnderWay) {
   EXPECT_OK(cuMemAllocAsync(&second, free, stream));
 }
 
+TEST_F(PoolTest, AStreamTakesBackAtOnceWhatItFreed) {
+  CUstream stream = make_stream(), other = make_stream();
+  CUdeviceptr first = 0, second = 0, third = 0;
+  ASSERT_OK(cuMemAllocAsync(&first, 5 * kPage, stream));
+  busy(stream, 100000);
+  EXPECT_OK(cuMemsetD8Async(first, 7, 5 * kPage, stream));
+  EXPECT_OK(cuMemFreeAsync(first, stream));
+  ASSERT_OK(cuMemAllocAsync(&third, 5 * kPage, other));
+  EXPECT_NE(third, first) << "another stream may not have it yet";
+  const std::int64_t before = control().now_ns();
+  ASSERT_OK(cuMemAllocAsync(&second, 5 * kPage - 100, stream));
+  EXPECT_EQ(second, first);
+  EXPECT_LT(control().now_ns() - before, 10'000) << "no page is created and nobody waits";
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(read<unsigned>(second, 4), std::vector<unsigned>(4, 0)) << "what nobody wrote since is zero";
+}
+
+TEST_F(PoolTest, AnotherStreamTakesItWhenTheWorkBeforeTheFreeIsDone) {
+  CUstream stream = make_stream(), other = make_stream();
+  CUdeviceptr first = 0, second = 0;
+  ASSERT_OK(cuMemAllocAsync(&first, kPage, stream));
+  EXPECT_OK(cuMemFreeAsync(first, stream));
+  while (cuStreamQuery(stream) != CUDA_SUCCESS) continue;
+  ASSERT_OK(cuMemAllocAsync(&second, kPage, other));
+  EXPECT_EQ(second, first);
+}
+
+TEST_F(PoolTest, WhatIsKeptBeyondTheThresholdGoesBackAtASynchronisation) {
+  CUmemoryPool pool = make_pool();
+  std::size_t before = 0, kept = 0, after = 0, total = 0;
+  EXPECT_OK(cuMemGetInfo(&before, &total));
+  CUdeviceptr one = 0, other = 0;
+  ASSERT_OK(cuMemAllocFromPoolAsync(&one, 3 * kPage, pool, nullptr));
+  ASSERT_OK(cuMemAllocFromPoolAsync(&other, 4 * kPage, pool, nullptr));
+  EXPECT_OK(cuMemFreeAsync(one, nullptr));
+  EXPECT_OK(cuMemFreeAsync(other, nullptr));
+  EXPECT_EQ(counter(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 7 * kPage);
+  cuuint64_t threshold = 5 * kPage;
+  EXPECT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuMemGetInfo(&kept, &total));
+  EXPECT_EQ(kept, before - 4 * kPage);
+  EXPECT_OK(cuMemPoolTrimTo(pool, 0));
+  EXPECT_OK(cuMemGetInfo(&after, &total));
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(counter(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 7 * kPage);
+}
+
+TEST_F(PoolTest, WhatPoolsKeepIsThereForEverybodyWhenMemoryRunsOut) {
+  CUmemoryPool pool = nullptr;
+  ASSERT_OK(cuDeviceGetDefaultMemPool(&pool, 0));
+  cuuint64_t threshold = UINT64_MAX;
+  EXPECT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  std::size_t free = 0, total = 0;
+  EXPECT_OK(cuMemGetInfo(&free, &total));
+  CUdeviceptr at = 0;
+  ASSERT_OK(cuMemAllocAsync(&at, free, nullptr));
+  EXPECT_OK(cuMemFreeAsync(at, nullptr));
+  EXPECT_OK(cuCtxSynchronize());
+  CUdeviceptr all = 0;
+  EXPECT_OK(cuMemAlloc(&all, free));
+}
+
+TEST_F(PoolTest, ADestroyedPoolGivesEverythingBack) {
+  CUmemoryPool pool = make_pool();
+  CUstream stream = make_stream();
+  std::size_t before = 0, after = 0, total = 0;
+  EXPECT_OK(cuMemGetInfo(&before, &total));
+  CUdeviceptr freed = 0, used = 0;
+  ASSERT_OK(cuMemAllocFromPoolAsync(&freed, kPage, pool, stream));
+  ASSERT_OK(cuMemAllocFromPoolAsync(&used, kPage, pool, stream));
+  EXPECT_OK(cuMemFreeAsync(freed, stream));
+  EXPECT_OK(cuMemPoolDestroy(pool));
+  EXPECT_OK(cuMemsetD8(used, 1, kPage)) << "what is in use stays";
+  EXPECT_OK(cuMemFreeAsync(used, stream));
+  EXPECT_OK(cuStreamDestroy(stream));
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_OK(cuMemGetInfo(&after, &total));
+  EXPECT_EQ(after, before);
+}
+
 TEST_F(PoolTest, ADoubleFreeIsRefused) {
   CUdeviceptr at = 0;
   ASSERT_OK(cuMemAllocAsync(&at, 64, nullptr));
