@@ -28,7 +28,8 @@ bool is_other_variable(std::string_view name) {
 
 std::size_t index_of(const Option& option) { return static_cast<std::size_t>(&option - option_table().data()); }
 
-void apply(const Option& option, std::string_view text, const std::string& origin, Problem place, LoadedSettings* loaded) {
+void apply(const Option& option, std::string_view text, const std::string& origin, Problem place,
+           LoadedSettings* loaded) {
   Value value;
   ParseError error;
   if (!parse_value(option, text, &value, &error)) {
@@ -44,20 +45,28 @@ void apply(const Option& option, std::string_view text, const std::string& origi
 
 bool type_fits(const Option& option, const TomlEntry& entry) {
   switch (entry.kind) {
-    case TomlEntry::Kind::kString: return option.type != OptionType::kBool;
-    case TomlEntry::Kind::kInteger: return option.type == OptionType::kSize || option.type == OptionType::kSizeOrPercent;
-    case TomlEntry::Kind::kBool: return option.type == OptionType::kBool;
-    case TomlEntry::Kind::kOther: break;
+    case TomlEntry::Kind::kString:
+      return option.type != OptionType::kBool;
+    case TomlEntry::Kind::kInteger:
+      return option.type == OptionType::kSize || option.type == OptionType::kSizeOrPercent;
+    case TomlEntry::Kind::kBool:
+      return option.type == OptionType::kBool;
+    case TomlEntry::Kind::kOther:
+      break;
   }
   return false;
 }
 
 std::string description(const TomlEntry& entry) {
   switch (entry.kind) {
-    case TomlEntry::Kind::kString: return "the string '" + entry.text + "'";
-    case TomlEntry::Kind::kInteger: return "the number " + entry.text;
-    case TomlEntry::Kind::kBool: return "'" + entry.text + "'";
-    case TomlEntry::Kind::kOther: break;
+    case TomlEntry::Kind::kString:
+      return "the string '" + entry.text + "'";
+    case TomlEntry::Kind::kInteger:
+      return "the number " + entry.text;
+    case TomlEntry::Kind::kBool:
+      return "'" + entry.text + "'";
+    case TomlEntry::Kind::kOther:
+      break;
   }
   return entry.text;
 }
@@ -97,7 +106,8 @@ void apply_named_file(const std::string& path, const std::string& named_by, Load
 }
 
 void apply_variables(const std::map<std::string, std::string>& variables, LoadedSettings* loaded) {
-  for (auto it = variables.lower_bound(std::string(kPrefix)); it != variables.end() && it->first.starts_with(kPrefix); ++it) {
+  for (auto it = variables.lower_bound(std::string(kPrefix)); it != variables.end() && it->first.starts_with(kPrefix);
+       ++it) {
     const auto& [name, text] = *it;
     if (const Option* option = find_option_by_variable(name)) {
       // As if it were not there, so that a script can take a setting back.
@@ -105,7 +115,8 @@ void apply_variables(const std::map<std::string, std::string>& variables, Loaded
     } else if (!is_other_variable(name)) {
       std::vector<std::string_view> names{kFileVariable};
       for (const Option& known : option_table()) names.emplace_back(known.variable);
-      loaded->problems.push_back({.source = name, .message = "unknown variable", .suggestion = nearest_name(name, names)});
+      loaded->problems.push_back(
+          {.source = name, .message = "unknown variable", .suggestion = nearest_name(name, names)});
     }
   }
 }
@@ -117,7 +128,8 @@ std::string variable(const Surroundings& surroundings, std::string_view name) {
 
 std::string user_file(const Surroundings& surroundings) {
   // The XDG Base Directory Specification: a relative path is to be ignored.
-  if (const std::string base = variable(surroundings, "XDG_CONFIG_HOME"); base.starts_with('/')) return base + "/thermocline/config.toml";
+  if (const std::string base = variable(surroundings, "XDG_CONFIG_HOME"); base.starts_with('/'))
+    return base + "/thermocline/config.toml";
   const std::string home = variable(surroundings, "HOME");
   return home.empty() ? "" : home + "/.config/thermocline/config.toml";
 }

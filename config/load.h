@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the settings from everywhere. Later sources win: defaults, system file, user file, ./thermocline.toml, the file named
-// by THERMOCLINE_CONFIG, THERMOCLINE_* variables. Flags of the tool travel as variables. A value that is wrong is reported and
-// leaves what an earlier source gave. Nothing here throws.
+// Collects the settings from everywhere. Later sources win: defaults, system file, user file, ./thermocline.toml, the
+// file named by THERMOCLINE_CONFIG, THERMOCLINE_* variables. Flags of the tool travel as variables. A value that is
+// wrong is reported and leaves what an earlier source gave. Nothing here throws.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ struct LoadedSettings {
   Settings settings;
   std::vector<std::string> origins;  // by index in the option table: "default", "FILE:LINE" or the variable's name
   std::vector<Problem> problems;
-  std::vector<std::string> files;    // those that were read, in order
+  std::vector<std::string> files;  // those that were read, in order
 };
 
 LoadedSettings load_settings(const Surroundings& surroundings) noexcept;

@@ -38,8 +38,8 @@ Value load(const Settings& settings) {
 }
 
 template <auto member>
-constexpr Option option(const char* key, const char* variable, OptionType type, const char* default_text, const char* doc,
-                        std::span<const Choice> choices = {}) {
+constexpr Option option(const char* key, const char* variable, OptionType type, const char* default_text,
+                        const char* doc, std::span<const Choice> choices = {}) {
   return {key, variable, type, default_text, doc, choices, &store<member>, &load<member>};
 }
 
@@ -63,23 +63,28 @@ constexpr std::array kLogLevels = {
 };
 
 constexpr std::array kOptions = {
-    option<&Settings::budget>("budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
-                              "Most memory to hold on the device; a percentage is of the device's memory. Unset: all of it."),
+    option<&Settings::budget>(
+        "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
+        "Most memory to hold on the device; a percentage is of the device's memory. Unset: all of it."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "reactive",
-                              "What leaves the device and when: none (nothing), reactive (under pressure, back on touch).", kPolicies),
+                              "What leaves the device and when: none (nothing), reactive (under pressure, back on "
+                              "touch), learned (by plan, where steps repeat).",
+                              kPolicies),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
                               "strict: pages change hands only when all work submitted so far has passed.", kSafeties),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
-    option<&Settings::min_offload_bytes>("min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, "1MiB",
-                                         "Smaller buffers stay on the device unless all that share their pages are idle."),
+    option<&Settings::min_offload_bytes>(
+        "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, "1MiB",
+        "Smaller buffers stay on the device unless all that share their pages are idle."),
     option<&Settings::low_water>("low_water", "THERMOCLINE_LOW_WATER", OptionType::kPercent, "60%",
                                  "Copying idle buffers out early begins when this part of the budget is taken."),
     option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent, "25%",
                                      "Early copies keep up to this part of the budget ready to be given away."),
     option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
-    option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false", "Print one line of statistics when the program ends."),
+    option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",
+                             "Print one line of statistics when the program ends."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",
                             "Tell tools about every buffer through NVTX's memory extension."),
     option<&Settings::log_level>("log_level", "THERMOCLINE_LOG_LEVEL", OptionType::kChoice, "warning",
@@ -119,7 +124,8 @@ bool parse_choice(const Option& option, std::string_view text, Value* out, Parse
     }
     if (c.unavailable == nullptr) available.emplace_back(c.name);
   }
-  *error = {"'" + std::string(text) + "' is no " + option.key + "; known are " + choice_names(option), nearest_name(text, available)};
+  *error = {"'" + std::string(text) + "' is no " + option.key + "; known are " + choice_names(option),
+            nearest_name(text, available)};
   return false;
 }
 
@@ -167,11 +173,16 @@ std::string value_text(const Option& option, const Settings& settings) {
 
 std::string expected_text(const Option& option) {
   switch (option.type) {
-    case OptionType::kSize: return "a size (12GiB, 512MiB, a number of bytes)";
-    case OptionType::kSizeOrPercent: return "a size or a percentage (12GiB, 512MiB, 60%)";
-    case OptionType::kPercent: return "a percentage (60%)";
-    case OptionType::kBool: return "true or false";
-    case OptionType::kChoice: break;
+    case OptionType::kSize:
+      return "a size (12GiB, 512MiB, a number of bytes)";
+    case OptionType::kSizeOrPercent:
+      return "a size or a percentage (12GiB, 512MiB, 60%)";
+    case OptionType::kPercent:
+      return "a percentage (60%)";
+    case OptionType::kBool:
+      return "true or false";
+    case OptionType::kChoice:
+      break;
   }
   return "one of " + choice_names(option);
 }

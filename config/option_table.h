@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of settings: key, variable, type, default, documentation, field. Everything else (reading, checking, printing, the
-// JSON schema, the tool's help) is derived from it.
+// The table of settings: key, variable, type, default, documentation, field. Everything else (reading, checking,
+// printing, the JSON schema, the tool's help) is derived from it.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct Value {
 };
 
 struct Option {
-  const char* key;           // as in the settings file
-  const char* variable;      // environment variable
+  const char* key;       // as in the settings file
+  const char* variable;  // environment variable
   OptionType type;
   const char* default_text;  // "": unset
   const char* doc;           // one line

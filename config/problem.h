@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something wrong with the settings: where, what, and what was probably meant. The preloaded library prints the line and goes on
-// with the value that stood before; tools reject.
+// Something wrong with the settings: where, what, and what was probably meant. The preloaded library prints the line
+// and goes on with the value that stood before; tools reject.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace thermocline {
 
 struct Problem {
   std::string source = {};  // file path or variable name
-  int line = 0;        // 0: the source has no lines, or the whole file is meant
+  int line = 0;             // 0: the source has no lines, or the whole file is meant
   int column = 0;
   std::string key = {};  // option concerned, or ""
   std::string message = {};

@@ -23,7 +23,8 @@ Bytes control_group_limit() {
     for (std::string path = line.substr(3);; path.resize(path.rfind('/'))) {
       Bytes limit = 0;
       // "max" does not read as a number.
-      if (std::ifstream file("/sys/fs/cgroup" + path + "/memory.max"); file >> limit) least = least == 0 ? limit : std::min(least, limit);
+      if (std::ifstream file("/sys/fs/cgroup" + path + "/memory.max"); file >> limit)
+        least = least == 0 ? limit : std::min(least, limit);
       if (path.empty() || path.find('/') == std::string::npos) break;
     }
   }
@@ -38,7 +39,8 @@ Settings default_settings() {
     if (*option.default_text == '\0') continue;
     Value value;
     ParseError error;
-    THERMOCLINE_CHECK(parse_value(option, option.default_text, &value, &error), "every default passes its own option's checks");
+    THERMOCLINE_CHECK(parse_value(option, option.default_text, &value, &error),
+                      "every default passes its own option's checks");
     option.store(settings, value);
   }
   return settings;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effective settings, typed. Names, defaults, variables and documentation stand in one table (config/option_table.cc);
-// where values come from is decided in config/load.h.
+// The effective settings, typed. Names, defaults, variables and documentation stand in one table
+// (config/option_table.cc); where values come from is decided in config/load.h.
 #pragma once
 
 #include "config/size.h"
@@ -12,7 +12,8 @@ namespace thermocline {
 enum class Safety { kStrict };
 enum class LogLevel { kQuiet, kError, kWarning, kInfo, kDebug };
 
-// Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the table.
+// Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the
+// table.
 struct Settings {
   SizeSetting budget;  // percent: of the device's memory; unset: all of it
   Policy policy{};
@@ -29,7 +30,8 @@ struct Settings {
 
 Settings default_settings();
 
-// What the engine of device `device` with `device_bytes` of memory is to be given, on a machine with `host_bytes` of RAM.
+// What the engine of device `device` with `device_bytes` of memory is to be given, on a machine with `host_bytes` of
+// RAM.
 EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes);
 
 // RAM of this machine, or of the control group that holds the process where that is less; 0 when unknown.

@@ -9,6 +9,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::uint64_t kMillion = 1'000'000;
+constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // of a percent
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 
 struct Unit {
@@ -22,8 +23,9 @@ struct Misspelling {
   const char* name;
   const char* meant;
 };
-constexpr Misspelling kMisspellings[] = {{"k", "KiB"},  {"kb", "KiB"}, {"ki", "KiB"}, {"m", "MiB"},  {"mb", "MiB"}, {"mi", "MiB"},
-                                         {"g", "GiB"},  {"gb", "GiB"}, {"gi", "GiB"}, {"byte", "B"}, {"bytes", "B"}, {"percent", "%"}};
+constexpr Misspelling kMisspellings[] = {{"k", "KiB"},  {"kb", "KiB"}, {"ki", "KiB"},  {"m", "MiB"},
+                                         {"mb", "MiB"}, {"mi", "MiB"}, {"g", "GiB"},   {"gb", "GiB"},
+                                         {"gi", "GiB"}, {"byte", "B"}, {"bytes", "B"}, {"percent", "%"}};
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
@@ -76,9 +78,11 @@ std::optional<SizeSetting> failed(ParseError* error, std::string message, std::s
   return std::nullopt;
 }
 
-std::optional<SizeSetting> percentage(std::string_view text, const Decimal& number, const SizeRules& rules, ParseError* error) {
+std::optional<SizeSetting> percentage(std::string_view text, const Decimal& number, const SizeRules& rules,
+                                      ParseError* error) {
   const std::string quoted = "'" + std::string(text) + "'";
-  if (!rules.allow_percent) return failed(error, quoted + " is a percentage; a size in bytes, KiB, MiB or GiB is needed");
+  if (!rules.allow_percent)
+    return failed(error, quoted + " is a percentage; a size in bytes, KiB, MiB or GiB is needed");
   if (number.too_fine) return failed(error, quoted + " has more than six decimals");
   const std::uint64_t most = rules.most_percent * kMillion;
   if (number.too_large || number.whole > rules.most_percent) {
@@ -90,7 +94,8 @@ std::optional<SizeSetting> percentage(std::string_view text, const Decimal& numb
   return SizeSetting::of_percent_millionths(millionths);
 }
 
-std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& number, Bytes unit, const SizeRules& rules, ParseError* error) {
+std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& number, Bytes unit, const SizeRules& rules,
+                                      ParseError* error) {
   const std::string quoted = "'" + std::string(text) + "'";
   if (!rules.allow_bytes) return failed(error, quoted + " is a size; a percentage is needed (60%)");
   if (number.too_large || number.whole > kMostBytes / unit) return failed(error, quoted + " is too large");
@@ -113,7 +118,7 @@ Bytes SizeSetting::resolve(Bytes whole) const {
   if (kind_ == Kind::kBytes) return value_;
   if (kind_ == Kind::kUnset) return 0;
   __extension__ using Wide = unsigned __int128;
-  return static_cast<Bytes>(static_cast<Wide>(whole) * value_ / (100 * kMillion));
+  return static_cast<Bytes>(static_cast<Wide>(whole) * value_ / kWholeInMillionths);
 }
 
 unsigned SizeSetting::percent() const { return static_cast<unsigned>((value_ + kMillion / 2) / kMillion); }
@@ -154,10 +159,12 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
   }
   for (const Misspelling& known : kMisspellings) {
     if (unit != known.name) continue;
-    return failed(error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %",
-                  std::string(digits) + known.meant);
+    return failed(
+        error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %",
+        std::string(digits) + known.meant);
   }
-  return failed(error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %");
+  return failed(
+      error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %");
 }
 
 std::string human_bytes(Bytes bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as users write them: a count of bytes with an optional unit (B, KiB, MiB, GiB), or a percentage of something that is
-// known only later. Exact: decimals are read digit by digit, never through floating point.
+// Sizes as users write them: a count of bytes with an optional unit (B, KiB, MiB, GiB), or a percentage of something
+// that is known only later. Exact: decimals are read digit by digit, never through floating point.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,9 @@ class SizeSetting {
   constexpr SizeSetting() = default;
   static constexpr SizeSetting of_bytes(Bytes bytes) { return SizeSetting(Kind::kBytes, bytes); }
   // In millionths of a percent, so that 62.5% is exact.
-  static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) { return SizeSetting(Kind::kPercent, millionths); }
+  static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) {
+    return SizeSetting(Kind::kPercent, millionths);
+  }
 
   constexpr bool is_set() const { return kind_ != Kind::kUnset; }
   constexpr bool is_percent() const { return kind_ == Kind::kPercent; }

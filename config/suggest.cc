@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distance with transpositions of neighbours: R. A. Wagner and R. Lowrance, "An extension of the string-to-string correction
-// problem", J. ACM 22 (1975), in its restricted form (no substring is edited twice).
+// Distance with transpositions of neighbours: R. A. Wagner and R. Lowrance, "An extension of the string-to-string
+// correction problem", J. ACM 22 (1975), in its restricted form (no substring is edited twice).
 #include "config/suggest.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ unsigned edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const unsigned replace = back[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       row[j] = std::min({replace, back[j] + 1, row[j - 1] + 1});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], two_back[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two_back[j - 2] + 1);
     }
     two_back.swap(back);
     back.swap(row);

@@ -27,12 +27,16 @@ int read_file(const std::string& path, std::string* out) {
 
 const char* type_name(const toml::node& node) {
   switch (node.type()) {
-    case toml::node_type::array: return "an array";
-    case toml::node_type::floating_point: return "a number with a fraction";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::floating_point:
+      return "a number with a fraction";
     case toml::node_type::date:
     case toml::node_type::time:
-    case toml::node_type::date_time: return "a date";
-    default: return "a value of another type";
+    case toml::node_type::date_time:
+      return "a date";
+    default:
+      return "a value of another type";
   }
 }
 

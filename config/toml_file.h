@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TOML file as a flat list of keys with their places. The only user of toml++ (https://marzer.github.io/tomlplusplus/), compiled
-// without its exceptions, so that nothing of it is seen outside.
+// A TOML file as a flat list of keys with their places. The only user of toml++
+// (https://marzer.github.io/tomlplusplus/), compiled without its exceptions, so that nothing of it is seen outside.
 #pragma once
 
 #include <string>

@@ -106,7 +106,8 @@ Status DriverLibrary::make_current(int ordinal) const {
 std::string DriverLibrary::error_name(Status status) const {
   const char* name = nullptr;
   const auto get = entry<decltype(&::cuGetErrorName)>(*this, "cuGetErrorName");
-  const bool known = get != nullptr && get(static_cast<CUresult>(status.code()), &name) == CUDA_SUCCESS && name != nullptr;
+  const bool known =
+      get != nullptr && get(static_cast<CUresult>(status.code()), &name) == CUDA_SUCCESS && name != nullptr;
   return known ? name : "error " + std::to_string(status.code());
 }
 

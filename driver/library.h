@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver opened by whoever has no program to take it from: tools and replays. Between open() and initialise() nothing of the
-// driver has been called, so that a simulated one can be set up. The library stays loaded for the life of the process.
+// A driver opened by whoever has no program to take it from: tools and replays. Between open() and initialise() nothing
+// of the driver has been called, so that a simulated one can be set up. The library stays loaded for the life of the
+// process.
 #pragma once
 
 #include <memory>

@@ -37,7 +37,8 @@ void print_json(const Flags& flags, const Trace& trace, const SteadyStep& step, 
                                 {"least_budget_bytes", step.least_budget},
                                 {"rows", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
-    nlohmann::ordered_json r = {{"budget", row.budget}, {"budget_bytes", row.bytes}, {"feasible", row.bounds.is_feasible}};
+    nlohmann::ordered_json r = {
+        {"budget", row.budget}, {"budget_bytes", row.bytes}, {"feasible", row.bounds.is_feasible}};
     if (row.bounds.is_feasible) {
       r["pinch_ms"] = row.bounds.pinch_ms;
       r["bound_ms"] = row.bounds.bound_ms();
@@ -49,17 +50,18 @@ void print_json(const Flags& flags, const Trace& trace, const SteadyStep& step, 
 
 void print_text(const Flags& flags, const Trace& trace, const SteadyStep& step, const std::vector<Row>& rows) {
   const double compute = step.busiest_stream * 1e3;
-  std::fprintf(stderr, "%s on %s: peak %s, %zu operators a step, compute %.2f ms\n", flags.trace.c_str(), flags.device.c_str(),
-               human_bytes(trace.peak_live_bytes).c_str(), step.seconds.size(), compute);
-  std::fprintf(stderr, "No swapping is faster than the larger of compute and pinch; tighter bounds need linear programming.\n");
+  std::fprintf(stderr, "%s on %s: peak %s, %zu operators a step, compute %.2f ms\n", flags.trace.c_str(),
+               flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), step.seconds.size(), compute);
+  std::fprintf(stderr,
+               "No swapping is faster than the larger of compute and pinch; tighter bounds need linear programming.\n");
   for (const Row& row : rows) {
     std::fprintf(stderr, "  %8s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {
       std::fprintf(stderr, "does not fit: some operator needs %s\n", human_bytes(step.least_budget).c_str());
       continue;
     }
-    std::fprintf(stderr, "pinch %9.2f ms  bound %9.2f ms = %.3f x compute\n", row.bounds.pinch_ms, row.bounds.bound_ms(),
-                 row.bounds.bound_ms() / compute);
+    std::fprintf(stderr, "pinch %9.2f ms  bound %9.2f ms = %.3f x compute\n", row.bounds.pinch_ms,
+                 row.bounds.bound_ms(), row.bounds.bound_ms() / compute);
   }
 }
 
@@ -89,10 +91,12 @@ int bound(const Flags& flags) {
 
 void add_bound(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
+  CLI::App* command =
+      app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device, "device profile (default: reference)");
-  command->add_option("--budget", flags->budgets, "sizes or percentages of the trace's peak (default: 80% 70% 60% 50% 40%)");
+  command->add_option("--budget", flags->budgets,
+                      "sizes or percentages of the trace's peak (default: 80% 70% 60% 50% 40%)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return bound(*flags); }; });
 }

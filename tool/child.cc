@@ -33,8 +33,8 @@ void handle_signals() {
 }
 
 // In the child, between fork and exec: never returns.
-[[noreturn]] void become(const std::vector<char*>& arguments, const std::map<std::string, std::string>& changes, pid_t parent,
-                         int error_pipe) {
+[[noreturn]] void become(const std::vector<char*>& arguments, const std::map<std::string, std::string>& changes,
+                         pid_t parent, int error_pipe) {
   // The program goes when its launcher is killed.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
@@ -63,6 +63,7 @@ int wait_for(pid_t child) {
 
 ChildResult run_child(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& changes) {
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   int pipe_ends[2];

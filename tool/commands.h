@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands. Each adds itself to the parser and puts what is to be done in `action`, whose answer is the exit status.
+// The subcommands. Each adds itself to the parser and puts what is to be done in `action`, whose answer is the exit
+// status.
 #pragma once
 
 #include <functional>

@@ -27,7 +27,8 @@ void print_text(const LoadedSettings& loaded, bool sources) {
     const Option& option = option_table()[i];
     const std::string text = value_text(option, loaded.settings);
     // TOML has no word for "unset"; absence is.
-    const std::string line = text.empty() ? "# " + std::string(option.key) + " is unset" : option.key + (" = " + toml_text(option, text));
+    const std::string line =
+        text.empty() ? "# " + std::string(option.key) + " is unset" : option.key + (" = " + toml_text(option, text));
     if (sources) {
       std::printf("%-36s# %s\n", line.c_str(), loaded.origins[i].c_str());
     } else {
@@ -37,7 +38,8 @@ void print_text(const LoadedSettings& loaded, bool sources) {
 }
 
 void print_json(const LoadedSettings& loaded) {
-  ordered_json out = {{"schema", "thermocline-config/1"}, {"files", loaded.files}, {"settings", ordered_json::object()}};
+  ordered_json out = {
+      {"schema", "thermocline-config/1"}, {"files", loaded.files}, {"settings", ordered_json::object()}};
   for (std::size_t i = 0; i < option_table().size(); ++i) {
     const Option& option = option_table()[i];
     const std::string text = value_text(option, loaded.settings);
@@ -85,13 +87,22 @@ ordered_json schema_of(const Option& option) {
   const ordered_json percent = {{"type", "string"}, {"pattern", kPercent}};
   ordered_json out = {{"description", option.doc}};
   if (*option.default_text != '\0') {
-    out["default"] = option.type == OptionType::kBool ? ordered_json(std::string(option.default_text) == "true") : ordered_json(option.default_text);
+    out["default"] = option.type == OptionType::kBool ? ordered_json(std::string(option.default_text) == "true")
+                                                      : ordered_json(option.default_text);
   }
   switch (option.type) {
-    case OptionType::kSize: out["anyOf"] = {bytes, size}; break;
-    case OptionType::kSizeOrPercent: out["anyOf"] = {bytes, size, percent}; break;
-    case OptionType::kPercent: out.update(percent); break;
-    case OptionType::kBool: out["type"] = "boolean"; break;
+    case OptionType::kSize:
+      out["anyOf"] = {bytes, size};
+      break;
+    case OptionType::kSizeOrPercent:
+      out["anyOf"] = {bytes, size, percent};
+      break;
+    case OptionType::kPercent:
+      out.update(percent);
+      break;
+    case OptionType::kBool:
+      out["type"] = "boolean";
+      break;
     case OptionType::kChoice:
       out["enum"] = ordered_json::array();
       for (const Choice& choice : option.choices) {
@@ -117,7 +128,8 @@ int schema() {
 }  // namespace
 
 void add_config(CLI::App& app, CommandLine* line) {
-  CLI::App* command = app.add_subcommand("config", "Settings: what is in force, whether a file is right, what may stand in one");
+  CLI::App* command =
+      app.add_subcommand("config", "Settings: what is in force, whether a file is right, what may stand in one");
   command->require_subcommand(1);
 
   auto sources = std::make_shared<bool>(false);

@@ -30,13 +30,15 @@ struct Figure {
 };
 
 template <typename Member>
-auto figure(Member Profile::* member) {
+auto figure(Member Profile::*member) {
   return [member](const Profile& p) { return std::pair(static_cast<double>((p.*member).value), (p.*member).source); };
 }
 
 template <typename Member>
-auto cost(Member simulator::HostCosts::* member) {
-  return [member](const Profile& p) { return std::pair(static_cast<double>((p.host.*member).value), (p.host.*member).source); };
+auto cost(Member simulator::HostCosts::*member) {
+  return [member](const Profile& p) {
+    return std::pair(static_cast<double>((p.host.*member).value), (p.host.*member).source);
+  };
 }
 
 const std::vector<Figure>& figures() {
@@ -76,7 +78,8 @@ void print_text() {
 }
 
 void print_json(const std::optional<std::string>& folder) {
-  nlohmann::ordered_json out = {{"schema", "thermocline-devices/1"}, {"path", nullptr}, {"devices", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json out = {
+      {"schema", "thermocline-devices/1"}, {"path", nullptr}, {"devices", nlohmann::ordered_json::array()}};
   if (folder) out["path"] = *folder;
   for (const Profile& profile : simulator::profiles()) {
     nlohmann::ordered_json device = {{"name", profile.name}, {"title", profile.title}};

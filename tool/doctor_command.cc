@@ -89,8 +89,9 @@ void Examination::device(const DriverLibrary& library, int ordinal) {
                                   {"host_mapping", summary.can_map_host}});
   const std::string offload = summary.has_virtual_memory ? "" : " (without it nothing can be offloaded)";
   lines_.emplace_back("device " + std::to_string(ordinal),
-                      summary.name + ", " + human_bytes(summary.total_memory) + ", virtual memory management: " +
-                          yes_no(summary.has_virtual_memory) + offload + ", host-located mappings: " + yes_no(summary.can_map_host));
+                      summary.name + ", " + human_bytes(summary.total_memory) +
+                          ", virtual memory management: " + yes_no(summary.has_virtual_memory) + offload +
+                          ", host-located mappings: " + yes_no(summary.can_map_host));
 }
 
 void Examination::machine() {
@@ -109,7 +110,8 @@ void Examination::machine() {
 void Examination::installation() {
   std::string looked;
   const auto library = find_library(&looked);
-  add("library", "library", library ? ordered_json(*library) : ordered_json(nullptr), library ? *library : "missing; looked for " + looked);
+  add("library", "library", library ? ordered_json(*library) : ordered_json(nullptr),
+      library ? *library : "missing; looked for " + looked);
   const auto simulator = find_simulator(&looked);
   add("simulator", "simulated device", simulator ? ordered_json(*simulator) : ordered_json(nullptr),
       simulator ? *simulator : "missing; looked for " + looked);
@@ -129,7 +131,7 @@ std::string found_along_path(const std::string& program) {
   const std::string folders = path == nullptr ? "" : path;
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string file = folders.substr(begin, end - begin) + "/" + program;
+    std::string file = folders.substr(begin, end - begin) + "/" + program;
     if (access(file.c_str(), X_OK) == 0) return file;
     begin = end + 1;
   }
@@ -149,7 +151,8 @@ void Examination::program(const std::string& name) {
   if (needs->is_static) text += "; a static program can not be given a library";
   if (std::string(runtime) == "static") text += " (runs on a real device; the simulated one needs nvcc -cudart shared)";
   add("program", "program",
-      {{"path", path}, {"cuda_runtime", runtime}, {"needs_driver", needed("libcuda.so")}, {"static", needs->is_static}}, text);
+      {{"path", path}, {"cuda_runtime", runtime}, {"needs_driver", needed("libcuda.so")}, {"static", needs->is_static}},
+      text);
 }
 
 void Examination::print() const {
@@ -177,12 +180,12 @@ int doctor(const std::vector<std::string>& program, bool json) {
 void add_doctor(CLI::App& app, CommandLine* line) {
   auto json = std::make_shared<bool>(false);
   auto program = std::make_shared<std::vector<std::string>>();
-  CLI::App* command = app.add_subcommand("doctor", "What the library finds on this machine, and what would keep it from working");
+  CLI::App* command =
+      app.add_subcommand("doctor", "What the library finds on this machine, and what would keep it from working");
   command->add_option("PROGRAM", *program, "also look at how this program reaches CUDA")->expected(0, 1);
   command->add_flag("--json", *json, "one JSON object on stdout");
-  command->callback([=] {
-    line->action = [=] { return doctor(line->has_program ? line->program : *program, *json); };
-  });
+  command->callback(
+      [=] { line->action = [=] { return doctor(line->has_program ? line->program : *program, *json); }; });
 }
 
 }  // namespace thermocline

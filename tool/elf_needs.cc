@@ -80,7 +80,8 @@ std::optional<ElfNeeds> read_elf_needs(const std::string& path, std::string* rea
     *reason = "it is no ELF program (a script is run by its interpreter)";
     return std::nullopt;
   }
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_shentsize != sizeof(Elf64_Shdr)) {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      header.e_shentsize != sizeof(Elf64_Shdr)) {
     *reason = "it is no 64-bit ELF program of this kind of machine";
     return std::nullopt;
   }

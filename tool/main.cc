@@ -16,7 +16,8 @@ namespace thermocline {
 namespace {
 
 constexpr const char* kFooter =
-    "Exit status: run gives the program's own (128 + signal where one ended it); else 0 done, 1 failed, 2 wrong usage, 3 bad\n"
+    "Exit status: run gives the program's own (128 + signal where one ended it); else 0 done, 1 failed, 2 wrong usage, "
+    "3 bad\n"
     "input, 4 no device.\n"
     "Settings: thermocline config show --sources";
 
@@ -43,7 +44,8 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
     say("'" + word + "' is not in this version");
     return kFailed;
   }
-  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) + " ('thermocline --help' lists them)");
+  say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) +
+      " ('thermocline --help' lists them)");
   return kWrongUsage;
 }
 
@@ -64,7 +66,7 @@ const CLI::App& deepest(const CLI::App& app) {
 // The first word that looks like a flag and is none of the command's; "" where there is none.
 std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
-    const std::string flag = word.substr(0, word.find('='));
+    std::string flag = word.substr(0, word.find('='));
     if (flag.starts_with("--") && std::ranges::find(known, flag) == known.end()) return flag;
   }
   return "";

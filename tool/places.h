@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the command finds what belongs to it: relative to its own executable, which is the same in the build tree and installed.
+// Where the command finds what belongs to it: relative to its own executable, which is the same in the build tree and
+// installed.
 //
 //   PREFIX/bin/thermocline
 //   PREFIX/lib/libthermocline.so.1                          (PREFIX/lib/<multiarch>/ on Debian)

@@ -87,7 +87,8 @@ int prepare(const Flags& flags, Job* job) {
   const Bytes device_bytes = job->profile->memory_bytes.value;
   const Bytes wanted = job->budget ? job->budget->resolve(job->trace.peak_live_bytes) : device_bytes;
   job->budget_bytes = std::min(wanted, device_bytes);
-  if (wanted > device_bytes) say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
+  if (wanted > device_bytes)
+    say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
   return kDone;
 }
 
@@ -157,9 +158,12 @@ ordered_json steps_json(const Outcome& outcome) {
 
 const char* name_of(Policy policy) {
   switch (policy) {
-    case Policy::kNone: return "none";
-    case Policy::kReactive: return "reactive";
-    case Policy::kLearned: return "learned";
+    case Policy::kNone:
+      return "none";
+    case Policy::kReactive:
+      return "reactive";
+    case Policy::kLearned:
+      return "learned";
   }
   return "";
 }
@@ -181,8 +185,8 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"peak_device_bytes", result.peak_device_bytes},
       {"peak_host_bytes", result.statistics.peak_host_bytes},
       {"steps", steps_json(outcome)},
-      {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned_after_steps(result.steps)))},
-      {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, std::nullopt)},
+      {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
+      {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
       {"bound_ms", outcome.bounds.bound_ms()},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"checksum", if_complete(hex(result.checksum))},
@@ -206,12 +210,15 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
     std::fputs(result.report.c_str(), stderr);
     return;
   }
-  const double steady = median_steady_ms(result.steps, learned_after_steps(result.steps));
-  const double compute = median_steady_ms(outcome.unlimited.steps, std::nullopt);
-  std::fprintf(stderr, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n", steady,
-               steady / compute, compute, outcome.bounds.bound_ms());
-  std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n", human_bytes(result.peak_device_bytes).c_str(),
-               human_bytes(result.statistics.peak_host_bytes).c_str(), human_bytes(result.statistics.evicted_bytes).c_str(),
+  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
+  const double steady = median_steady_ms(result.steps, learned);
+  const double compute = median_steady_ms(outcome.unlimited.steps, learned);
+  std::fprintf(stderr,
+               "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n",
+               steady, steady / compute, compute, outcome.bounds.bound_ms());
+  std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
+               human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
+               human_bytes(result.statistics.evicted_bytes).c_str(),
                human_bytes(result.statistics.restored_bytes).c_str());
   std::fprintf(stderr, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
 }
@@ -237,14 +244,17 @@ void add_replay(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("replay", "Run a recorded program through the library on a simulated device");
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
-  command->add_option("--device", flags->device, "device profile (default: reference; 'thermocline devices' lists them)");
-  command->add_option("--budget", flags->budget, "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
-  command->add_option("--policy", flags->policy, "none or reactive (default: reactive)");
+  command->add_option("--device", flags->device,
+                      "device profile (default: reference; 'thermocline devices' lists them)");
+  command->add_option("--budget", flags->budget,
+                      "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
+  command->add_option("--policy", flags->policy, "none, reactive or learned (default: reactive)");
   command->add_option("--safety", flags->safety, "strict");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
   command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");
-  command->add_flag("--exact", flags->exact, "tell the library what each operator reads and writes, which hooks can not see");
+  command->add_flag("--exact", flags->exact,
+                    "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return replay_trace(*flags); }; });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline run: a program with the library preloaded, on the real device or on the simulated one. Everything that the flags say
-// travels in the environment, so that the program's own children get it, too.
+// thermocline run: a program with the library preloaded, on the real device or on the simulated one. Everything that
+// the flags say travels in the environment, so that the program's own children get it, too.
 #include <CLI/CLI.hpp>
 
 #include <cstdlib>
@@ -145,12 +145,15 @@ int run(const Flags& flags, const CommandLine& line) {
 
 void add_run(CLI::App& app, CommandLine* line) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
+  CLI::App* command =
+      app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
-  command->add_option("--budget", flags->budget, "most device memory to hold: a size, or a percentage of the device's memory");
-  command->add_option("--policy", flags->policy, "none or reactive");
+  command->add_option("--budget", flags->budget,
+                      "most device memory to hold: a size, or a percentage of the device's memory");
+  command->add_option("--policy", flags->policy, "none, reactive or learned (default: reactive)");
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
-  command->add_option("--simulate", flags->device, "run on the simulated device of this profile ('thermocline devices' lists them)");
+  command->add_option("--simulate", flags->device,
+                      "run on the simulated device of this profile ('thermocline devices' lists them)");
   command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
   command->add_flag("--check", flags->check, "with --simulate: check for races (not in this version)");
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");

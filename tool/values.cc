@@ -28,7 +28,8 @@ const simulator::Profile* find_device_flag(const std::string& name, const std::s
   if (const simulator::Profile* profile = simulator::find_profile(name)) return profile;
   std::vector<std::string_view> names;
   for (const simulator::Profile& profile : simulator::profiles()) names.emplace_back(profile.name);
-  say(flag + ": unknown device '" + name + "'" + did_you_mean(nearest_name(name, names)) + " ('thermocline devices' lists them)");
+  say(flag + ": unknown device '" + name + "'" + did_you_mean(nearest_name(name, names)) +
+      " ('thermocline devices' lists them)");
   return nullptr;
 }
 
@@ -55,7 +56,7 @@ bool read_trace_file(const std::string& path, Trace* out) {
     say(path + ": the trace is of more than one device; this version takes one");
     return false;
   }
-  for (const std::string& warning : warnings) say(path + ": note: " + warning);
+  for (const std::string& warning : warnings) say((path + ": note: ").append(warning));
   return true;
 }
 

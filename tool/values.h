@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags' values that several commands take. What is wrong is said on stderr; then nothing is returned and the usage was wrong.
+// Flags' values that several commands take. What is wrong is said on stderr; then nothing is returned and the usage was
+// wrong.
 #pragma once
 
 #include <optional>

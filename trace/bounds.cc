@@ -24,7 +24,8 @@ Window steady_window(const Trace& trace) {
   return {trace.steps[first].begin, trace.steps[first].end, trace.steps.back().end};
 }
 
-// Walks the window and notes what each operator finds. A gap is a buffer's time between two touches, when it may be away.
+// Walks the window and notes what each operator finds. A gap is a buffer's time between two touches, when it may be
+// away.
 class Survey {
  public:
   Survey(const Trace& trace, const DeviceRates& rates) : trace_(trace), rates_(rates), window_(steady_window(trace)) {}
@@ -39,7 +40,8 @@ class Survey {
     if (window_.step_end == window_.end) end_step();
     for (const auto& [buffer, last] : last_touch_) close_gap(buffer, last);
     // With fewer than two whole steps the first allocations are part of the window; what is left of them outlives it.
-    step_.outliving = window_.begin > 0 && window_.end > window_.step_end ? at_begin : std::max(at_begin, live_at_step_end_);
+    step_.outliving =
+        window_.begin > 0 && window_.end > window_.step_end ? at_begin : std::max(at_begin, live_at_step_end_);
     step_.least_budget = least_budget();
     return std::move(step_);
   }
@@ -64,9 +66,15 @@ class Survey {
 
   void within(const TraceEvent& event) {
     switch (event.kind) {
-      case EventKind::kAllocate: begin_life(event.index, kUntouched); break;
-      case EventKind::kFree: end_life(event.index); break;
-      case EventKind::kOperator: operate(trace_.operators[event.index], event.stream); break;
+      case EventKind::kAllocate:
+        begin_life(event.index, kUntouched);
+        break;
+      case EventKind::kFree:
+        end_life(event.index);
+        break;
+      case EventKind::kOperator:
+        operate(trace_.operators[event.index], event.stream);
+        break;
     }
   }
 

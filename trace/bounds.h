@@ -2,14 +2,15 @@
 // How fast a step could be at best, if memory can only be swapped: the bounds that need no linear programming.
 //
 //   compute   the step's operators one after the other.
-//   pinch     at operator k, whatever exceeds the budget must be away; what of it does not outlive the step left before k and
-//             returns after it. With C the operators' time before k (from k on) and E the link's time for those bytes, the step
-//             takes at least max over k of max(C_before, E) + max(C_from, E).
+//   pinch     at operator k, whatever exceeds the budget must be away; what of it does not outlive the step left before
+//   k and
+//             returns after it. With C the operators' time before k (from k on) and E the link's time for those bytes,
+//             the step takes at least max over k of max(C_before, E) + max(C_from, E).
 //
-// The step is the first of the last two whole ones, the steady state of a training run; of a file with fewer marks, the last. A
-// trace that uses several streams has only the compute bound, the busiest stream's, since operators overlap.
-// Both figures agree with the yardstick of the recorded workloads (bench/traces/bounds.json); the tighter bounds there (volume,
-// slotted) are linear programmes and not computed here.
+// The step is the first of the last two whole ones, the steady state of a training run; of a file with fewer marks, the
+// last. A trace that uses several streams has only the compute bound, the busiest stream's, since operators overlap.
+// Both figures agree with the yardstick of the recorded workloads (bench/traces/bounds.json); the tighter bounds there
+// (volume, slotted) are linear programmes and not computed here.
 #pragma once
 
 #include <vector>
@@ -26,7 +27,8 @@ struct SteadyStep {
   Bytes outliving = 0;          // alive when the step begins
   double busiest_stream = 0;    // seconds
   bool is_single_stream = true;
-  // With less than this some operator finds no room, although everything of a MiB and more that it does not use is away.
+  // With less than this some operator finds no room, although everything of a MiB and more that it does not use is
+  // away.
   Bytes least_budget = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gzip-compressed or plain text file, line by line. A stream that ends before its trailer, or whose check sum is wrong, is an error.
+// A gzip-compressed or plain text file, line by line. A stream that ends before its trailer, or whose check sum is
+// wrong, is an error.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ class GzipLines {
   bool fill();
 
   std::unique_ptr<File> file_;
-  std::string data_;       // what has been read; lines before begin_ are used up
+  std::string data_;  // what has been read; lines before begin_ are used up
   std::size_t begin_ = 0;
   std::size_t searched_ = 0;  // no line feed in [begin_, searched_)
   bool ended_ = false;

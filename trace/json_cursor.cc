@@ -185,10 +185,14 @@ bool JsonCursor::skip_value(int depth) {
   if (at_ == text_.size()) return fail("the line ends early");
   std::string_view text;
   switch (text_[at_]) {
-    case '"': return read_string(&text);
-    case '{': return skip_members('}', depth);
-    case '[': return skip_members(']', depth);
-    default: break;
+    case '"':
+      return read_string(&text);
+    case '{':
+      return skip_members('}', depth);
+    case '[':
+      return skip_members(']', depth);
+    default:
+      break;
   }
   for (const std::string_view word : {"true", "false", "null"}) {
     if (text_.substr(at_, word.size()) != word) continue;

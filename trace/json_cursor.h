@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over one JSON object (RFC 8259) without building a tree: a trace has a line per event and its fields are few and known, so
-// that reading costs little more than looking at each byte.
+// Walks over one JSON object (RFC 8259) without building a tree: a trace has a line per event and its fields are few
+// and known, so that reading costs little more than looking at each byte.
 //
 //   JsonCursor cursor(line);
 //   if (cursor.enter_object())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event waits that a recorded program must have made between its streams. A trace gives program order only; a correct program made
-// each operator wait for the operators of other streams that wrote what it uses, or used what it writes, and each free for
-// every other stream's uses. With those waits and no others a replay leaves streams as free as they can have been.
+// The event waits that a recorded program must have made between its streams. A trace gives program order only; a
+// correct program made each operator wait for the operators of other streams that wrote what it uses, or used what it
+// writes, and each free for every other stream's uses. With those waits and no others a replay leaves streams as free
+// as they can have been.
 //
 // Per pair of streams the newest operation known to be ordered before is kept, so that a wait is asked for once.
 #pragma once
@@ -47,8 +48,8 @@ class ProgramOrder {
 
   const Driver& driver_;
   std::vector<StreamHandle> streams_;
-  std::vector<EventOwner> events_;             // per stream, made when first needed
-  std::vector<std::uint64_t> recorded_;        // operations that the stream's event stands behind
+  std::vector<EventOwner> events_;       // per stream, made when first needed
+  std::vector<std::uint64_t> recorded_;  // operations that the stream's event stands behind
   std::vector<std::uint64_t> submitted_;
   std::vector<std::vector<std::uint64_t>> known_;  // [waiter][stream]
   std::vector<History> histories_;                 // per buffer; empty for a single stream

@@ -88,9 +88,11 @@ std::string Builder::header(std::string_view line) {
   const std::string schema = header["schema"];
   if (schema != kSchema) {
     const std::string reads = "; this version reads \"" + std::string(kSchema) + "\"";
-    return (schema.starts_with(kSchemaFamily) ? "unsupported schema \"" : "not a trace: its schema is \"") + schema + "\"" + reads;
+    return (schema.starts_with(kSchemaFamily) ? "unsupported schema \"" : "not a trace: its schema is \"") + schema +
+           "\"" + reads;
   }
-  if (header.contains("steps") && header["steps"].is_number_unsigned()) announced_steps_ = header["steps"].get<std::uint64_t>();
+  if (header.contains("steps") && header["steps"].is_number_unsigned())
+    announced_steps_ = header["steps"].get<std::uint64_t>();
   trace_->header = line;
   return "";
 }
@@ -154,11 +156,13 @@ std::string Builder::allocate() {
   const std::int64_t bytes = *fields_.bytes;
   if (id < 0) return "negative buffer id " + std::to_string(id);
   if (bytes < 0) return "negative size " + std::to_string(bytes) + " of buffer " + std::to_string(id);
-  if (bytes > kMostBytes) return "size " + std::to_string(bytes) + " of buffer " + std::to_string(id) + " is more than any device has";
+  if (bytes > kMostBytes)
+    return "size " + std::to_string(bytes) + " of buffer " + std::to_string(id) + " is more than any device has";
   if (trace_->buffers.size() == std::numeric_limits<std::uint32_t>::max()) return "too many buffers";
   const auto [it, is_new] = lives_.try_emplace(id, Life{static_cast<std::uint32_t>(trace_->buffers.size())});
   if (!is_new) {
-    const std::string state = it->second.freed_on == 0 ? " is alive already" : " was used before; ids are unique in a file";
+    const std::string state =
+        it->second.freed_on == 0 ? " is alive already" : " was used before; ids are unique in a file";
     return "buffer " + std::to_string(id) + state;
   }
   push(EventKind::kAllocate, trace_->buffers.size());
@@ -172,7 +176,8 @@ std::string Builder::find_live(std::int64_t id, Life** out) {
   const auto it = lives_.find(id);
   if (it == lives_.end()) return "buffer " + std::to_string(id) + " is not alive: it was never allocated";
   if (it->second.freed_on != 0) {
-    return "buffer " + std::to_string(id) + " is not alive: it was freed on line " + std::to_string(it->second.freed_on);
+    return "buffer " + std::to_string(id) + " is not alive: it was freed on line " +
+           std::to_string(it->second.freed_on);
   }
   *out = &it->second;
   return "";
@@ -202,10 +207,12 @@ std::string Builder::operate() {
   if (!fields_.microseconds && !(fields_.flops && fields_.traffic)) {
     return "the operator has neither a duration (\"us\") nor both \"flops\" and \"bytes\"";
   }
-  for (const auto& [figure, what] : {std::pair{fields_.flops, "flops"}, {fields_.traffic, "bytes"}, {fields_.microseconds, "us"}}) {
+  for (const auto& [figure, what] :
+       {std::pair{fields_.flops, "flops"}, {fields_.traffic, "bytes"}, {fields_.microseconds, "us"}}) {
     if (figure.value_or(0) < 0) return std::string("negative \"") + what + "\" of operator \"" + fields_.name + "\"";
   }
-  if (trace_->operands.size() + fields_.reads.size() + fields_.writes.size() > std::numeric_limits<std::uint32_t>::max()) {
+  if (trace_->operands.size() + fields_.reads.size() + fields_.writes.size() >
+      std::numeric_limits<std::uint32_t>::max()) {
     return "too many operands";
   }
   TraceOperator op{.name = name_index(fields_.name),
@@ -257,7 +264,8 @@ void Builder::finish(std::vector<std::string>* warnings) {
   if (!trace_->has_marks) trace_->steps.push_back({0, trace_->events.size()});
   if (warnings == nullptr) return;
   if (announced_steps_ && *announced_steps_ != marks) {
-    warnings->push_back("the header announces " + std::to_string(*announced_steps_) + " steps, the file has " + std::to_string(marks));
+    warnings->push_back("the header announces " + std::to_string(*announced_steps_) + " steps, the file has " +
+                        std::to_string(marks));
   }
   if (trace_->has_marks && operators_since_mark_ > 0) {
     warnings->push_back(std::to_string(operators_since_mark_) + " operators behind the last step mark are ignored");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads `thermocline-trace/1`: JSON Lines, gzip-compressed or plain. The first line is the header; each further line one event.
-// Unknown fields are ignored. Rejected, with file, line and reason: an unknown event, an id that is not alive or used twice, a
-// negative size, a line that is no JSON object, a file that ends early.
+// Reads `thermocline-trace/1`: JSON Lines, gzip-compressed or plain. The first line is the header; each further line
+// one event. Unknown fields are ignored. Rejected, with file, line and reason: an unknown event, an id that is not
+// alive or used twice, a negative size, a line that is no JSON object, a file that ends early.
 #pragma once
 
 #include <cstddef>

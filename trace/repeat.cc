@@ -47,8 +47,10 @@ std::string mismatch(const Trace& trace, const Ends& ends) {
   for (const auto& [bytes, count] : balance) {
     if (count == 0) continue;
     const std::string size = " of " + std::to_string(bytes) + " bytes";
-    return count > 0 ? "it leaves " + std::to_string(count) + " more buffers" + size + " alive than it freed of those it began with"
-                     : "it frees " + std::to_string(-count) + " more buffers" + size + " that it began with than it leaves alive";
+    return count > 0 ? "it leaves " + std::to_string(count) + " more buffers" + size +
+                           " alive than it freed of those it began with"
+                     : "it frees " + std::to_string(-count) + " more buffers" + size +
+                           " that it began with than it leaves alive";
   }
   return "";
 }

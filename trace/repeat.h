@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace as a program of any number of steps. Beyond the file's own steps its last one repeats: what was alive when that step
-// began and was freed in it (the last step's gradients, say) is replaced by what the step left behind in its place, matched by
-// size and order of allocation. A step whose two ends do not match can not repeat.
+// A trace as a program of any number of steps. Beyond the file's own steps its last one repeats: what was alive when
+// that step began and was freed in it (the last step's gradients, say) is replaced by what the step left behind in its
+// place, matched by size and order of allocation. A step whose two ends do not match can not repeat.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,8 @@ class Replay {
     if (ran_out) result_->outcome = ReplayOutcome::kOutOfMemory;
     if (status.ok() || ran_out) status = finish();
     if (!status.ok()) {
-      *reason = "the simulated device answered error " + std::to_string(status.code()) + " after " + std::to_string(events_) + " events";
+      *reason = "the simulated device answered error " + std::to_string(status.code()) + " after " +
+                std::to_string(events_) + " events";
     }
     return status.ok();
   }
@@ -105,7 +106,8 @@ class Replay {
   void rename_carried() {
     std::vector<Buffer> left;
     for (const auto& [carried, produced] : program_.renames) {
-      THERMOCLINE_CHECK(buffers_[produced].is_alive && !buffers_[carried].is_alive, "a step leaves alive what the next one frees");
+      THERMOCLINE_CHECK(buffers_[produced].is_alive && !buffers_[carried].is_alive,
+                        "a step leaves alive what the next one frees");
       left.push_back(std::exchange(buffers_[produced], Buffer()));
     }
     for (std::size_t i = 0; i < left.size(); ++i) {
@@ -117,9 +119,12 @@ class Replay {
 
   Status submit(const TraceEvent& event) {
     switch (event.kind) {
-      case EventKind::kAllocate: return allocate(event.stream, event.index);
-      case EventKind::kFree: return free(event.stream, event.index);
-      case EventKind::kOperator: break;
+      case EventKind::kAllocate:
+        return allocate(event.stream, event.index);
+      case EventKind::kFree:
+        return free(event.stream, event.index);
+      case EventKind::kOperator:
+        break;
     }
     const TraceOperator& op = trace_.operators[event.index];
     name_operands(op);
@@ -171,8 +176,9 @@ class Replay {
     }
     Operation operation = engine_->begin(streams_[stream], touches_, info_of(op, name));
     if (!operation.status().ok()) return operation.status();
-    const Status launched(device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
-                                                             op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
+    const Status launched(
+        device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
+                                           op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
     if (!launched.ok()) return launched;
     operation.commit();
     order_->submitted(stream);
@@ -259,7 +265,8 @@ class Replay {
 
 }  // namespace
 
-bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason) {
+bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out,
+            std::string* reason) {
   *out = ReplayResult();
   return Replay(trace, program, options, out).run(reason);
 }

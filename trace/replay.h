@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a recorded program through the library itself, on the simulated device. There is no model of the allocator or of the
-// policies here: the engine that hooks drive for a real program is driven by a trace's events instead, over the simulator's
-// driver (trace/simulated_device.h), with tagged memory, so that no trace is too large for this machine.
+// Runs a recorded program through the library itself, on the simulated device. There is no model of the allocator or of
+// the policies here: the engine that hooks drive for a real program is driven by a trace's events instead, over the
+// simulator's driver (trace/simulated_device.h), with tagged memory, so that no trace is too large for this machine.
 //
-// The program has no more order than the trace gives it: an operator waits for operators of other streams that wrote what it
-// uses, or use what it writes, as the recorded program must have made it wait. The host never waits of its own accord.
-// The engine learns of an operator what hooks could learn, unless `exact`: addresses without directions.
+// The program has no more order than the trace gives it: an operator waits for operators of other streams that wrote
+// what it uses, or use what it writes, as the recorded program must have made it wait. The host never waits of its own
+// accord. The engine learns of an operator what hooks could learn, unless `exact`: addresses without directions.
 #pragma once
 
 #include <cstddef>
@@ -41,18 +41,20 @@ struct ReplayStep {
 
 struct ReplayResult {
   ReplayOutcome outcome = ReplayOutcome::kOk;
-  std::string report;  // who held what, when memory ran out
+  std::string report;             // who held what, when memory ran out
   std::vector<ReplayStep> steps;  // those that were submitted whole
   EngineStatistics statistics;
-  Bytes peak_device_bytes = 0;  // the larger of what engine and device counted
-  std::uint64_t checksum = 0;   // of everything computed, the final contents of live buffers included
-  double events_per_second = 0; // real time
+  Bytes peak_device_bytes = 0;   // the larger of what engine and device counted
+  std::uint64_t checksum = 0;    // of everything computed, the final contents of live buffers included
+  double events_per_second = 0;  // real time
 };
 
 // False with a sentence in `reason` when the device can not be had or answered with anything but out of memory.
-bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out, std::string* reason);
+bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* out,
+            std::string* reason);
 
-// Steps before the first one that ran under a plan from its beginning, and all behind it; none when there is no such step.
+// Steps before the first one that ran under a plan from its beginning, and all behind it; none when there is no such
+// step.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
 
 // Of the steps after learning; of all but the first two while nothing is learned; of the last where there are no more.

@@ -50,9 +50,10 @@ std::unique_ptr<SimulatedDevice> SimulatedDevice::open(const SimulatedDeviceOpti
   }
   device->control_ = table;
   const Bytes memory = options.memory_bytes != 0 ? options.memory_bytes : profile->memory_bytes.value;
-  for (const auto& [key, value] : {Setting{"device", options.profile}, Setting{"memory", "tagged"}, Setting{"progress", "off"},
-                                   Setting{"seed", options.seed ? std::to_string(*options.seed) : "time"},
-                                   Setting{"memory-bytes", std::to_string(memory)}}) {
+  for (const auto& [key, value] :
+       {Setting{"device", options.profile}, Setting{"memory", "tagged"}, Setting{"progress", "off"},
+        Setting{"seed", options.seed ? std::to_string(*options.seed) : "time"},
+        Setting{"memory-bytes", std::to_string(memory)}}) {
     if (const char* wrong = table->configure(key, value.c_str())) {
       *reason = std::string("the simulated device refuses ") + key + " = " + value + ": " + wrong;
       return nullptr;

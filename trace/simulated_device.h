@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator's libcuda.so.1 in this process: loaded by its path, set up before its first call, with a context current on the
-// calling thread. One at a time; the next one starts from the beginning again.
+// The simulator's libcuda.so.1 in this process: loaded by its path, set up before its first call, with a context
+// current on the calling thread. One at a time; the next one starts from the beginning again.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@
 namespace thermocline {
 
 struct SimulatedDeviceOptions {
-  std::string library;               // path of the simulator's libcuda.so.1
+  std::string library;  // path of the simulator's libcuda.so.1
   std::string profile = "reference";
-  std::optional<std::uint64_t> seed; // adversarial order; none: order of time
-  Bytes memory_bytes = 0;            // in place of the profile's; 0: the profile's
+  std::optional<std::uint64_t> seed;  // adversarial order; none: order of time
+  Bytes memory_bytes = 0;             // in place of the profile's; 0: the profile's
 };
 
 class SimulatedDevice {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device time per step, measured as a program would: a timed event in every stream at each mark. A step ends when the last of its streams
-// gets there; no stream waits for another for the sake of the measurement.
+// Device time per step, measured as a program would: a timed event in every stream at each mark. A step ends when the
+// last of its streams gets there; no stream waits for another for the sake of the measurement.
 #pragma once
 
 #include <cstddef>

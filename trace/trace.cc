@@ -31,12 +31,14 @@ void Trace::validate() const {
         const TraceOperator& op = operators[event.index];
         THERMOCLINE_CHECK(op.name < names.size(), "an operator's name is one of the trace's");
         for (const std::uint32_t b : reads(op)) THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is read is alive");
-        for (const std::uint32_t b : writes(op)) THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is written is alive");
+        for (const std::uint32_t b : writes(op))
+          THERMOCLINE_CHECK(lives[b] == Life::kAlive, "what is written is alive");
         break;
       }
     }
   }
-  THERMOCLINE_CHECK(next_buffer == buffers.size() && next_operator == operators.size(), "every buffer and operator has its event");
+  THERMOCLINE_CHECK(next_buffer == buffers.size() && next_operator == operators.size(),
+                    "every buffer and operator has its event");
   THERMOCLINE_CHECK(peak == peak_live_bytes, "the peak is that of the events");
   std::size_t end = 0;
   for (const StepSpan& step : steps) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded program in memory: the events of a `thermocline-trace/1` file, in program order, with dense numbers in place of the
-// file's ids, stream numbers and operator names.
+// A recorded program in memory: the events of a `thermocline-trace/1` file, in program order, with dense numbers in
+// place of the file's ids, stream numbers and operator names.
 //
-// What holds (validate() recomputes it): a buffer is allocated once, before it is used, and freed at most once, after its last use;
-// steps are disjoint, in order, and end at their marks.
+// What holds (validate() recomputes it): a buffer is allocated once, before it is used, and freed at most once, after
+// its last use; steps are disjoint, in order, and end at their marks.
 #pragma once
 
 #include <algorithm>
@@ -58,13 +58,15 @@ struct Trace {
   std::vector<TraceOperator> operators;  // in program order
   std::vector<std::uint32_t> operands;   // indices of `buffers`
   std::vector<std::string> names;
-  std::vector<std::uint64_t> streams;    // the file's numbers; 0 comes first
-  std::vector<StepSpan> steps;           // a file without marks is one step; events behind the last mark belong to none
+  std::vector<std::uint64_t> streams;  // the file's numbers; 0 comes first
+  std::vector<StepSpan> steps;         // a file without marks is one step; events behind the last mark belong to none
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
   bool is_single_device = true;
 
-  std::span<const std::uint32_t> reads(const TraceOperator& o) const { return {operands.data() + o.first_operand, o.reads}; }
+  std::span<const std::uint32_t> reads(const TraceOperator& o) const {
+    return {operands.data() + o.first_operand, o.reads};
+  }
   std::span<const std::uint32_t> writes(const TraceOperator& o) const {
     return {operands.data() + o.first_operand + o.reads, o.writes};
   }

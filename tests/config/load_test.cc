@@ -96,11 +96,13 @@ TEST_F(Load, AWrongValueLeavesWhatAnEarlierSourceGave) {
   EXPECT_EQ(value(loaded, "budget"), "1GiB");
   ASSERT_EQ(loaded.problems.size(), 1u);
   EXPECT_EQ(loaded.problems[0].text(),
-            "THERMOCLINE_BUDGET: budget: '12GB' has the unknown unit 'GB'; units are B, KiB, MiB, GiB and %; did you mean '12GiB'?");
+            "THERMOCLINE_BUDGET: budget: '12GB' has the unknown unit 'GB'; units are B, KiB, MiB, GiB and %; did you "
+            "mean '12GiB'?");
 }
 
 TEST_F(Load, AValueOfTheWrongTypeIsRejected) {
-  write("project.toml", "budget = true\nstrict = \"true\"\npolicy = 3\nlow_water = 1.5\nhost_limit = [1]\nmin_offload_bytes = 4096\n");
+  write("project.toml",
+        "budget = true\nstrict = \"true\"\npolicy = 3\nlow_water = 1.5\nhost_limit = [1]\nmin_offload_bytes = 4096\n");
   const LoadedSettings loaded = load();
   ASSERT_EQ(loaded.problems.size(), 5u);
   EXPECT_EQ(loaded.problems[0].message, "budget: expected a size or a percentage (12GiB, 512MiB, 60%), found 'true'");
@@ -123,7 +125,8 @@ TEST_F(Load, ASyntaxErrorNamesItsPlaceAndTheOtherSourcesStillCount) {
 TEST_F(Load, ANamedFileThatIsMissingIsAProblem) {
   surroundings_.variables["THERMOCLINE_CONFIG"] = path("absent.toml");
   ASSERT_EQ(load().problems.size(), 1u);
-  EXPECT_EQ(load().problems[0].text(), path("absent.toml") + ": there is no such settings file (named by THERMOCLINE_CONFIG)");
+  EXPECT_EQ(load().problems[0].text(),
+            path("absent.toml") + ": there is no such settings file (named by THERMOCLINE_CONFIG)");
 }
 
 TEST_F(Load, AFolderInPlaceOfAFileIsAProblem) {

@@ -13,7 +13,10 @@
 namespace thermocline::test {
 namespace {
 
-constexpr DeviceRates kReference{.flops_per_second = 40e12, .memory_bytes_per_second = 3500e9, .link_bytes_per_second = 50e9, .launch_seconds = 4e-6};
+constexpr DeviceRates kReference{.flops_per_second = 40e12,
+                                 .memory_bytes_per_second = 3500e9,
+                                 .link_bytes_per_second = 50e9,
+                                 .launch_seconds = 4e-6};
 
 Trace recorded(const std::string& name) {
   Trace trace;
@@ -50,15 +53,17 @@ TEST(Bounds, TheReferenceProfileIsTheYardsticksDevice) {
   EXPECT_DOUBLE_EQ(static_cast<double>(profile->launch.value) * 1e-9, kReference.launch_seconds);
 }
 
-// Four steps; in each, 100 MB are made, something else happens for 1 ms on each side of the peak, and the 100 MB are used again.
+// Four steps; in each, 100 MB are made, something else happens for 1 ms on each side of the peak, and the 100 MB are
+// used again.
 std::vector<std::string> pinched_steps() {
   constexpr int kBig = 100'000'000;
   std::vector<std::string> lines{kHeader, alloc(0, 8)};
   for (int i = 0; i < 4; ++i) {
     const int big = 10 * i + 1;
     const int peak = 10 * i + 2;
-    for (const std::string& line : {alloc(big, kBig), op("make", {}, {big}, 1000), alloc(peak, kBig), op("peak", {0}, {peak}, 1000),
-                                    release(peak), op("use", {big}, {0}, 1000), release(big), step(i)}) {
+    for (const std::string& line :
+         {alloc(big, kBig), op("make", {}, {big}, 1000), alloc(peak, kBig), op("peak", {0}, {peak}, 1000),
+          release(peak), op("use", {big}, {0}, 1000), release(big), step(i)}) {
       lines.push_back(line);
     }
   }
@@ -78,7 +83,8 @@ TEST(Bounds, ThePinchIsTheWayOutBeforeThePeakAndTheWayBackAfterIt) {
 }
 
 TEST(Bounds, OperatorsOfSeveralStreamsMayOverlapSoOnlyTheBusiestCounts) {
-  const Trace trace = read_valid(TraceFile({kHeader, alloc(0, 8), op("a", {}, {0}, 1000), op("b", {}, {0}, 3000, 1), step(0)}));
+  const Trace trace =
+      read_valid(TraceFile({kHeader, alloc(0, 8), op("a", {}, {0}, 1000), op("b", {}, {0}, 3000, 1), step(0)}));
   const Bounds bounds = swap_bounds(steady_step(trace, kReference), kMiB, kReference);
   EXPECT_DOUBLE_EQ(bounds.compute_ms, 3.0);
   EXPECT_EQ(bounds.pinch_ms, 0.0);

@@ -10,8 +10,9 @@ namespace thermocline::test {
 namespace {
 
 TEST(ReadTrace, EventsComeInProgramOrderWithDenseNumbers) {
-  const Trace trace = read_valid(TraceFile({kHeader, alloc(70, 4096), alloc(9, 1024, 5), op("gemm", {70}, {9}, 3.5), release(70), step(0),
-                                            op("gemm", {}, {9, 9}, 2, 5), release(9, 5), step(1)}));
+  const Trace trace =
+      read_valid(TraceFile({kHeader, alloc(70, 4096), alloc(9, 1024, 5), op("gemm", {70}, {9}, 3.5), release(70),
+                            step(0), op("gemm", {}, {9, 9}, 2, 5), release(9, 5), step(1)}));
   ASSERT_EQ(trace.events.size(), 6u);
   EXPECT_EQ(trace.buffers[0].id, 70u);
   EXPECT_EQ(trace.buffers[1].bytes, 1024u);
@@ -27,9 +28,10 @@ TEST(ReadTrace, EventsComeInProgramOrderWithDenseNumbers) {
 }
 
 TEST(ReadTrace, FieldsThatAreNotKnownAreIgnored) {
-  const Trace trace = read_valid(TraceFile({R"({"schema":"thermocline-trace/1","extra":{"a":[1,2]}})",
-                                            R"({"x":[1,{"y":null,"z":"}"}],"e":"alloc","b":0,"n":8,"t":-1.5e3,"u":true})",
-                                            R"( { "e" : "op" , "k" : "a\"\u00e9" , "r" : [ 0 ] , "w" : [ ] , "flops" : 1e9 , "bytes" : 2 } )"}));
+  const Trace trace = read_valid(
+      TraceFile({R"({"schema":"thermocline-trace/1","extra":{"a":[1,2]}})",
+                 R"({"x":[1,{"y":null,"z":"}"}],"e":"alloc","b":0,"n":8,"t":-1.5e3,"u":true})",
+                 R"( { "e" : "op" , "k" : "a\"\u00e9" , "r" : [ 0 ] , "w" : [ ] , "flops" : 1e9 , "bytes" : 2 } )"}));
   EXPECT_EQ(trace.names[0], "a\"\xC3\xA9");
   EXPECT_EQ(trace.operators[0].flops, 1e9);
   EXPECT_FALSE(trace.operators[0].is_measured());
@@ -43,7 +45,10 @@ TEST(ReadTrace, AFileWithoutMarksIsOneStep) {
 }
 
 TEST(ReadTrace, PlainTextIsReadLikeGzip) {
-  EXPECT_EQ(read_valid(TraceFile::of_bytes(std::string(kHeader) + "\n" + alloc(0, 8) + "\n" + op("a", {}, {0}, 1) + "\n")).operators.size(), 1u);
+  EXPECT_EQ(
+      read_valid(TraceFile::of_bytes(std::string(kHeader) + "\n" + alloc(0, 8) + "\n" + op("a", {}, {0}, 1) + "\n"))
+          .operators.size(),
+      1u);
 }
 
 TEST(ReadTrace, AnUnknownEventIsNamedWithItsLine) {
@@ -55,7 +60,8 @@ TEST(ReadTrace, AnIdThatIsNotAliveIsNamed) {
   EXPECT_EQ(read_error(TraceFile({kHeader, op("a", {3}, {}, 1)})), "2: buffer 3 is not alive: it was never allocated");
   EXPECT_EQ(read_error(TraceFile({kHeader, alloc(3, 8), release(3), op("a", {}, {3}, 1)})),
             "4: buffer 3 is not alive: it was freed on line 3");
-  EXPECT_EQ(read_error(TraceFile({kHeader, alloc(3, 8), release(3), release(3)})), "4: buffer 3 is not alive: it was freed on line 3");
+  EXPECT_EQ(read_error(TraceFile({kHeader, alloc(3, 8), release(3), release(3)})),
+            "4: buffer 3 is not alive: it was freed on line 3");
 }
 
 TEST(ReadTrace, AnIdIsUsedOnce) {
@@ -67,7 +73,8 @@ TEST(ReadTrace, AnIdIsUsedOnce) {
 TEST(ReadTrace, NegativeFiguresAreRefused) {
   EXPECT_EQ(read_error(TraceFile({kHeader, alloc(3, -8)})), "2: negative size -8 of buffer 3");
   EXPECT_EQ(read_error(TraceFile({kHeader, op("a", {}, {}, -1)})), "2: negative \"us\" of operator \"a\"");
-  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"op","k":"a","flops":-2,"bytes":1})"})), "2: negative \"flops\" of operator \"a\"");
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"op","k":"a","flops":-2,"bytes":1})"})),
+            "2: negative \"flops\" of operator \"a\"");
 }
 
 TEST(ReadTrace, MissingFieldsAreNamed) {
@@ -82,10 +89,13 @@ TEST(ReadTrace, WrongTypesAndBrokenLinesAreNamedWithColumnAndField) {
             "2: not a valid event at column 18, field \"b\": expected a whole number");
   EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","b":1.5,"n":8})"})),
             "2: not a valid event at column 18, field \"b\": expected a whole number");
-  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","b":1,"n":8)"})), "2: not a valid event at column 25: expected ',' or '}'");
-  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"all)"})), "2: not a valid event at column 10, field \"e\": the line ends within a string");
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","b":1,"n":8)"})),
+            "2: not a valid event at column 25: expected ',' or '}'");
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"all)"})),
+            "2: not a valid event at column 10, field \"e\": the line ends within a string");
   EXPECT_EQ(read_error(TraceFile({kHeader, R"([1])"})), "2: not a valid event at column 1: expected an object");
-  EXPECT_EQ(read_error(TraceFile({kHeader, step(0) + " x"})), "2: not a valid event at column 20: more after the object");
+  EXPECT_EQ(read_error(TraceFile({kHeader, step(0) + " x"})),
+            "2: not a valid event at column 20: more after the object");
 }
 
 TEST(ReadTrace, ATruncatedFileIsRefusedWhereverItWasCut) {
@@ -93,7 +103,8 @@ TEST(ReadTrace, ATruncatedFileIsRefusedWhereverItWasCut) {
   for (int i = 0; i < 200; ++i) lines.push_back(alloc(i, 4096 + i * 37));
   lines.push_back(op("a", {0}, {1}, 1));
   const std::string whole = TraceFile(lines).bytes();
-  for (const std::size_t size : {whole.size() - 1, whole.size() - 8, whole.size() - 9, whole.size() / 2, std::size_t{20}}) {
+  for (const std::size_t size :
+       {whole.size() - 1, whole.size() - 8, whole.size() - 9, whole.size() / 2, std::size_t{20}}) {
     const std::string error = read_error(TraceFile::of_bytes(whole.substr(0, size)));
     EXPECT_NE(error.find("truncated"), std::string::npos) << size << ": " << error;
   }
@@ -112,8 +123,10 @@ TEST(ReadTrace, DamagedDataIsRefused) {
 
 TEST(ReadTrace, WhatIsNoTraceIsToldApart) {
   EXPECT_EQ(read_error(TraceFile::of_bytes("")), " not a trace: the file is empty");
-  EXPECT_EQ(read_error(TraceFile::of_bytes("hello\n")), "1: not a trace: the first line has to be a JSON object with a \"schema\"");
-  EXPECT_EQ(read_error(TraceFile({alloc(0, 8)})), "1: not a trace: the first line has to be a JSON object with a \"schema\"");
+  EXPECT_EQ(read_error(TraceFile::of_bytes("hello\n")),
+            "1: not a trace: the first line has to be a JSON object with a \"schema\"");
+  EXPECT_EQ(read_error(TraceFile({alloc(0, 8)})),
+            "1: not a trace: the first line has to be a JSON object with a \"schema\"");
   EXPECT_EQ(read_error(TraceFile({R"({"schema":"thermocline-trace/2"})"})),
             "1: unsupported schema \"thermocline-trace/2\"; this version reads \"thermocline-trace/1\"");
   EXPECT_EQ(read_error(TraceFile({R"({"schema":"other/1"})"})),
@@ -139,7 +152,8 @@ TEST(ReadTrace, AnAnnouncedNumberOfStepsThatIsNotThereIsRemarkedUpon) {
 
 TEST(ReadTrace, ALineLongerThanAnyBufferIsRead) {
   std::string padding(std::size_t{3} << 20, 'x');
-  const Trace trace = read_valid(TraceFile({kHeader, R"({"pad":")" + padding + R"(","e":"alloc","b":0,"n":8})", op("a", {}, {0}, 1)}));
+  const Trace trace =
+      read_valid(TraceFile({kHeader, R"({"pad":")" + padding + R"(","e":"alloc","b":0,"n":8})", op("a", {}, {0}, 1)}));
   EXPECT_EQ(trace.buffers.size(), 1u);
 }
 

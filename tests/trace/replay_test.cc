@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays drive the library itself on the simulated device: whatever the budget, the policy, the order or what the engine is told,
-// the results are the same.
+// Replays drive the library itself on the simulated device: whatever the budget, the policy, the order or what the
+// engine is told, the results are the same.
 #include "trace/replay.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ ReplayResult run(const Trace& trace, const Terms& terms) {
 }
 
 ReplayResult unlimited(const Trace& trace, std::size_t steps = 0) {
-  const ReplayResult result = run(trace, {.policy = Policy::kNone, .steps = steps});
+  ReplayResult result = run(trace, {.policy = Policy::kNone, .steps = steps});
   EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
   EXPECT_EQ(result.statistics.evicted_bytes, 0u);
   return result;
@@ -58,7 +58,8 @@ ReplayResult unlimited(const Trace& trace, std::size_t steps = 0) {
 std::vector<std::string> forth_and_back(int streams) {
   std::vector<std::string> lines{kHeader};
   constexpr int kBuffers = 6;
-  for (int b = 0; b < kBuffers; ++b) lines.push_back(alloc(b, 3 * kPage - 512 * b, b % streams));
+  for (int b = 0; b < kBuffers; ++b)
+    lines.push_back(alloc(b, static_cast<long long>(3 * kPage) - 512LL * b, b % streams));
   int extra = 100;
   for (int i = 0; i < 3; ++i) {
     for (int b = 0; b < kBuffers; ++b) {
@@ -167,15 +168,16 @@ TEST(Replay, CarriedBuffersAreThoseOfTheStepBefore) {
   const std::uint64_t four_times = unlimited(trace, 4).checksum;
   EXPECT_NE(twice, four_times);
   // Written out by hand, the four steps are the same program.
-  const Trace written_out = read_valid(TraceFile({kHeader, alloc(0, kPage), op("make", {}, {0}, 10), step(0), alloc(1, kPage),
-                                                  op("make", {0}, {1}, 10), release(0), step(1), alloc(2, kPage),
-                                                  op("make", {1}, {2}, 10), release(1), step(2), alloc(3, kPage),
-                                                  op("make", {2}, {3}, 10), release(2), step(3)}));
+  const Trace written_out =
+      read_valid(TraceFile({kHeader, alloc(0, kPage), op("make", {}, {0}, 10), step(0), alloc(1, kPage),
+                            op("make", {0}, {1}, 10), release(0), step(1), alloc(2, kPage), op("make", {1}, {2}, 10),
+                            release(1), step(2), alloc(3, kPage), op("make", {2}, {3}, 10), release(2), step(3)}));
   EXPECT_EQ(unlimited(written_out).checksum, four_times);
 }
 
 TEST(Replay, BuffersOfNoBytesAreNoTrouble) {
-  const Trace trace = read_valid(TraceFile({kHeader, alloc(0, 0), alloc(1, 64), op("a", {0}, {0, 1}, 10), release(0), step(0)}));
+  const Trace trace =
+      read_valid(TraceFile({kHeader, alloc(0, 0), alloc(1, 64), op("a", {0}, {0, 1}, 10), release(0), step(0)}));
   EXPECT_EQ(unlimited(trace).steps.size(), 1u);
 }
 
@@ -207,7 +209,8 @@ TEST(Median, IsOfAllButTheFirstTwoStepsAndOfTheLastWhereThereAreNoMore) {
   EXPECT_EQ(median_steady_ms({}, std::nullopt), 0);
 }
 
-// The promise itself, on every recorded training step: at every budget that is feasible at all, same bits, within the budget.
+// The promise itself, on every recorded training step: at every budget that is feasible at all, same bits, within the
+// budget.
 class Recorded : public testing::TestWithParam<const char*> {};
 
 TEST_P(Recorded, ComputesTheSameBitsAtEveryFeasibleBudget) {

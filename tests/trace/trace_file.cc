@@ -77,9 +77,11 @@ std::string alloc(int id, long long bytes, int stream) {
 
 std::string release(int id, int stream) { return R"({"e":"free","b":)" + std::to_string(id) + on_stream(stream); }
 
-std::string op(const std::string& name, const std::vector<int>& reads, const std::vector<int>& writes, double us, int stream) {
+std::string op(const std::string& name, const std::vector<int>& reads, const std::vector<int>& writes, double us,
+               int stream) {
   std::ostringstream out;
-  out << R"({"e":"op","k":")" << name << R"(","r":)" << list(reads) << ",\"w\":" << list(writes) << ",\"us\":" << us << on_stream(stream);
+  out << R"({"e":"op","k":")" << name << R"(","r":)" << list(reads) << ",\"w\":" << list(writes) << ",\"us\":" << us
+      << on_stream(stream);
   return out.str();
 }
 

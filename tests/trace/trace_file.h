@@ -38,7 +38,8 @@ std::string read_error(const TraceFile& file);
 
 std::string alloc(int id, long long bytes, int stream = 0);
 std::string release(int id, int stream = 0);
-std::string op(const std::string& name, const std::vector<int>& reads, const std::vector<int>& writes, double us, int stream = 0);
+std::string op(const std::string& name, const std::vector<int>& reads, const std::vector<int>& writes, double us,
+               int stream = 0);
 std::string step(int index);
 
 }  // namespace thermocline::test

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command from outside: exit statuses, what goes to stdout and what to stderr, and what is said about wrong input.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/subprocess.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCommand = THERMOCLINE_COMMAND;
+const std::string kTraces = THERMOCLINE_TRACES;
+const std::string kUnet = kTraces + "/unet3d_b1_128.jsonl.gz";
+const std::string kResnet = kTraces + "/resnet50_b64.jsonl.gz";
+
+// Nobody's settings file but the test's.
+class Command : public testing::Test {
+ protected:
+  Command() : folder_(std::filesystem::temp_directory_path() / ("thermocline_command_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Command() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+    return path(name);
+  }
+
+  ProcessResult run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) const {
+    arguments.insert(arguments.begin(), kCommand);
+    environment.push_back("XDG_CONFIG_HOME=" + folder_.string());
+    return run_process(arguments, environment);
+  }
+  // One line on stderr, nothing on stdout, and the status.
+  void expect_refused(std::vector<std::string> arguments, int status, const std::string& line) const {
+    const ProcessResult result = run(std::move(arguments));
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "thermocline: " + line + "\n");
+  }
+
+  std::filesystem::path folder_;
+};
+
+json replay_json(const ProcessResult& result) {
+  EXPECT_EQ(std::ranges::count(result.out, '\n'), 1) << result.err;
+  return json::parse(result.out, nullptr, false);
+}
+
+TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
+  const ProcessResult result = run({"--help"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find("replay"), std::string::npos);
+  EXPECT_EQ(result.out.find("  tune"), std::string::npos);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(run({"replay", "--help"}).status, 0);
+  EXPECT_EQ(run({"--version"}).status, 0);
+}
+
+TEST_F(Command, WithoutAWordTheHelpIsOnStderrAndTheUsageWasWrong) {
+  const ProcessResult result = run({});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("replay"), std::string::npos);
+}
+
+TEST_F(Command, AnUnknownWordIsNoProgramAndTheNearestCommandIsSuggested) {
+  expect_refused({"repaly", "x"}, 2,
+                 "unknown command 'repaly'; did you mean 'replay'? ('thermocline --help' lists them)");
+  expect_refused({"ls"}, 2, "unknown command 'ls' ('thermocline --help' lists them)");
+}
+
+TEST_F(Command, AnUnknownFlagIsNamedWithTheNearestOne) {
+  expect_refused({"replay", kUnet, "--bugdet", "60%"}, 2,
+                 "unknown flag '--bugdet'; did you mean '--budget'? ('thermocline replay --help' shows the usage)");
+}
+
+TEST_F(Command, ABadBudgetIsRefusedBeforeAnythingRuns) {
+  expect_refused({"replay", kUnet, "--budget", "12GB"}, 2,
+                 "--budget: '12GB' has the unknown unit 'GB'; units are B, KiB, MiB, GiB and %; did you mean '12GiB'?");
+  expect_refused({"run", "--budget", "-1", "--", "true"}, 2, "--budget: '-1' is negative");
+  expect_refused({"run", "--budget", "", "--", "true"}, 2,
+                 "--budget: the value is empty; write for example 12GiB, 512MiB, 60%");
+  expect_refused({"run", "--budget", "140%", "--", "true"}, 2, "--budget: '140%' is more than 100%");
+  expect_refused({"bound", kUnet, "--budget", "0"}, 2, "--budget: '0' is nothing at all; it must be above zero");
+}
+
+TEST_F(Command, AnUnknownPolicyOrDeviceIsRefused) {
+  const ProcessResult policy = run({"run", "--policy", "reactiv", "--", "true"});
+  EXPECT_EQ(policy.status, 2);
+  EXPECT_NE(policy.err.find("did you mean 'reactive'?"), std::string::npos) << policy.err;
+  expect_refused({"replay", kUnet, "--device", "referense"}, 2,
+                 "--device: unknown device 'referense'; did you mean 'reference'? ('thermocline devices' lists them)");
+  expect_refused({"replay", kUnet, "--safety", "trusting"}, 2,
+                 "--safety: trusting safety is not in this version; 'strict' is");
+}
+
+TEST_F(Command, AMissingTraceIsBadInput) {
+  for (const char* command : {"replay", "bound"}) {
+    expect_refused({command, "/nowhere/x.gz"}, 3, "/nowhere/x.gz: can not be opened: No such file or directory");
+  }
+}
+
+TEST_F(Command, ATruncatedTraceIsBadInputNamedWithItsLine) {
+  std::ifstream file(kUnet, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  const std::string cut = write("cut.jsonl.gz", whole.substr(0, whole.size() / 2));
+  const ProcessResult result = run({"replay", cut, "--json"});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(result.err.starts_with("thermocline: " + cut + ":")) << result.err;
+  EXPECT_NE(result.err.find("truncated"), std::string::npos) << result.err;
+}
+
+TEST_F(Command, AnotherSchemaOrNoTraceIsBadInput) {
+  const std::string other = write("other", "{\"schema\":\"thermocline-trace/9\"}\n");
+  expect_refused({"replay", other}, 3,
+                 other + ":1: unsupported schema \"thermocline-trace/9\"; this version reads \"thermocline-trace/1\"");
+  const std::string text = write("text", "not JSON\n");
+  expect_refused({"bound", text}, 3,
+                 text + ":1: not a trace: the first line has to be a JSON object with a \"schema\"");
+}
+
+TEST_F(Command, AReplayThatRunsOutOfMemoryIsAResult) {
+  const ProcessResult result = run({"replay", kUnet, "--budget", "30%", "--policy", "none", "--json"});
+  EXPECT_EQ(result.status, 1);
+  const json out = replay_json(result);
+  EXPECT_EQ(out["outcome"], "out_of_memory");
+  EXPECT_TRUE(out["steady_step_ms"].is_null());
+  EXPECT_LE(out["peak_device_bytes"], out["budget_bytes"]);
+}
+
+TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
+  const json out = replay_json(
+      run({"replay", kResnet, "--device", "reference", "--budget", "60%", "--policy", "reactive", "--json"}));
+  EXPECT_EQ(out["schema"], "thermocline-replay/1");
+  EXPECT_EQ(out["outcome"], "ok");
+  EXPECT_EQ(out["peak_live_bytes"], 5762141840);
+  EXPECT_EQ(out["budget_bytes"], 3457285104);
+  EXPECT_LE(out["peak_device_bytes"], out["budget_bytes"]);
+  EXPECT_GT(out["peak_host_bytes"], 0);
+  ASSERT_EQ(out["steps"].size(), 4u);
+  for (const char* field : {"index", "ms", "compute_ms", "evicted_bytes", "restored_bytes", "maps", "unmaps"}) {
+    EXPECT_TRUE(out["steps"][3].contains(field)) << field;
+  }
+  for (const char* field : {"trace", "device", "policy", "learned_after_steps", "races", "events_per_second"}) {
+    EXPECT_TRUE(out.contains(field)) << field;
+  }
+  EXPECT_GE(out["steady_step_ms"], out["bound_ms"]);
+  EXPECT_GE(out["bound_ms"], out["compute_step_ms"]);
+  const json unlimited = replay_json(run({"replay", kResnet, "--policy", "none", "--json"}));
+  EXPECT_EQ(out["checksum"], unlimited["checksum"]);
+  EXPECT_EQ(out["checksum"].get<std::string>().size(), 16u);
+}
+
+TEST_F(Command, AReplayForPeopleLeavesStdoutEmptyAndShowsNoProgressInAPipe) {
+  const ProcessResult result = run({"replay", kUnet, "--budget", "80%"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err.find('\r'), std::string::npos);
+}
+
+TEST_F(Command, AReplayOfMoreStepsThanTheFileHasRepeatsTheLast) {
+  EXPECT_EQ(replay_json(run({"replay", kUnet, "--steps", "7", "--json"}))["steps"].size(), 7u);
+  EXPECT_EQ(replay_json(run({"replay", kUnet, "--steps", "2", "--json"}))["steps"].size(), 2u);
+  expect_refused({"replay", kUnet, "--steps", "0"}, 2, "--steps: at least one step is needed");
+}
+
+TEST_F(Command, ABoundIsTheLargerOfComputeAndPinch) {
+  const ProcessResult result = run({"bound", kResnet, "--device", "reference", "--budget", "60%", "40%", "--json"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["schema"], "thermocline-bound/1");
+  ASSERT_EQ(out["rows"].size(), 2u);
+  EXPECT_NEAR(out["rows"][0]["bound_ms"], 84.0075, 0.084);
+  EXPECT_EQ(out["rows"][0]["budget_bytes"], 3457285104);
+}
+
+TEST_F(Command, SettingsAreShownWithTheirSources) {
+  const std::string file = write("mine.toml", "budget = \"60%\"\n");
+  const ProcessResult result =
+      run({"config", "show", "--sources", "--json"}, {"THERMOCLINE_CONFIG=" + file, "THERMOCLINE_STATS=1"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json settings = json::parse(result.out)["settings"];
+  EXPECT_EQ(settings["budget"]["value"], "60%");
+  EXPECT_EQ(settings["budget"]["source"], file + ":1");
+  EXPECT_EQ(settings["stats"]["value"], true);
+  EXPECT_EQ(settings["stats"]["source"], "THERMOCLINE_STATS");
+  EXPECT_EQ(settings["policy"]["source"], "default");
+}
+
+TEST_F(Command, WhatConfigShowPrintsIsASettingsFileOfTheSameEffect) {
+  const ProcessResult shown =
+      run({"config", "show", "--sources"}, {"THERMOCLINE_BUDGET=1.5GiB", "THERMOCLINE_LOW_WATER=62.5%"});
+  const std::string file = write("shown.toml", shown.out);
+  EXPECT_EQ(run({"config", "check", file}).status, 0);
+  EXPECT_EQ(run({"config", "show"}, {"THERMOCLINE_CONFIG=" + file}).out,
+            run({"config", "show"}, {"THERMOCLINE_BUDGET=1.5GiB", "THERMOCLINE_LOW_WATER=62.5%"}).out);
+}
+
+TEST_F(Command, ASettingsFileIsCheckedWithPlaceAndSuggestion) {
+  const std::string file = write("bad.toml", "stats = true\nbugdet = \"1GiB\"\n");
+  expect_refused({"config", "check", file}, 3, file + ":2:1: unknown key 'bugdet'; did you mean 'budget'?");
+  expect_refused({"run", "--config", file, "--", "true"}, 3,
+                 file + ":2:1: unknown key 'bugdet'; did you mean 'budget'?");
+  expect_refused({"replay", kUnet, "--config", file}, 3, file + ":2:1: unknown key 'bugdet'; did you mean 'budget'?");
+  expect_refused({"config", "check", path("absent")}, 3, path("absent") + ": there is no such settings file");
+}
+
+TEST_F(Command, TheSchemaKnowsEveryKeyThatIsShown) {
+  const json schema = json::parse(run({"config", "schema"}).out);
+  const json settings = json::parse(run({"config", "show", "--json"}).out)["settings"];
+  EXPECT_EQ(schema["properties"].size(), settings.size());
+  for (const auto& [key, value] : settings.items()) EXPECT_TRUE(schema["properties"].contains(key)) << key;
+}
+
+TEST_F(Command, DevicesAreListedWithASourceForEveryFigure) {
+  const json out = json::parse(run({"devices", "--json"}).out);
+  EXPECT_EQ(out["schema"], "thermocline-devices/1");
+  EXPECT_EQ(out["devices"][0]["name"], "reference");
+  for (const json& device : out["devices"]) {
+    for (const auto& [figure, source] : device["sources"].items()) {
+      EXPECT_TRUE(device.contains(figure));
+      EXPECT_NE(source, "") << figure;
+    }
+  }
+  const ProcessResult where = run({"devices", "--path"});
+  EXPECT_EQ(where.status, 0);
+  EXPECT_TRUE(std::filesystem::exists(where.out.substr(0, where.out.find('\n')) + "/libcuda.so.1"));
+}
+
+TEST_F(Command, WithoutADeviceTheDoctorSaysSoInItsStatus) {
+  // A driver that is none, so that the machine's own does not count.
+  std::filesystem::create_directories(folder_ / "empty");
+  write("empty/libcuda.so.1", "");
+  const ProcessResult result = run({"doctor", "--json"}, {"LD_LIBRARY_PATH=" + path("empty")});
+  EXPECT_EQ(result.status, 4);
+  EXPECT_TRUE(json::parse(result.out)["devices"].empty());
+}
+
+TEST_F(Command, TheDoctorFindsTheSimulatedDeviceWhereTheLoaderDoes) {
+  std::string folder = run({"devices", "--path"}).out;
+  folder.pop_back();
+  const ProcessResult result =
+      run({"doctor", "--json"}, {"LD_LIBRARY_PATH=" + folder, "THERMOCLINE_SIMULATE_DEVICE=h200"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json out = json::parse(result.out);
+  ASSERT_EQ(out["devices"].size(), 1u);
+  EXPECT_EQ(out["devices"][0]["virtual_memory"], true);
+  EXPECT_EQ(out["driver"]["path"], folder + "/libcuda.so.1");
+}
+
+TEST_F(Command, TheDoctorLooksAtAProgram) {
+  const json out = json::parse(run({"doctor", "--json", "--", kCommand}).out);
+  EXPECT_EQ(out["program"]["cuda_runtime"], "none");
+  EXPECT_EQ(json::parse(run({"doctor", "--json", write("script", "#!/bin/sh\n")}).out)["program"]["error"],
+            "it is no ELF program (a script is run by its interpreter)");
+}
+
+class Run : public Command {
+ protected:
+  // What a shell under `run` prints.
+  ProcessResult shell(std::vector<std::string> flags, const std::string& script,
+                      std::vector<std::string> environment = {}) const {
+    flags.insert(flags.begin(), "run");
+    for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), script})
+      flags.push_back(word);
+    return run(std::move(flags), std::move(environment));
+  }
+};
+
+TEST_F(Run, TheStatusIsTheProgramsOwn) {
+  EXPECT_EQ(shell({}, "exit 0").status, 0);
+  EXPECT_EQ(shell({}, "exit 7").status, 7);
+  EXPECT_EQ(shell({}, "kill -9 $$").status, 128 + 9);
+}
+
+TEST_F(Run, AMissingProgramIsBadInput) {
+  expect_refused({"run", "--", "/nowhere/program"}, 3, "can not start '/nowhere/program': No such file or directory");
+  expect_refused({"run", "--", "no-such-program-anywhere"}, 3,
+                 "can not start 'no-such-program-anywhere': No such file or directory");
+  expect_refused({"run", "--", write("data", "text")}, 3, "can not start '" + path("data") + "': Permission denied");
+  expect_refused({"run", "--budget", "1GiB", "--"}, 2,
+                 "run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
+}
+
+TEST_F(Run, TheProgramsFlagsAreItsOwn) {
+  const ProcessResult result = run({"run", "--", "echo", "--budget", "--", "-n"});
+  EXPECT_EQ(result.out, "--budget -- -n\n");
+}
+
+TEST_F(Run, FlagsTravelAsVariablesAndWhatWasPreloadedStays) {
+  const std::string script = "echo $THERMOCLINE_BUDGET $THERMOCLINE_POLICY $THERMOCLINE_STATS; echo $LD_PRELOAD";
+  const std::string other = "libm.so.6";
+  const ProcessResult result =
+      shell({"--budget", "3GiB", "--policy", "none", "--stats"}, script, {"LD_PRELOAD=" + other});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.out.starts_with("3GiB none true\n")) << result.out;
+  EXPECT_NE(result.out.find("/libthermocline.so.1:" + other + "\n"), std::string::npos) << result.out;
+}
+
+TEST_F(Run, SimulatingPutsTheSimulatedDeviceFirstOnTheLibraryPath) {
+  std::string folder = run({"devices", "--path"}).out;
+  folder.pop_back();
+  const std::string script =
+      "echo $LD_LIBRARY_PATH; echo $THERMOCLINE_SIMULATE_DEVICE $THERMOCLINE_SIMULATE_SEED; echo "
+      "$NVTX_INJECTION64_PATH";
+  const ProcessResult result = shell({"--simulate", "h200", "--seed", "5"}, script, {"LD_LIBRARY_PATH=/usr/lib"});
+  EXPECT_EQ(result.out, folder + ":/usr/lib\nh200 5\n" + folder + "/libcuda.so.1\n") << result.err;
+}
+
+TEST_F(Run, WithoutTheLibraryNothingIsPreloaded) {
+  const ProcessResult result =
+      shell({"--simulate", "h200", "--no-library"}, "echo [$LD_PRELOAD] [$NVTX_INJECTION64_PATH]");
+  EXPECT_EQ(result.out, "[] []\n") << result.err;
+}
+
+TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
+  expect_refused({"run", "--seed", "5", "--", "true"}, 2, "--seed needs --simulate DEVICE");
+  expect_refused({"run", "--no-library", "--", "true"}, 2, "--no-library needs --simulate DEVICE");
+  expect_refused({"run", "--simulate", "h20", "--", "true"}, 2,
+                 "--simulate: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
+}
+
+TEST_F(Run, AMisspeltVariableIsRefused) {
+  const ProcessResult result = shell({}, "true", {"THERMOCLINE_BUGDET=1GiB"});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.err, "thermocline: THERMOCLINE_BUGDET: unknown variable; did you mean 'THERMOCLINE_BUDGET'?\n");
+}
+
+}  // namespace
+}  // namespace thermocline::test
