@@ -7,10 +7,14 @@
 namespace thermocline {
 namespace {
 
-// Host time between two submissions, and what a remapping costs it: of the order of the driver's calls (launch 2.5 us;
-// map, set access and unmap of a block about 100 us). They only matter where the device waits for the host.
-constexpr double kHostNsPerOperation = 4e3;
-constexpr double kHostNsPerRemap = 80e3;
+// What things cost the host, of the order of the driver's calls (launch 2.5 us and an event now and then; unmap 26 us;
+// set access 36 us and 1.5 us a page; a copy and its events 7 us). They matter where the device would wait for the
+// host, and make a plan of few large gaps better than one of many small ones.
+constexpr double kHostNsPerOperation = 3.5e3;
+constexpr double kHostNsPerUnmap = 26e3;
+constexpr double kHostNsPerMap = 36e3;
+constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
+constexpr double kHostNsPerCopy = 7e3;
 constexpr int kIterations = 3;
 
 // Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
@@ -95,7 +99,7 @@ class Simulation {
     while (free_ < bytes) {
       std::deque<Release>* pending = first_release();
       if (pending == nullptr) return false;
-      host_ = std::max(host_, pending->front().at);
+      host_ = std::max(host_, pending->front().at) + kHostNsPerUnmap;
       free_ += pending->front().bytes;
       pending->pop_front();
     }
@@ -105,6 +109,7 @@ class Simulation {
   bool acquire_now(double bytes) {
     for (std::deque<Release>* pending = first_release(); pending != nullptr && pending->front().at <= host_;
          pending = first_release()) {
+      host_ += kHostNsPerUnmap;
       free_ += pending->front().bytes;
       pending->pop_front();
     }
@@ -121,12 +126,14 @@ class Simulation {
       newest.bytes -= taken;
       if (newest.bytes <= 0) deaths_pending_.pop_back();
     }
+    if (bytes <= 0) return true;
+    host_ += kHostNsPerMap + kHostNsPerByte * bytes;
     return acquire(bytes);
   }
 
   void bring_back(std::uint32_t name) {
     const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
-    host_ += kHostNsPerRemap;
+    host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
     in_ = std::max({in_, host_, buffers_[name].left}) + bytes / link_.in_bytes_per_ns;
     buffers_[name].where = Where::kResident;
     buffers_[name].arrived = in_;
@@ -184,6 +191,7 @@ class Simulation {
     State& state = buffers_[name];
     if (state.where != Where::kResident) return;
     const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
+    host_ += kHostNsPerCopy;
     out_ = std::max(out_, compute_) + bytes / link_.out_bytes_per_ns;
     state.left = out_;
     state.where = Where::kAway;
