@@ -170,6 +170,13 @@ TEST_F(ProcAddressTest, TheFormForEachThreadUsesTheThreadsStream) {
   EXPECT_NE(own, legacy);
 }
 
+TEST_F(ProcAddressTest, AFirstFormWithTheSameParametersIsAsGoodAsTheNewest) {
+  const auto destroy = reinterpret_cast<CUresult (*)(CUstream)>(exported("cuStreamDestroy"));
+  CUstream stream = make_stream();
+  EXPECT_OK(destroy(stream));
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
 TEST_F(ProcAddressTest, TheDriverIsOfCuda13) {
   int version = 0;
   EXPECT_OK(cuDriverGetVersion(&version));
