@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // digits: trains a small convolutional network on handwritten digits, on whatever device the CUDA runtime finds.
 //
-//   digits [FILE]     FILE as in DATA.md; else the one beside the executable, else the one in the source tree
+//   digits [--epochs N] [FILE]     FILE as in DATA.md; else the one beside the executable, else the one in the source
+//   tree
 //
 // Prints loss and held-out accuracy of each epoch, and at the end a digest of all weights, which is the same on every
 // run with the same device. Status: 0 trained, 1 a CUDA error (one sentence on stderr), 2 wrong usage, 3 bad input.
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -25,14 +27,15 @@ namespace {
 using namespace digits;
 using examples::require;
 
-constexpr int kEpochs = 15;
+constexpr int kDefaultEpochs = 15;
+constexpr int kMostEpochs = 10000;
 constexpr int kBatch = 512;
 constexpr unsigned kSeed = 20260101;
 
 // Falls in a straight line, so that the last steps settle.
-float rate_at(int epoch) {
+float rate_at(int epoch, int epochs) {
   constexpr float kRate = 0.02f;
-  return kRate * static_cast<float>(kEpochs - epoch) / kEpochs;
+  return kRate * static_cast<float>(epochs - epoch) / static_cast<float>(epochs);
 }
 
 // Losses and verdicts of one batch, brought to the host and added in order.
@@ -80,7 +83,7 @@ class Score {
   int images_ = 0;
 };
 
-void train(const Dataset& data) {
+void train(const Dataset& data, int epochs) {
   cudaStream_t compute = nullptr;
   require(cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking), "cudaStreamCreate");
   {
@@ -95,11 +98,11 @@ void train(const Dataset& data) {
     Score score(kBatch > data.held_out.count() ? kBatch : data.held_out.count());
     const int steps = (data.training.count() + kBatch - 1) / kBatch;
     uploader.prepare();
-    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    for (int epoch = 0; epoch < epochs; ++epoch) {
       score.clear();
       for (int step = 0; step < steps; ++step) {
         const Batch batch = uploader.acquire(compute);
-        network.train(batch, score.target(), rate_at(epoch), compute);
+        network.train(batch, score.target(), rate_at(epoch, epochs), compute);
         uploader.consumed(compute);
         uploader.prepare();
         score.collect(batch.count, compute);
@@ -128,20 +131,43 @@ std::string default_data() {
   return DIGITS_DEFAULT_DATA;
 }
 
+struct Options {
+  int epochs = kDefaultEpochs;
+  std::string file;
+};
+
+bool parse(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--epochs" && i + 1 < argc) {
+      char* end = nullptr;
+      const long epochs = std::strtol(argv[++i], &end, 10);
+      if (*end != '\0' || epochs < 1 || epochs > kMostEpochs) return false;
+      options->epochs = static_cast<int>(epochs);
+    } else if (!argument.empty() && argument[0] != '-' && options->file.empty()) {
+      options->file = argument;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   examples::program_name = "digits";
-  if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-    std::fprintf(stderr, "usage: digits [FILE]\n");
+  Options options;
+  if (!parse(argc, argv, &options)) {
+    std::fprintf(stderr, "usage: digits [--epochs N] [FILE]      N from 1 to %d\n", kMostEpochs);
     return 2;
   }
   Dataset data;
   std::string problem;
-  if (!read_dataset(argc == 2 ? argv[1] : default_data(), &data, &problem)) {
+  if (!read_dataset(options.file.empty() ? default_data() : options.file, &data, &problem)) {
     std::fprintf(stderr, "digits: %s\n", problem.c_str());
     return 3;
   }
-  train(data);
+  train(data, options.epochs);
   return 0;
 }

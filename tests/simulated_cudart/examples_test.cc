@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include "tests/simulated_cudart/subprocess.h"
 
@@ -25,13 +26,20 @@ double last_accuracy(const std::string& output) {
   return accuracy;
 }
 
-TEST(Examples, DigitsLearnsAndPrintsTheSameOnEveryRunInEveryOrder) {
-  const Outcome first = run_program({program("digits")});
+TEST(Examples, DigitsLearns) {
+  const Outcome outcome = run_program({program("digits")});
+  ASSERT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_GT(last_accuracy(outcome.output), 95.0);
+  EXPECT_NE(digest_of(outcome), "") << outcome.output;
+}
+
+TEST(Examples, DigitsPrintsTheSameOnEveryRunInEveryOrder) {
+  const std::vector<std::string> command = {program("digits"), "--epochs", "2"};
+  const Outcome first = run_program(command);
   ASSERT_EQ(first.status, 0) << first.errors;
-  EXPECT_GT(last_accuracy(first.output), 95.0);
   ASSERT_NE(digest_of(first), "") << first.output;
-  EXPECT_EQ(run_program({program("digits")}).output, first.output);
-  EXPECT_EQ(run_program({program("digits")}, {"THERMOCLINE_SIMULATE_SEED=4"}).output, first.output);
+  EXPECT_EQ(run_program(command).output, first.output);
+  EXPECT_EQ(run_program(command, {"THERMOCLINE_SIMULATE_SEED=4"}).output, first.output);
 }
 
 TEST(Examples, DigitsSaysWhatItCouldNotAllocate) {
@@ -49,6 +57,7 @@ TEST(Examples, DigitsRejectsOtherInput) {
   EXPECT_EQ(binary.status, 3);
   EXPECT_NE(binary.errors.find("digits:1: expected 64 numbers"), std::string::npos) << binary.errors;
   EXPECT_EQ(run_program({program("digits"), "--help"}).status, 2);
+  EXPECT_EQ(run_program({program("digits"), "--epochs", "many"}).status, 2);
 }
 
 TEST(Examples, SaxpyComputesWhatItShould) {
