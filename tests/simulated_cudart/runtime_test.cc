@@ -126,11 +126,12 @@ TEST_F(Runtime, PitchedRowsAreCopiedAndSetWithinTheirWidth) {
 }
 
 TEST_F(Runtime, BoxesAreCopiedAtTheirPositions) {
+  constexpr std::size_t kBoxBytes = std::size_t{24} * 5 * 4;
   cudaPitchedPtr device;
   const cudaExtent extent = make_cudaExtent(24, 5, 4);
   ASSERT_EQ(cudaMalloc3D(&device, extent), cudaSuccess);
   ASSERT_EQ(cudaMemset3D(device, 0, extent), cudaSuccess);
-  auto data = pattern(24 * 5 * 4);
+  auto data = pattern(kBoxBytes);
   cudaMemcpy3DParms box = {};
   box.srcPtr = make_cudaPitchedPtr(data.data(), 24, 24, 5);
   box.dstPtr = device;
@@ -138,7 +139,7 @@ TEST_F(Runtime, BoxesAreCopiedAtTheirPositions) {
   box.extent = make_cudaExtent(16, 3, 2);
   box.kind = cudaMemcpyHostToDevice;
   ASSERT_EQ(cudaMemcpy3D(&box), cudaSuccess);
-  std::vector<unsigned char> back(24 * 5 * 4);
+  std::vector<unsigned char> back(kBoxBytes);
   cudaMemcpy3DParms all = {};
   all.srcPtr = device;
   all.dstPtr = make_cudaPitchedPtr(back.data(), 24, 24, 5);

@@ -2,10 +2,11 @@
 #include "tests/simulated_cudart/subprocess.h"
 
 #include <gtest/gtest.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 namespace {
 
@@ -28,6 +29,7 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
   const pid_t child = fork();
   if (child == 0) {
     std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     for (const std::string& setting : settings) putenv(const_cast<char*>(setting.c_str()));
