@@ -29,6 +29,7 @@ void SpaceTag::join(const SpaceTag& right) {
 void SpaceTag::clear() {
   zone = Zone::kBlocks;
   mapped = false;
+  guard = false;
   pending.clear();
   freed_at = 0;
 }
@@ -73,8 +74,9 @@ AddressSpace::~AddressSpace() {
 }
 
 std::uint64_t AddressSpace::free_mapped_pages() const {
-  return space_.free_size(SpaceTag::shelf_of(Zone::kBlocks, true)) +
-         space_.free_size(SpaceTag::shelf_of(Zone::kSlabs, true));
+  std::uint64_t pages = 0;
+  for (const unsigned shelf : kMappedShelves) pages += space_.free_size(shelf);
+  return pages;
 }
 
 AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone zone) {
@@ -83,13 +85,11 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
   for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
     Chunk* const candidate = const_cast<Chunk*>(&*at);
     std::uint64_t size = candidate->size();
-    for (Chunk* right = space_.right_of(candidate); size < pages && right != nullptr && right->is_free();
-         right = space_.right_of(right)) {
+    for (Chunk* right = space_.right_of(candidate); size < pages && is_open(right); right = space_.right_of(right)) {
       size += right->size();
     }
     Chunk* first = candidate;
-    for (Chunk* left = space_.left_of(candidate); size < pages && left != nullptr && left->is_free();
-         left = space_.left_of(left)) {
+    for (Chunk* left = space_.left_of(candidate); size < pages && is_open(left); left = space_.left_of(left)) {
       size += left->size();
       first = left;
     }
@@ -101,27 +101,89 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
   return nullptr;
 }
 
-AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone) {
-  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr) {
+// What was handed out with a guard and freed is free mapped space with one page of unmapped addresses behind it.
+AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zone zone) {
+  const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
+  int tried = 0;
+  for (auto at = mapped.lower_bound({pages, 0}); at != mapped.end() && tried < kMostCandidates; ++at, ++tried) {
+    static const char* v = getenv("HV");
+    if (at->size() > pages && (!v || v[0] == '0')) return nullptr;
+    Chunk* const candidate = const_cast<Chunk*>(&*at);
+    if (is_open(space_.right_of(candidate))) return space_.take(candidate, candidate->end() - pages, pages + 1);
+    if (v && v[0] == '2' && at->size() > pages) return nullptr;
+  }
+  return nullptr;
+}
+
+AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool guarded) {
+  if (guarded) {
+    if (Chunk* chunk = take_before_unmapped(pages, zone); chunk != nullptr) return chunk;
+    ++pages;
+  }
+  static const unsigned long T = getenv("HT") ? atoi(getenv("HT")) : 0;
+  static const unsigned long S = getenv("HS") ? atoi(getenv("HS")) : 0;
+  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr && (!guarded || pages > T)) {
     return space_.take(fit, fit->offset(), pages);
   }
-  if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
+  Chunk* pc = take_partly_mapped(pages, zone);
+  if (getenv("HD")) {
+    fprintf(stderr, "%s %lu g%d freemapped %lu slabs %lu guards %lu largest", pc ? "part" : "new", pages, guarded,
+            space_.free_size(0), space_.free_size(2), space_.free_size(4));
+    int n = 0;
+    for (auto at = space_.shelf(0).rbegin(); at != space_.shelf(0).rend() && n < 12; ++at, ++n) {
+      Chunk* c = const_cast<Chunk*>(&*at);
+      Chunk* r = space_.right_of(c);
+      Chunk* l = space_.left_of(c);
+      fprintf(stderr, " %s%lu%s", is_open(l) ? "o" : l && l->tag.guard ? "g" : "", at->size(), is_open(r) ? "o" : "");
+    }
+    fprintf(stderr, "\n");
+  }
+  if (Chunk* chunk = pc; chunk != nullptr) return chunk;
+  if (S && guarded) {
+    unsigned long slack = pages + (pages + S - 1) / S;
+    Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), slack);
+    if (unmapped) return space_.take(unmapped, unmapped->offset(), slack);
+  }
   Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), pages);
   return unmapped != nullptr ? space_.take(unmapped, unmapped->offset(), pages) : nullptr;
 }
 
-AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone) {
-  Chunk* chunk = take_in(pages, zone);
-  if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks);
-  if (chunk != nullptr) {
-    std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
-    used_end = std::max(used_end, chunk->end());
-  }
+AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone, bool guarded) {
+  const auto asked = pages;
+  Chunk* chunk = take_in(pages, zone, guarded);
+  if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks, guarded);
+  if (chunk == nullptr) return nullptr;
+  std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
+  used_end = std::max(used_end, chunk->end());
+  if (guarded) lay_guard(chunk, asked);
   return chunk;
+}
+
+void AddressSpace::lay_guard(Chunk* chunk, std::uint64_t asked) {
+  Chunk* const guard = space_.split(chunk, asked);
+  guard->tag.guard = true;
+  guard->tag.mapped = handles_[guard->offset()] != PageHandle{};
+  if (!guard->tag.mapped) guard->tag.pending.clear();
+  space_.give(guard);
+}
+
+AddressSpace::Chunk* AddressSpace::guard_of(Chunk* chunk) {
+  Chunk* const right = space_.right_of(chunk);
+  return right != nullptr && right->tag.guard ? right : nullptr;
+}
+
+std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
+  return chunk->size() + (guard_of(chunk) != nullptr ? guard_of(chunk)->size() : 0);
 }
 
 void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
   ++frees_;
+  if (Chunk* guard = guard_of(chunk); guard != nullptr) {
+    guard = space_.take(guard, guard->offset(), guard->size());
+    guard->tag.guard = false;
+    guard->tag.freed_at = frees_;
+    space_.give(guard);
+  }
   std::uint64_t page = chunk->offset();
   const std::uint64_t end = chunk->end();
   while (page < end) {
@@ -142,12 +204,20 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
 void AddressSpace::validate() const {
   space_.validate();
   std::unordered_set<std::uint64_t> physical;
+  const Chunk* left = nullptr;
   space_.for_each([&](const Chunk& chunk) {
     chunk.tag.pending.validate();
+    if (chunk.tag.guard) {
+      THERMOCLINE_CHECK(chunk.is_free() && chunk.size() == 1, "A guard is one page that nobody uses.");
+      THERMOCLINE_CHECK(left != nullptr && !left->is_free() && left->end() == chunk.offset() &&
+                            blocks_[chunk.offset()] == blocks_[left->offset()],
+                        "A guard belongs to the block on its left.");
+    }
+    left = &chunk;
     if (chunk.is_free() && !chunk.tag.mapped) {
       THERMOCLINE_CHECK(chunk.tag.pending.empty(), "Nothing is pending on free addresses without pages.");
       // What was never handed out is not looked at: the tables there are not even in memory.
-      if (chunk.tag.freed_at == 0) return;
+      if (chunk.tag.freed_at == 0 && !chunk.tag.guard) return;
     }
     // The untouched end of a range joins what is freed beside it; it is not looked at either.
     const std::uint64_t end =
@@ -156,10 +226,9 @@ void AddressSpace::validate() const {
       const bool mapped = handles_[page] != PageHandle{};
       if (chunk.is_free()) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");
-        THERMOCLINE_CHECK(blocks_[page] == nullptr, "Free addresses belong to no block.");
-      } else {
-        THERMOCLINE_CHECK(blocks_[page] != nullptr, "Addresses in use belong to a block.");
       }
+      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk),
+                        "Addresses in use, and no others, have a block.");
       if (mapped) {
         const bool fresh = physical.insert(static_cast<std::uint64_t>(handles_[page])).second;
         THERMOCLINE_CHECK(fresh, "A physical page stands behind one address.");

@@ -22,23 +22,30 @@ namespace thermocline {
 enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
-  static constexpr unsigned kShelves = 4;
+  static constexpr unsigned kShelves = 6;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
+  bool guard = false;          // nobody's, but not to be handed out
   UseSet pending;              // who may still use the pages behind it; empty when unmapped
   std::uint64_t freed_at = 0;  // counts what was freed; the newest part of a merged chunk
 
-  unsigned shelf() const { return shelf_of(zone, mapped); }
+  unsigned shelf() const { return guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
   static constexpr unsigned shelf_of(Zone zone, bool mapped) {
     return (zone == Zone::kSlabs ? 2u : 0u) + (mapped ? 0u : 1u);
   }
-  bool merges_with(const SpaceTag& right) const { return mapped == right.mapped; }
+  static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 4u : 5u; }
+  bool merges_with(const SpaceTag& right) const { return !guard && !right.guard && mapped == right.mapped; }
   void join(const SpaceTag& right);
   void clear();
 };
 
+// A guard is a free chunk of one page that is not handed out as long as the block on its left lives. One past the end
+// of what fills its pages to the last byte is then not the beginning of something else. It costs addresses; a page that
+// was there when it was laid stays behind it as behind any free space, and is harvested like it.
+//
 // Invariants: a free mapped chunk has a physical page behind each of its pages, a free unmapped one behind none; only
-// pages of chunks in use have a block; no physical page stands behind two addresses.
+// pages of chunks in use, and their guards, have a block; a guard is one page, right of a chunk in use; no physical
+// page stands behind two addresses.
 class AddressSpace {
  public:
   using Space = Bfc<SpaceTag>;
@@ -54,9 +61,14 @@ class AddressSpace {
   // Addresses for `pages`: the best fit in free mapped space; else a place that begins with free mapped space, the
   // largest there is, and goes on in free space beside it; else the best fit without pages. The chunk's tag has the
   // uses that are pending on it. Null when the addresses are exhausted.
-  Chunk* take(std::uint64_t pages, Zone zone);
-  // Frees a chunk; the uses stay pending on those parts that have pages.
+  // `guarded`: a guard follows the chunk, on addresses without memory where they are as good.
+  Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
+  // Frees a chunk and its guard; the uses stay pending on those parts that have pages.
   void give(Chunk* chunk, const UseSet& pending);
+  // Of a chunk in use: its pages and its guard, if it has one.
+  std::uint64_t pages_with_guard(Chunk* chunk);
+  // Free, and no guard; null is neither.
+  static bool is_open(const Chunk* chunk) { return chunk != nullptr && chunk->is_free() && !chunk->tag.guard; }
 
   DeviceAddress begin() const { return owner_.begin(); }
   Bytes bytes() const { return owner_.bytes(); }
@@ -75,20 +87,27 @@ class AddressSpace {
   Space& space() { return space_; }
   const Space& space() const { return space_; }
   std::uint64_t free_mapped_pages() const;
+  // Guards that have pages are among them.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {
-    for (const Zone zone : {Zone::kBlocks, Zone::kSlabs}) {
-      for (Chunk& chunk : space_.shelf(SpaceTag::shelf_of(zone, true))) visit(chunk);
+    for (const unsigned shelf : kMappedShelves) {
+      for (Chunk& chunk : space_.shelf(shelf)) visit(chunk);
     }
   }
 
   void validate() const;
 
  private:
+  static constexpr unsigned kMappedShelves[] = {SpaceTag::shelf_of(Zone::kBlocks, true),
+                                                SpaceTag::shelf_of(Zone::kSlabs, true), SpaceTag::guard_shelf_of(true)};
+
   AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_bytes);
   bool allocate_tables();
-  Chunk* take_in(std::uint64_t pages, Zone zone);
+  Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
+  Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);
+  void lay_guard(Chunk* chunk, std::uint64_t asked);
+  Chunk* guard_of(Chunk* chunk);
 
   ReservationOwner owner_;
   Bytes page_bytes_;

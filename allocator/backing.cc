@@ -86,7 +86,7 @@ Status Backing::harvest_chunk(Chunk* chunk, std::uint64_t count) {
   // From the side that touches unmapped space, so that addresses without pages grow together.
   Chunk* const left = space.left_of(chunk);
   Chunk* const right = space.right_of(chunk);
-  const bool from_left = left != nullptr && left->is_free() && !(right != nullptr && right->is_free());
+  const bool from_left = AddressSpace::is_open(left) && !AddressSpace::is_open(right);
   Chunk* const taken = space.take(chunk, from_left ? chunk->offset() : chunk->end() - count, count);
   const Status status = unmap_pages(taken->offset(), count);
   if (status.ok()) {

@@ -63,7 +63,9 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
 }
 
 bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
-  Block* const block = new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks);
+  const bool fills_pages = requested % options_.page_bytes == 0;
+  Block* const block =
+      new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks, fills_pages);
   if (block == nullptr) return false;
   buffer->address_ = block->begin();
   buffer->block_ = block;
@@ -73,7 +75,8 @@ bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
 
 bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   if (slabs_.place(requested, buffer)) return true;
-  Block* const slab = new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs);
+  Block* const slab =
+      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, false);
   if (slab == nullptr) return false;
   slab->is_slab_ = true;
   slabs_.add(slab);
@@ -82,8 +85,8 @@ bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   return placed;
 }
 
-Block* Heap::new_block(std::uint64_t pages, Zone zone) {
-  AddressSpace::Chunk* const chunk = space_->take(pages, zone);
+Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
+  AddressSpace::Chunk* const chunk = space_->take(pages, zone, guarded);
   if (chunk == nullptr) return nullptr;
   Block* const block = block_objects_.take();
   const std::uint64_t first = chunk->offset();
@@ -100,7 +103,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone) {
   block->live_bytes_ = 0;
   block->uses = chunk->tag.pending;
   chunk->tag.pending.clear();
-  std::fill_n(space_->blocks() + first, pages, block);
+  std::fill_n(space_->blocks() + first, space_->pages_with_guard(chunk), block);
   block->serial_ = ++last_serial_;
   if (free_indices_.empty()) {
     block->index_ = static_cast<std::uint32_t>(blocks_.size());
@@ -115,7 +118,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone) {
 }
 
 void Heap::end_block(Block* block) {
-  std::fill_n(space_->blocks() + block->chunk_->offset(), block->pages_, nullptr);
+  std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
   space_->give(block->chunk_, block->uses);
   block->uses.clear();
   block->chunk_ = nullptr;
@@ -263,6 +266,7 @@ void Heap::validate() const {
       end = buffer.end();
     }
     THERMOCLINE_CHECK(end <= block->end(), "Buffers end in their block.");
+    THERMOCLINE_CHECK(block_at(end) == block, "One past the end of a buffer is an address of its block.");
     THERMOCLINE_CHECK(block_live == block->live_bytes_, "A block's live bytes are its buffers'.");
     live += block_live;
     slab_live += block->is_slab_ ? block_live : 0;

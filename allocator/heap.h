@@ -121,7 +121,7 @@ class Heap {
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
   bool owns_pages(Bytes requested) const;
-  Block* new_block(std::uint64_t pages, Zone zone);
+  Block* new_block(std::uint64_t pages, Zone zone, bool guarded);
   void end_block(Block* block);
   bool place_in_slab(Bytes requested, Buffer* buffer);
   bool place_in_pages(Bytes requested, Buffer* buffer);

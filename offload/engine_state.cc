@@ -84,7 +84,7 @@ void Engine::State::touch(const Touch& touch) {
   for (DeviceAddress at = touch.address; at < touch.address + touch.bytes && at < end;) {
     Block* block = heap.block_at(at);
     if (block != nullptr) add_operand(block, touch.access);
-    at = block != nullptr ? block->end() : at + heap.page_bytes();
+    at = block != nullptr && at < block->end() ? block->end() : at + heap.page_bytes();
   }
 }
 

@@ -159,22 +159,23 @@ TEST_F(HeapTest, AFreedPlaceInASlabKeepsItsUses) {
   EXPECT_FALSE(fake.step(handle_b)) << "it waits for the former owner";
 }
 
+// Buffers that leave a byte of their last page need no guard, and may lie side by side.
 TEST_F(HeapTest, TheBestFitOfMappedSpaceIsSplitAndTheRestStaysMapped) {
-  Buffer* const large = allocate_mapped(10 * kPage);
-  Buffer* const wall = allocate_mapped(2 * kPage);
-  Buffer* const small = allocate_mapped(4 * kPage);
-  Buffer* const end = allocate_mapped(2 * kPage);
+  Buffer* const large = allocate_mapped(10 * kPage - 1);
+  Buffer* const wall = allocate_mapped(2 * kPage - 1);
+  Buffer* const small = allocate_mapped(4 * kPage - 1);
+  Buffer* const end = allocate_mapped(2 * kPage - 1);
   const DeviceAddress where = small->address();
   free(large);
   free(small);
-  Buffer* const again = allocate(3 * kPage);
+  Buffer* const again = allocate(3 * kPage - 1);
   EXPECT_EQ(again->address(), where);
   EXPECT_TRUE(again->block().mapped());
   EXPECT_EQ(heap->statistics().free_mapped_bytes, 11 * kPage);
   free(again);
   free(wall);
   free(end);
-  Buffer* const everything = allocate(18 * kPage);
+  Buffer* const everything = allocate(18 * kPage - 1);
   EXPECT_TRUE(everything->block().mapped()) << "neighbours have become one";
 }
 
@@ -292,9 +293,9 @@ TEST_F(HeapTest, AnEmptySlabsPagesServeLargeBuffersAtTheLimit) {
 }
 
 TEST_F(HeapTest, SlabsLeaveNoHolesBetweenLargeBlocks) {
-  Buffer* const first = allocate(3 * kPage);
+  Buffer* const first = allocate(3 * kPage - 1);
   Buffer* const small = allocate(1000);
-  Buffer* const second = allocate(3 * kPage);
+  Buffer* const second = allocate(3 * kPage - 1);
   EXPECT_EQ(first->block().end(), second->block().begin());
   EXPECT_GT(small->address(), second->address());
 }
@@ -305,7 +306,9 @@ TEST_F(HeapTest, FindAnswersForEveryByteAndOnePastTheEnd) {
   Buffer* const third = allocate(1000);
   EXPECT_EQ(heap->find(first->address()), first);
   EXPECT_EQ(heap->find(first->end() - 1), first);
-  EXPECT_EQ(heap->find(first->end()), second) << "another one begins there";
+  EXPECT_LT(first->end(), second->address()) << "it fills its pages to the last byte: nothing begins where it ends";
+  EXPECT_EQ(heap->find(first->end()), first);
+  EXPECT_EQ(heap->block_at(first->end()), &first->block());
   EXPECT_EQ(heap->find(second->end()), second);
   EXPECT_EQ(heap->find(second->end() + 1), nullptr);
   EXPECT_EQ(heap->find(third->address()), third);
@@ -431,12 +434,28 @@ TEST_F(HeapTest, ExhaustedAddressesAreOutOfMemory) {
   options.limit = 8 * kPage;
   options.reserve_bytes = 8 * kPage;
   ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
-  allocate(6 * kPage);
+  allocate(6 * kPage - 1);
   Buffer* buffer = nullptr;
   EXPECT_TRUE(heap->allocate(3 * kPage, a, &buffer).is_out_of_memory());
   EXPECT_TRUE(heap->allocate(~Bytes{0}, a, &buffer).is_out_of_memory());
   heap->validate();
-  allocate(2 * kPage);
+  allocate(2 * kPage - 1);
+}
+
+TEST_F(HeapTest, NoBlockBeginsWhereAFullOneEnds) {
+  std::vector<Buffer*> held;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const Bytes pages : {1, 4, 2, 8, 3, 1}) held.push_back(allocate_mapped(pages * kPage));
+    for (std::size_t i = 0; i < held.size(); i += 2) free(held[i]);
+    std::vector<Buffer*> kept;
+    for (std::size_t i = 1; i < held.size(); i += 2) kept.push_back(held[i]);
+    held = kept;
+    for (const Buffer* one : held) {
+      EXPECT_EQ(heap->block_at(one->end()), &one->block());
+      for (const Buffer* other : held) EXPECT_NE(one->end(), other->address());
+    }
+    heap->validate();
+  }
 }
 
 TEST_F(HeapTest, ASteadyProgramMakesNoDriverCalls) {
