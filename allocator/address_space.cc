@@ -85,11 +85,13 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
   for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
     Chunk* const candidate = const_cast<Chunk*>(&*at);
     std::uint64_t size = candidate->size();
-    for (Chunk* right = space_.right_of(candidate); size < pages && is_open(right); right = space_.right_of(right)) {
+    for (Chunk* right = space_.right_of(candidate); size < pages && is_open(right);
+         right = space_.right_of(right)) {
       size += right->size();
     }
     Chunk* first = candidate;
-    for (Chunk* left = space_.left_of(candidate); size < pages && is_open(left); left = space_.left_of(left)) {
+    for (Chunk* left = space_.left_of(candidate); size < pages && is_open(left);
+         left = space_.left_of(left)) {
       size += left->size();
       first = left;
     }
@@ -106,11 +108,9 @@ AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zon
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
   int tried = 0;
   for (auto at = mapped.lower_bound({pages, 0}); at != mapped.end() && tried < kMostCandidates; ++at, ++tried) {
-    static const char* v = getenv("HV");
-    if (at->size() > pages && (!v || v[0] == '0')) return nullptr;
+    if (at->size() > pages) return nullptr;
     Chunk* const candidate = const_cast<Chunk*>(&*at);
-    if (is_open(space_.right_of(candidate))) return space_.take(candidate, candidate->end() - pages, pages + 1);
-    if (v && v[0] == '2' && at->size() > pages) return nullptr;
+    if (is_open(space_.right_of(candidate))) return space_.take(candidate, candidate->offset(), pages + 1);
   }
   return nullptr;
 }
@@ -120,47 +120,26 @@ AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool 
     if (Chunk* chunk = take_before_unmapped(pages, zone); chunk != nullptr) return chunk;
     ++pages;
   }
-  static const unsigned long T = getenv("HT") ? atoi(getenv("HT")) : 0;
-  static const unsigned long S = getenv("HS") ? atoi(getenv("HS")) : 0;
-  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr && (!guarded || pages > T)) {
+  if (Chunk* fit = space_.best_fit(SpaceTag::shelf_of(zone, true), pages); fit != nullptr) {
     return space_.take(fit, fit->offset(), pages);
   }
-  Chunk* pc = take_partly_mapped(pages, zone);
-  if (getenv("HD")) {
-    fprintf(stderr, "%s %lu g%d freemapped %lu slabs %lu guards %lu largest", pc ? "part" : "new", pages, guarded,
-            space_.free_size(0), space_.free_size(2), space_.free_size(4));
-    int n = 0;
-    for (auto at = space_.shelf(0).rbegin(); at != space_.shelf(0).rend() && n < 12; ++at, ++n) {
-      Chunk* c = const_cast<Chunk*>(&*at);
-      Chunk* r = space_.right_of(c);
-      Chunk* l = space_.left_of(c);
-      fprintf(stderr, " %s%lu%s", is_open(l) ? "o" : l && l->tag.guard ? "g" : "", at->size(), is_open(r) ? "o" : "");
-    }
-    fprintf(stderr, "\n");
-  }
-  if (Chunk* chunk = pc; chunk != nullptr) return chunk;
-  if (S && guarded) {
-    unsigned long slack = pages + (pages + S - 1) / S;
-    Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), slack);
-    if (unmapped) return space_.take(unmapped, unmapped->offset(), slack);
-  }
+  if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
   Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), pages);
   return unmapped != nullptr ? space_.take(unmapped, unmapped->offset(), pages) : nullptr;
 }
 
 AddressSpace::Chunk* AddressSpace::take(std::uint64_t pages, Zone zone, bool guarded) {
-  const auto asked = pages;
   Chunk* chunk = take_in(pages, zone, guarded);
   if (chunk == nullptr) chunk = take_in(pages, zone == Zone::kBlocks ? Zone::kSlabs : Zone::kBlocks, guarded);
   if (chunk == nullptr) return nullptr;
   std::uint64_t& used_end = used_end_[chunk->tag.zone == Zone::kSlabs];
   used_end = std::max(used_end, chunk->end());
-  if (guarded) lay_guard(chunk, asked);
+  if (guarded) lay_guard(chunk);
   return chunk;
 }
 
-void AddressSpace::lay_guard(Chunk* chunk, std::uint64_t asked) {
-  Chunk* const guard = space_.split(chunk, asked);
+void AddressSpace::lay_guard(Chunk* chunk) {
+  Chunk* const guard = space_.split(chunk, chunk->size() - 1);
   guard->tag.guard = true;
   guard->tag.mapped = handles_[guard->offset()] != PageHandle{};
   if (!guard->tag.mapped) guard->tag.pending.clear();
@@ -173,7 +152,7 @@ AddressSpace::Chunk* AddressSpace::guard_of(Chunk* chunk) {
 }
 
 std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
-  return chunk->size() + (guard_of(chunk) != nullptr ? guard_of(chunk)->size() : 0);
+  return chunk->size() + (guard_of(chunk) != nullptr ? 1 : 0);
 }
 
 void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
@@ -227,8 +206,7 @@ void AddressSpace::validate() const {
       if (chunk.is_free()) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");
       }
-      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk),
-                        "Addresses in use, and no others, have a block.");
+      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk), "Addresses in use, and no others, have a block.");
       if (mapped) {
         const bool fresh = physical.insert(static_cast<std::uint64_t>(handles_[page])).second;
         THERMOCLINE_CHECK(fresh, "A physical page stands behind one address.");

@@ -106,7 +106,7 @@ class AddressSpace {
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);
-  void lay_guard(Chunk* chunk, std::uint64_t asked);
+  void lay_guard(Chunk* chunk);
   Chunk* guard_of(Chunk* chunk);
 
   ReservationOwner owner_;
