@@ -11,7 +11,7 @@
 namespace thermocline {
 namespace {
 
-// How many free mapped chunks, from the largest, are tried as the beginning of a partly mapped place.
+// How many free mapped chunks, from the largest, are tried as a part of a partly mapped place.
 constexpr int kMostCandidates = 8;
 
 void* zeroed_table(std::uint64_t bytes) {
@@ -79,28 +79,38 @@ std::uint64_t AddressSpace::free_mapped_pages() const {
   return pages;
 }
 
+AddressSpace::Place AddressSpace::place_around(Chunk* candidate, std::uint64_t pages) {
+  Place place{candidate, candidate->size(), candidate->size()};
+  const auto extend = [&place, pages](const Chunk* with) {
+    if (with->tag.mapped) place.mapped += std::min(with->size(), pages - place.size);
+    place.size += with->size();
+  };
+  for (Chunk* right = space_.right_of(candidate); place.size < pages && is_open(right);
+       right = space_.right_of(right)) {
+    extend(right);
+  }
+  for (Chunk* left = space_.left_of(candidate); place.size < pages && is_open(left); left = space_.left_of(left)) {
+    extend(left);
+    place.first = left;
+  }
+  return place;
+}
+
 AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone zone) {
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
+  Place best;
+  const Chunk* around = nullptr;
   int tried = 0;
   for (auto at = mapped.rbegin(); at != mapped.rend() && tried < kMostCandidates; ++at, ++tried) {
-    Chunk* const candidate = const_cast<Chunk*>(&*at);
-    std::uint64_t size = candidate->size();
-    for (Chunk* right = space_.right_of(candidate); size < pages && is_open(right);
-         right = space_.right_of(right)) {
-      size += right->size();
-    }
-    Chunk* first = candidate;
-    for (Chunk* left = space_.left_of(candidate); size < pages && is_open(left);
-         left = space_.left_of(left)) {
-      size += left->size();
-      first = left;
-    }
-    if (size < pages) continue;
-    // What is too much is left over on the left, where it is not the candidate's.
-    const std::uint64_t spare = first == candidate ? 0 : std::min(size - pages, first->size() - 1);
-    return space_.take(first, first->offset() + spare, pages);
+    const Place place = place_around(const_cast<Chunk*>(&*at), pages);
+    if (place.size < pages || place.mapped <= best.mapped) continue;
+    best = place;
+    around = &*at;
   }
-  return nullptr;
+  if (around == nullptr) return nullptr;
+  // What is too much is left over on the left, where it is not the candidate's.
+  const std::uint64_t spare = best.first == around ? 0 : std::min(best.size - pages, best.first->size() - 1);
+  return space_.take(best.first, best.first->offset() + spare, pages);
 }
 
 // What was handed out with a guard and freed is free mapped space with one page of unmapped addresses behind it.
@@ -124,6 +134,11 @@ AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool 
     return space_.take(fit, fit->offset(), pages);
   }
   if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
+  // A page of addresses more than the guard: where one buffer was, two that need guards find room.
+  if (guarded) {
+    Chunk* const wider = space_.best_fit(SpaceTag::shelf_of(zone, false), pages + 1);
+    if (wider != nullptr) return space_.take(wider, wider->offset() + 1, pages);
+  }
   Chunk* const unmapped = space_.best_fit(SpaceTag::shelf_of(zone, false), pages);
   return unmapped != nullptr ? space_.take(unmapped, unmapped->offset(), pages) : nullptr;
 }
@@ -206,7 +221,8 @@ void AddressSpace::validate() const {
       if (chunk.is_free()) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");
       }
-      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk), "Addresses in use, and no others, have a block.");
+      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk),
+                        "Addresses in use, and no others, have a block.");
       if (mapped) {
         const bool fresh = physical.insert(static_cast<std::uint64_t>(handles_[page])).second;
         THERMOCLINE_CHECK(fresh, "A physical page stands behind one address.");

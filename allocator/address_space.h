@@ -40,8 +40,9 @@ struct SpaceTag {
 };
 
 // A guard is a free chunk of one page that is not handed out as long as the block on its left lives. One past the end
-// of what fills its pages to the last byte is then not the beginning of something else. It costs addresses; a page that
-// was there when it was laid stays behind it as behind any free space, and is harvested like it.
+// of what fills its pages to the last byte is then an address of that block, and not the beginning of another one. A
+// guard costs addresses. Where it is laid over free mapped space its page stays behind it, so that no driver call is
+// needed; it counts as free mapped space and is harvested like it, and before pages are created (backing.cc).
 //
 // Invariants: a free mapped chunk has a physical page behind each of its pages, a free unmapped one behind none; only
 // pages of chunks in use, and their guards, have a block; a guard is one page, right of a chunk in use; no physical
@@ -58,10 +59,10 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Addresses for `pages`: the best fit in free mapped space; else a place that begins with free mapped space, the
-  // largest there is, and goes on in free space beside it; else the best fit without pages. The chunk's tag has the
-  // uses that are pending on it. Null when the addresses are exhausted.
-  // `guarded`: a guard follows the chunk, on addresses without memory where they are as good.
+  // Addresses for `pages`: the best fit in free mapped space; else a place around some of the largest free mapped
+  // space, the one that has most of it, and in free space beside it; else the best fit without pages. The chunk's tag
+  // has the uses that are pending on it. Null when the addresses are exhausted. `guarded`: a guard follows the chunk,
+  // on addresses without memory where they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
   // Frees a chunk and its guard; the uses stay pending on those parts that have pages.
   void give(Chunk* chunk, const UseSet& pending);
@@ -87,6 +88,11 @@ class AddressSpace {
   Space& space() { return space_; }
   const Space& space() const { return space_; }
   std::uint64_t free_mapped_pages() const;
+  std::uint64_t mapped_guards() const { return space_.free_size(SpaceTag::guard_shelf_of(true)); }
+  template <class Visit>
+  void for_each_mapped_guard(Visit visit) {
+    for (Chunk& chunk : space_.shelf(SpaceTag::guard_shelf_of(true))) visit(chunk);
+  }
   // Guards that have pages are among them.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {
@@ -105,6 +111,13 @@ class AddressSpace {
   bool allocate_tables();
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
+  // Free chunks side by side, as many as `pages` need.
+  struct Place {
+    Chunk* first = nullptr;
+    std::uint64_t size = 0;    // of all of them
+    std::uint64_t mapped = 0;  // how many of `pages` would have memory
+  };
+  Place place_around(Chunk* candidate, std::uint64_t pages);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);
   void lay_guard(Chunk* chunk);
   Chunk* guard_of(Chunk* chunk);

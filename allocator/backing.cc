@@ -6,6 +6,13 @@
 #include "driver/check.h"
 
 namespace thermocline {
+namespace {
+
+// Guards may keep one in so many created pages: below that, a page that goes from guard to guard as a program's phases
+// alternate would cost driver calls in every step.
+constexpr std::uint64_t kCreatedPerGuard = 256;
+
+}  // namespace
 
 Backing::~Backing() {
   // Neighbouring chunks go together: a call costs the same whatever its length.
@@ -47,8 +54,13 @@ Status Backing::gather(std::uint64_t count, Wait wait) {
       missing - creatable > (wait == Wait::kYes ? space_->free_mapped_pages() : passed_free_pages())) {
     return Status::out_of_memory();
   }
+  // Nobody can be handed what stands behind a guard: it serves before more is created.
+  if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
+    if (const Status status = harvest_guards(missing); !status.ok()) return status;
+    if (pool_->free_pages() >= count) return Status();
+  }
   // The device may hold less than the limit, because others use it too.
-  const Status created = pool_->create(missing);
+  const Status created = pool_->create(count - pool_->free_pages());
   if (!created.ok() && !created.is_out_of_memory()) return created;
   if (pool_->free_pages() < count) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
@@ -77,6 +89,18 @@ Status Backing::harvest(std::uint64_t count, Wait wait) {
     const std::uint64_t pages = std::min(count, chunk->size());
     if (const Status status = harvest_chunk(chunk, pages); !status.ok()) return status;
     count -= pages;
+  }
+  return Status();
+}
+
+Status Backing::harvest_guards(std::uint64_t count) {
+  candidates_.clear();
+  space_->for_each_mapped_guard([this](Chunk& guard) { candidates_.push_back(&guard); });
+  for (Chunk* guard : candidates_) {
+    if (count == 0) break;
+    if (!clock_->passed(guard->tag.pending)) continue;
+    if (const Status status = harvest_chunk(guard, 1); !status.ok()) return status;
+    --count;
   }
   return Status();
 }

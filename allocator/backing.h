@@ -55,6 +55,8 @@ class Backing {
   Status map_missing(Block& block, const std::vector<PageHandle>& pages);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_chunk(Chunk* chunk, std::uint64_t count);
+  // Up to `count` pages from behind guards, without waiting.
+  Status harvest_guards(std::uint64_t count);
   std::uint64_t passed_free_pages();
 
   const Driver* driver_;

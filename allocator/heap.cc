@@ -76,7 +76,7 @@ bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
 bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   if (slabs_.place(requested, buffer)) return true;
   Block* const slab =
-      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, false);
+      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true);
   if (slab == nullptr) return false;
   slab->is_slab_ = true;
   slabs_.add(slab);

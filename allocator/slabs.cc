@@ -9,7 +9,7 @@ namespace thermocline {
 
 Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
   const Bytes wanted = std::clamp(bytes_ / 16, std::min(page_bytes, slab_bytes_), slab_bytes_);
-  return std::max(round_up(requested + kGranule, page_bytes), round_up(wanted, page_bytes));
+  return std::max(round_up(requested, page_bytes), round_up(wanted, page_bytes));
 }
 
 bool Slabs::place(Bytes requested, Buffer* buffer) {
@@ -39,7 +39,7 @@ void Slabs::add(Block* slab) {
   tag.block = slab;
   tag.mapped = slab->mapped();
   tag.pending = slab->uses;
-  slab->first_ = space_.add_range(slab->begin().value / kGranule, slab->bytes() / kGranule - 1, tag);
+  slab->first_ = space_.add_range(slab->begin().value / kGranule, slab->bytes() / kGranule, tag);
   bytes_ += slab->bytes();
   ++count_;
 }
@@ -69,7 +69,7 @@ void Slabs::validate() const {
     const Block* const block = chunk.tag.block;
     THERMOCLINE_CHECK(block != nullptr && block->is_slab(), "A chunk of a slab has its block.");
     THERMOCLINE_CHECK(chunk.tag.mapped == block->mapped(), "A slab's chunks are mapped when the slab is.");
-    THERMOCLINE_CHECK(block->begin().value <= chunk.offset() * kGranule && chunk.end() * kGranule < block->end().value,
+    THERMOCLINE_CHECK(block->begin().value <= chunk.offset() * kGranule && chunk.end() * kGranule <= block->end().value,
                       "A slab's chunks lie in it.");
     const auto buffer = block->buffers().find(chunk.offset() * kGranule);
     const bool lives = buffer != block->buffers().end();
@@ -78,7 +78,7 @@ void Slabs::validate() const {
                       "A buffer fits its chunk.");
     bytes += chunk.size() * kGranule;
   });
-  THERMOCLINE_CHECK(bytes + count_ * kGranule == bytes_, "Chunks cover their slabs up to the last granule.");
+  THERMOCLINE_CHECK(bytes == bytes_, "Chunks cover their slabs.");
 }
 
 }  // namespace thermocline

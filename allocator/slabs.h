@@ -29,9 +29,6 @@ struct SlabTag {
   }
 };
 
-// The last granule of a slab stays empty, so that one past the end of a buffer is an address of its slab and not the
-// beginning of the next block.
-//
 // Invariants: the chunks of a slab are those of one range; each chunk in use is one live buffer of the slab; `mapped`
 // of every chunk says what its block says; no slab is without a live buffer, except between add and the first place.
 class Slabs {

@@ -199,6 +199,7 @@ class Program {
       const Block& block = l.buffer->block();
       EXPECT_GE(l.address, block.begin());
       EXPECT_LE(l.address + l.bytes, block.end());
+      EXPECT_EQ(heap_->block_at(l.address + l.bytes), &block) << "no other block begins where it ends";
       if (block.mapped()) {
         EXPECT_TRUE(fake_.accessible(l.address));
         EXPECT_TRUE(fake_.accessible(l.address + (l.bytes - 1)));

@@ -191,6 +191,19 @@ TEST_F(HeapTest, WhatDoesNotFitMappedSpaceGrowsOutOfIt) {
   EXPECT_EQ(heap->created_bytes(), 8 * kPage) << "two pages more, not eight";
 }
 
+TEST_F(HeapTest, WhatGrowsOutOfMappedSpaceTakesThePlaceThatHasMostOfIt) {
+  Buffer* const left = allocate_mapped(4 * kPage);
+  Buffer* const right = allocate_mapped(4 * kPage);
+  allocate_mapped(kPage);
+  free(allocate_mapped(5 * kPage));
+  free(left);
+  free(right);
+  Buffer* const wanted = allocate(9 * kPage);
+  EXPECT_EQ(wanted->block().mapped_pages(), 7u) << "of the two of 4, less a guard, rather than of the one of 5";
+  ASSERT_TRUE(heap->map(wanted->block(), Wait::kNo).ok());
+  EXPECT_EQ(heap->created_bytes(), (4 + 4 + 1 + 5 + 1) * kPage) << "the guard's page has served, too";
+}
+
 TEST_F(HeapTest, FreeingAPartlyMappedBlockKeepsItsParts) {
   free(allocate_mapped(6 * kPage));
   Buffer* const second = allocate(8 * kPage);
@@ -218,10 +231,11 @@ TEST_F(HeapTest, PagesAreHarvestedFromFreeSpaceWhenTheLimitIsReached) {
 
 TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndTouchesNothingThatIsInUse) {
   make(8 * kPage);
-  Buffer* const oldest = allocate_mapped(2 * kPage);
-  Buffer* const wall1 = allocate_mapped(kPage);
-  Buffer* const newer = allocate_mapped(2 * kPage);
-  Buffer* const wall2 = allocate_mapped(3 * kPage);
+  // Side by side, so that nothing can be laid around what is freed.
+  Buffer* const oldest = allocate_mapped(2 * kPage - 1);
+  Buffer* const wall1 = allocate_mapped(kPage - 1);
+  Buffer* const newer = allocate_mapped(2 * kPage - 1);
+  Buffer* const wall2 = allocate_mapped(3 * kPage - 1);
   use(oldest, a);
   const DeviceAddress busy = oldest->address();
   const DeviceAddress idle = newer->address();
@@ -230,7 +244,7 @@ TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndTouchesNothingThatIsInUse) {
   Buffer* const one = allocate(3 * kPage);
   EXPECT_TRUE(heap->map(one->block(), Wait::kNo).is_out_of_memory()) << "the rest is in use";
   EXPECT_EQ(fake.calls("cuMemUnmap"), 0u) << "nothing has changed";
-  Buffer* const two = allocate(kPage * 2);
+  Buffer* const two = allocate(2 * kPage - 1);
   EXPECT_TRUE(two->block().mapped());
   EXPECT_EQ(two->address(), busy) << "best fit, lowest address";
   free(two);
@@ -408,8 +422,8 @@ TEST_F(HeapTest, AFailedUnmapKeepsTheBlockMapped) {
 
 TEST_F(HeapTest, AFailedHarvestLosesNothing) {
   make(4 * kPage);
-  Buffer* const first = allocate_mapped(2 * kPage);
-  allocate_mapped(kPage);
+  Buffer* const first = allocate_mapped(2 * kPage - 1);
+  allocate_mapped(kPage - 1);
   free(first);
   Buffer* const wanted = allocate(3 * kPage);
   fake.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
@@ -456,6 +470,73 @@ TEST_F(HeapTest, NoBlockBeginsWhereAFullOneEnds) {
     }
     heap->validate();
   }
+}
+
+TEST_F(HeapTest, OnePastTheEndOfAFullSlabBelongsToIt) {
+  Buffer* const first = allocate(kMiB);
+  Buffer* const last = allocate(kMiB);
+  ASSERT_EQ(&first->block(), &last->block());
+  ASSERT_EQ(last->end(), last->block().end()) << "full to the last byte";
+  Buffer* const next = allocate(kMiB);
+  ASSERT_TRUE(next->block().is_slab());
+  EXPECT_NE(next->address(), last->end());
+  EXPECT_EQ(heap->find(last->end()), last);
+  EXPECT_EQ(heap->block_at(last->end()), &last->block());
+  free(last);
+  EXPECT_EQ(heap->block_at(first->block().end()), &first->block()) << "as long as the slab lives";
+  const DeviceAddress end = first->block().end();
+  free(first);
+  EXPECT_EQ(heap->block_at(end), nullptr);
+}
+
+TEST_F(HeapTest, ABlockAndItsGuardFitAgainWhereTheyWere) {
+  Buffer* const first = allocate_mapped(4 * kPage);
+  allocate_mapped(4 * kPage);
+  const DeviceAddress where = first->address();
+  free(first);
+  EXPECT_EQ(heap->block_at(where + 4 * kPage), nullptr);
+  Buffer* const again = allocate(4 * kPage);
+  EXPECT_EQ(again->address(), where);
+  EXPECT_TRUE(again->block().mapped());
+  EXPECT_EQ(heap->statistics().free_mapped_bytes, 0u) << "no page stands behind the guard";
+}
+
+TEST_F(HeapTest, APageBehindAGuardServesBeforeMoreAreCreated) {
+  free(allocate_mapped(10 * kPage));
+  Buffer* const small = allocate(3 * kPage);
+  Buffer* const rest = allocate(6 * kPage);
+  EXPECT_TRUE(small->block().mapped() && rest->block().mapped());
+  EXPECT_NE(fake.page_behind(small->end()), 0u);
+  EXPECT_EQ(heap->statistics().free_mapped_bytes, kPage) << "that of the guard between them";
+  EXPECT_EQ(heap->available_bytes(Wait::kNo), (64 - 9) * kPage);
+  allocate_mapped(2 * kPage);
+  EXPECT_EQ(fake.page_behind(small->end()), 0u);
+  EXPECT_EQ(heap->created_bytes(), 11 * kPage);
+  EXPECT_EQ(heap->block_at(small->end()), &small->block()) << "it is a guard still";
+}
+
+TEST_F(HeapTest, APageBehindAGuardStaysWhileItsFormerOwnerRuns) {
+  Buffer* const former = allocate_mapped(10 * kPage);
+  use(former, a);
+  free(former);
+  Buffer* const small = allocate(3 * kPage);
+  allocate(6 * kPage);
+  allocate_mapped(2 * kPage);
+  EXPECT_NE(fake.page_behind(small->end()), 0u);
+  EXPECT_EQ(heap->created_bytes(), 12 * kPage);
+  fake.run_all();
+  allocate_mapped(2 * kPage);
+  EXPECT_EQ(fake.page_behind(small->end()), 0u);
+  EXPECT_EQ(heap->created_bytes(), 13 * kPage);
+}
+
+TEST_F(HeapTest, TrimTakesWhatStandsBehindGuards) {
+  free(allocate_mapped(10 * kPage));
+  Buffer* const small = allocate(3 * kPage);
+  ASSERT_TRUE(heap->trim(0).ok());
+  EXPECT_EQ(heap->created_bytes(), 3 * kPage);
+  EXPECT_EQ(heap->block_at(small->end()), &small->block());
+  EXPECT_TRUE(small->block().mapped());
 }
 
 TEST_F(HeapTest, ASteadyProgramMakesNoDriverCalls) {
