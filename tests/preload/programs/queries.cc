@@ -42,10 +42,10 @@ void say_attributes(CUdeviceptr buffer, CUdeviceptr address) {
   say_attribute<unsigned>("memory type", CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address, 0);
   say_attribute<CUdeviceptr>("device pointer", CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address, buffer);
   say_attribute<int>("device", CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address, 0);
-  say_attribute<bool>("managed", CU_POINTER_ATTRIBUTE_IS_MANAGED, address, false);
+  say_attribute<unsigned>("managed", CU_POINTER_ATTRIBUTE_IS_MANAGED, address, false);
   say_attribute<CUdeviceptr>("range begin", CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address, buffer);
   say_attribute<std::size_t>("range bytes", CU_POINTER_ATTRIBUTE_RANGE_SIZE, address, 0);
-  say_attribute<bool>("mapped", CU_POINTER_ATTRIBUTE_MAPPED, address, false);
+  say_attribute<unsigned>("mapped", CU_POINTER_ATTRIBUTE_MAPPED, address, false);
   void* host = nullptr;
   std::printf("  host pointer: %d\n",
               static_cast<int>(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, address)));
