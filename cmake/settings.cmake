@@ -7,9 +7,9 @@ set(THERMOCLINE_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsan
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, RelWithDebInfo or Release" FORCE)
 endif()
-# RelWithDebInfo is what is tested: optimised, with assert() left in.
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+# RelWithDebInfo is what is tested: optimised, with assert() left in, and line numbers for backtraces.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1")
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
