@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// THERMOCLINE_CHECK(condition, "the sentence that does not hold"): an invariant of ours. It is always compiled in. When it fails, the
-// installed handler runs; the default prints one line and aborts (tests and tools). The preloaded library installs a handler
-// of its own, since it must never kill its host (see hooks/).
+// THERMOCLINE_CHECK(condition, "the sentence that does not hold"): an invariant of ours. It is always compiled in. When
+// it fails, the installed handler runs; the default prints one line and aborts (tests and tools). The preloaded library
+// installs a handler of its own, since it must never kill its host (see hooks/).
 #pragma once
 
 namespace thermocline {
@@ -15,5 +15,7 @@ void check_failed(const char* file, int line, const char* condition, const char*
 
 }  // namespace thermocline
 
-#define THERMOCLINE_CHECK(condition, sentence) \
-  (__builtin_expect(static_cast<bool>(condition), 1) ? static_cast<void>(0) : ::thermocline::check_failed(__FILE__, __LINE__, #condition, sentence))
+#define THERMOCLINE_CHECK(condition, sentence)       \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
+       : ::thermocline::check_failed(__FILE__, __LINE__, #condition, sentence))

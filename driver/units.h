@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units of the whole library. An address is a type of its own, so that it can not be mixed with a size; a size is a plain
-// 64-bit count of bytes named by its alias.
+// Units of the whole library. An address is a type of its own, so that it can not be mixed with a size; a size is a
+// plain 64-bit count of bytes named by its alias.
 #pragma once
 
 #include <compare>
