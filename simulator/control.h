@@ -47,6 +47,8 @@ typedef struct SimulatedStatistics {
   uint64_t live_bytes, peak_live_bytes;         /* registered buffers: what the program asked for */
   uint64_t pinned_bytes, peak_pinned_bytes;
   uint64_t operations; /* all completed operations, events included */
+  uint64_t order_hash; /* see below */
+  uint64_t races;      /* pairs that the race checker found; 0 where it is off */
 } SimulatedStatistics;
 
 typedef struct SimulatedDeviceControl {
@@ -60,7 +62,8 @@ typedef struct SimulatedDeviceControl {
    *   progress     on | off: the thread that runs pending work when the host is silent
    *   link-scale   factor on both link bandwidths
    *   memory-bytes capacity in place of the profile's
-   *   rate         fp32 | tensor: which arithmetic rate declared operators run at */
+   *   rate         fp32 | tensor: which arithmetic rate declared operators run at
+   *   check        0 | 1 | strict: the race checker (docs/race_checker.md) */
   const char* (*configure)(const char* key, const char* value);
 
   /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where

@@ -35,6 +35,7 @@ class AddressSpace {
   CUresult set_access(Address at, Bytes bytes, Access access);
   CUresult unmap(Address at, Bytes bytes);
 
+  bool is_mapped(Address at, Bytes bytes) { return whole_mappings(at, bytes) != mappings_.end(); }
   std::optional<Span> reservation_at(Address at) const;
   std::optional<Span> mapping_at(Address at) const;
   std::optional<PhysicalId> physical_at(Address at) const;

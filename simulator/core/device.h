@@ -15,6 +15,7 @@
 #include "simulator/core/host_memory.h"
 #include "simulator/core/page_table.h"
 #include "simulator/core/physical.h"
+#include "simulator/core/race_checker.h"
 #include "simulator/core/settings.h"
 #include "simulator/core/streams.h"
 #include "simulator/core/timeline.h"
@@ -40,13 +41,18 @@ struct Device {
   HostClock clock;
   PageTable table;
   std::unique_ptr<Contents> contents;
-  PhysicalMemory physical{settings.capacity(), [this](PageRun run) { contents->discard(run); }};
+  PhysicalMemory physical{settings.capacity(), [this](PageRun run) {
+                            contents->discard(run);
+                            if (checker) checker->discarded(run);
+                          }};
   AddressSpace addresses{table, physical, *contents};
   DeviceHeap heap{addresses, physical};
   HostMemory host{*contents};
   Buffers buffers;
   Events events;
-  Executor executor{table, *contents, buffers, host, events, settings.tagged};
+  std::unique_ptr<RaceChecker> checker =
+      settings.check == Checking::kOff ? nullptr : std::make_unique<RaceChecker>(table, host, buffers);
+  Executor executor{table, *contents, buffers, host, events, settings.tagged, checker.get()};
   Timeline timeline{executor, settings.seed};
   Streams streams{timeline};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator

@@ -52,6 +52,7 @@ struct Costing {
   Service operator()(const Record&) const { return {}; }
   Service operator()(const HostFunction&) const { return {}; }
   Service operator()(const Internal&) const { return {}; }
+  Service operator()(const Lifetime&) const { return {}; }
 };
 
 }  // namespace

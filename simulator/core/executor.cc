@@ -7,6 +7,7 @@
 #include "simulator/core/fault_guard.h"
 #include "simulator/core/hash.h"
 #include "simulator/core/mixing.h"
+#include "simulator/core/name_of.h"
 
 namespace simulator {
 namespace {
@@ -18,41 +19,7 @@ struct HostFunctionScope {
   ~HostFunctionScope() { inside_host_function = false; }
 };
 
-// Calls `row(offset in this shape, bytes)` for each contiguous stretch.
-template <typename Row>
-void for_rows(const Shape& shape, Row row) {
-  const Bytes slice = shape.width * shape.height;
-  const bool rows_touch = shape.height == 1 || shape.row_pitch == shape.width;
-  const bool slices_touch = shape.depth == 1 || shape.slice_pitch == slice;
-  if (rows_touch && slices_touch) {
-    row(Bytes{0}, slice * shape.depth);
-    return;
-  }
-  for (Bytes z = 0; z < shape.depth; ++z) {
-    for (Bytes y = 0; y < shape.height; ++y) row(z * shape.slice_pitch + y * shape.row_pitch, shape.width);
-  }
-}
-
 bool is_plain(const Shape& shape) { return shape.height == 1 && shape.depth == 1; }
-
-const char* name_of(const Work& work) {
-  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->name.c_str();
-  if (const auto* op = std::get_if<Operator>(&work)) return op->name.c_str();
-  if (std::holds_alternative<Set>(work)) return "set";
-  if (const auto* copy = std::get_if<Copy>(&work)) {
-    switch (copy->direction) {
-      case Direction::kToDevice:
-        return "copy to device";
-      case Direction::kToHost:
-        return "copy to host";
-      case Direction::kOnDevice:
-        return "copy on device";
-      case Direction::kOnHost:
-        return "copy on host";
-    }
-  }
-  return "host function";
-}
 
 }  // namespace
 
@@ -80,8 +47,9 @@ void Executor::fault(const Operation& operation, Address at) {
   error_ = CUDA_ERROR_ILLEGAL_ADDRESS;
   std::fprintf(stderr,
                "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u); the context is lost\n",
-               static_cast<unsigned long long>(at), name_of(operation.work),
+               static_cast<unsigned long long>(at), std::string(name_of(operation.work)).c_str(),
                static_cast<unsigned long long>(operation.id), operation.stream);
+  if (checker_ != nullptr) checker_->inaccessible(operation, at);
 }
 
 // Effects of each kind of work. Each answers the address of an illegal access, if any.
@@ -90,6 +58,7 @@ struct Executor::Run {
 
   std::optional<Address> operator()(Marker&) { return std::nullopt; }
   std::optional<Address> operator()(Record&) { return std::nullopt; }
+  std::optional<Address> operator()(Lifetime&) { return std::nullopt; }
 
   std::optional<Address> operator()(HostFunction& work) {
     const HostFunctionScope scope;
@@ -221,11 +190,13 @@ void Executor::clear_fresh(const Operation& operation) {
 
 void Executor::execute(Operation& operation) {
   if (error_ == CUDA_SUCCESS) {
+    if (checker_ != nullptr) checker_->executes(operation);
     clear_fresh(operation);
     if (const auto at = std::visit(Run{*this}, operation.work)) fault(operation, *at);
   }
   for (const Buffers::Slot slot : operation.fresh_buffers) buffers_.let_go(slot);
   operation.fresh_buffers.clear();
+  if (checker_ != nullptr) checker_->executed(operation);
 }
 
 void Executor::count(const Copy& copy) {
@@ -253,7 +224,9 @@ void Executor::completed(Operation& operation) {
     events_.completed(*record, operation.id, operation.end);
     return;
   }
-  if (std::holds_alternative<Marker>(operation.work) || std::holds_alternative<Internal>(operation.work)) return;
+  if (std::holds_alternative<Marker>(operation.work) || std::holds_alternative<Internal>(operation.work) ||
+      std::holds_alternative<Lifetime>(operation.work))
+    return;
   counts_.last_end_ns = std::max(counts_.last_end_ns, operation.end);
   if (const auto* copy = std::get_if<Copy>(&operation.work)) count(*copy);
   if (const auto* set = std::get_if<Set>(&operation.work)) {

@@ -12,6 +12,7 @@
 #include "simulator/core/contents.h"
 #include "simulator/core/events.h"
 #include "simulator/core/host_memory.h"
+#include "simulator/core/race_checker.h"
 #include "simulator/core/timeline.h"
 
 namespace simulator {
@@ -19,8 +20,14 @@ namespace simulator {
 class Executor final : public Effects {
  public:
   Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events,
-           bool tagged)
-      : table_(table), contents_(contents), buffers_(buffers), host_(host), events_(events), tagged_(tagged) {}
+           bool tagged, RaceChecker* checker)
+      : table_(table),
+        contents_(contents),
+        buffers_(buffers),
+        host_(host),
+        events_(events),
+        tagged_(tagged),
+        checker_(checker) {}
 
   void execute(Operation& operation) override;
   void completed(Operation& operation) override;
@@ -48,6 +55,7 @@ class Executor final : public Effects {
   const HostMemory& host_;
   Events& events_;
   const bool tagged_;
+  RaceChecker* const checker_;  // nullptr: nobody checks
   CUresult error_ = CUDA_SUCCESS;
   std::uint64_t checksum_ = 0;
   SimulatedStatistics counts_{};

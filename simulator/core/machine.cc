@@ -20,10 +20,10 @@ void print_stats(const Machine& machine, const Profile& profile) {
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::fprintf(stderr,
                "simulated device %s: time_ms=%.6f kernels=%llu h2d_bytes=%llu d2h_bytes=%llu peak_device_bytes=%llu "
-               "peak_live_bytes=%llu checksum=%016llx\n",
+               "peak_live_bytes=%llu checksum=%016llx order_hash=%016llx races=%llu\n",
                profile.name, static_cast<double>(s.last_end_ns) / 1e6, number(s.kernels), number(s.h2d_bytes),
                number(s.d2h_bytes), number(s.peak_physical_bytes), number(s.peak_live_bytes),
-               number(machine.checksum()));
+               number(machine.checksum()), number(s.order_hash), number(s.races));
 }
 
 }  // namespace
@@ -57,7 +57,9 @@ void Machine::at_exit() {
   if (in_host_function() || machine.state_->forked) return;
   machine.state_->progress.stop();
   const std::lock_guard guard(machine.mutex_);
-  if (machine.state_->device && machine.device().settings.stats) print_stats(machine, machine.profile());
+  if (!machine.state_->device) return;
+  if (machine.device().checker) machine.device().checker->findings().summarize();
+  if (machine.device().settings.stats) print_stats(machine, machine.profile());
 }
 
 void Machine::before_fork() {
@@ -161,6 +163,7 @@ void Machine::validate() const {
   device().timeline.validate();
   device().addresses.validate();
   device().buffers.validate();
+  if (device().checker) device().checker->validate();
 }
 
 std::uint64_t Machine::checksum() const { return state_->device ? device().executor.checksum() : 0; }
@@ -188,6 +191,8 @@ void Machine::statistics(SimulatedStatistics* out) const {
     s.pinned_bytes = d.host.pinned();
     s.peak_pinned_bytes = d.host.peak();
     s.operations = d.timeline.completed_count();
+    s.order_hash = d.timeline.order_hash();
+    s.races = d.checker ? d.checker->findings().count() : 0;
   }
   s.size = std::min(out->size, sizeof s);
   std::copy_n(reinterpret_cast<const std::byte*>(&s), s.size, reinterpret_cast<std::byte*>(out));

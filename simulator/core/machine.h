@@ -113,7 +113,9 @@ class Machine {
   CUresult wait_all();
   // Completes what has ended by now (adversarial order: any allowed amount). Free of charge.
   void poll();
-  // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end.
+  // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end. After a yes the program
+  // knows; is_done() is for the driver's own use.
+  bool is_done(OperationId operation);
   bool query(OperationId operation);
   bool query_stream(StreamId stream);
 
@@ -156,7 +158,10 @@ class Machine {
   // memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer. `own_pages`:
   // whole new pages, zero now (managed memory, which the host may write before any operation).
   CUresult allocate(Bytes bytes, bool own_pages, Address* out);
-  // Does not wait: callers with cuMemFree's rules wait_all() first. INVALID_VALUE unless `at` came from allocate.
+  // What a call that frees memory does first: everything that is pending finishes. `promised`: CUDA documents that the
+  // call waits, or every driver is known to; else the program had to know that nothing uses the range any more.
+  CUresult wait_to_free(const char* call, Address at, Bytes bytes, bool promised);
+  // Does not wait: see wait_to_free(). INVALID_VALUE unless `at` came from allocate.
   CUresult free(Address at);
   bool allocation_at(Address at, Address* begin, Bytes* bytes) const;
 
@@ -201,6 +206,9 @@ class Machine {
   static void after_fork_in_child();
 
   OperationId queue(StreamId stream, Work work, const Order& order);
+  void note_order(StreamId stream, const Work& work, const Order& order);
+  CUresult finish_all();  // the driver waits; the program learns nothing
+  bool legacy_is_done() const;
   void prepare(Work& work);
   Device& device();
   const Device& device() const;

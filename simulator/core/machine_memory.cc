@@ -28,7 +28,7 @@ CUresult Machine::create_physical(Bytes bytes, PhysicalId* out) {
   Device& d = device();
   CUresult result = d.physical.create(bytes, out);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
-    if (const CUresult error = wait_all(); error != CUDA_SUCCESS) return error;
+    if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
     result = d.physical.create(bytes, out);
   }
   if (result == CUDA_SUCCESS) d.clock.spend(creation_cost(profile().host, bytes / kPageBytes));
@@ -62,7 +62,11 @@ CUresult Machine::map(Address at, Bytes bytes, Bytes offset, PhysicalId physical
 }
 
 CUresult Machine::set_access(Address at, Bytes bytes, Access access) {
-  const CUresult result = device().addresses.set_access(at, bytes, access);
+  Device& d = device();
+  if (d.checker && access != Access::kReadWrite && d.addresses.is_mapped(at, bytes)) {
+    d.checker->unmaps("cuMemSetAccess", at, bytes, d.timeline.newest());
+  }
+  const CUresult result = d.addresses.set_access(at, bytes, access);
   if (result != CUDA_SUCCESS) return result;
   charge(Cost::kSetAccess);
   ++device().set_accesses;
@@ -72,7 +76,9 @@ CUresult Machine::set_access(Address at, Bytes bytes, Access access) {
 // What has ended by now ended before the unmapping; what has not may meet its absence.
 CUresult Machine::unmap(Address at, Bytes bytes) {
   poll();
-  const CUresult result = device().addresses.unmap(at, bytes);
+  Device& d = device();
+  if (d.checker && d.addresses.is_mapped(at, bytes)) d.checker->unmaps("cuMemUnmap", at, bytes, d.timeline.newest());
+  const CUresult result = d.addresses.unmap(at, bytes);
   if (result != CUDA_SUCCESS) return result;
   charge(Cost::kUnmap);
   ++device().unmaps;
@@ -100,16 +106,27 @@ CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out) {
   Bytes new_pages = 0;
   CUresult result = d.heap.allocate(bytes, own_pages, out, &new_pages);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
-    if (const CUresult error = wait_all(); error != CUDA_SUCCESS) return error;
+    if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
     result = d.heap.allocate(bytes, own_pages, out, &new_pages);
   }
   if (result != CUDA_SUCCESS) return result;
+  if (d.checker) d.checker->handed_out(*out, bytes);
   charge(Cost::kStreamCall);
   if (new_pages > 0) {
     d.clock.spend(creation_cost(profile().host, new_pages));
     charge(Cost::kMap);
     charge(Cost::kSetAccess);
   }
+  return result;
+}
+
+CUresult Machine::wait_to_free(const char* call, Address at, Bytes bytes, bool promised) {
+  Device& d = device();
+  const CUresult result = finish_all();
+  if (!d.checker) return result;
+  if (!promised || d.settings.check == Checking::kStrict) d.checker->frees(call, at, bytes);
+  // Whether or not it had to: a driver that waits here has waited.
+  if (d.settings.check != Checking::kStrict) d.checker->order().host_knows_everything();
   return result;
 }
 

@@ -42,12 +42,15 @@ Cost cost_of(const Work& work) {
 
 StreamId Machine::create_stream(bool non_blocking) {
   charge(Cost::kStreamCall);
-  return device().streams.create(non_blocking);
+  const StreamId stream = device().streams.create(non_blocking);
+  if (device().checker) device().checker->order().stream_created(stream, non_blocking);
+  return stream;
 }
 
 void Machine::destroy_stream(StreamId stream) {
   charge(Cost::kStreamCall);
   device().streams.destroy(stream);
+  if (device().checker) device().checker->order().stream_destroyed(stream);
 }
 
 bool Machine::stream_exists(StreamId stream) const { return device().streams.exists(stream); }
@@ -87,11 +90,20 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   Streams::Operations after;
   if (!order.detached) d.streams.predecessors(stream, after);
   after.insert(after.end(), order.after.begin(), order.after.end());
+  if (d.checker) note_order(stream, operation.work, order);  // it may be executed at once
   const OperationId id = d.timeline.submit(std::move(operation), {after.data(), after.size()});
   if (!order.detached) d.streams.submitted(stream, id);
   if (id % kPollEvery == 0) poll();
   if (d.settings.progress && d.timeline.has_unexecuted()) state_->progress.work_added();
   return id;
+}
+
+void Machine::note_order(StreamId stream, const Work& work, const Order& order) {
+  simulator::Order& known = device().checker->order();
+  const OperationId id = device().timeline.newest() + 1;
+  known.submitted(id, stream, order.after, order.detached);
+  if (const auto* record = std::get_if<Record>(&work)) known.recorded(record->event, id);
+  if (std::holds_alternative<Lifetime>(work)) known.keep(id);
 }
 
 OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
@@ -103,31 +115,51 @@ OperationId Machine::tail(StreamId stream) const { return device().streams.tail(
 
 CUresult Machine::wait(OperationId operation) {
   device().clock.wait_until(device().timeline.finish(operation));
+  if (device().checker) device().checker->order().host_knows(operation);
   return error();
 }
 
 CUresult Machine::wait_stream(StreamId stream) {
   if (stream == kLegacyStream) return wait(queue(stream, Marker{}, {}));
-  return wait(tail(stream));
+  const CUresult result = wait(tail(stream));
+  if (device().checker) device().checker->order().host_knows_stream(stream);
+  return result;
 }
 
-CUresult Machine::wait_all() {
+CUresult Machine::finish_all() {
   device().clock.wait_until(device().timeline.finish_all());
   return error();
 }
 
+CUresult Machine::wait_all() {
+  const CUresult result = finish_all();
+  if (device().checker) device().checker->order().host_knows_everything();
+  return result;
+}
+
 void Machine::poll() { device().timeline.run_until(device().clock.now()); }
 
-bool Machine::query(OperationId operation) {
+bool Machine::is_done(OperationId operation) {
   poll();
   return device().timeline.executed(operation);
 }
 
+bool Machine::query(OperationId operation) {
+  const bool done = is_done(operation);
+  if (done && device().checker) device().checker->order().host_knows(operation);
+  return done;
+}
+
 bool Machine::query_stream(StreamId stream) {
   poll();
-  if (stream != kLegacyStream) return device().timeline.executed(tail(stream));
+  const bool done = stream == kLegacyStream ? legacy_is_done() : device().timeline.executed(tail(stream));
+  if (done && device().checker) device().checker->order().host_knows_stream(stream);
+  return done;
+}
+
+bool Machine::legacy_is_done() const {
   Streams::Operations pending;
-  device().streams.predecessors(stream, pending);
+  device().streams.predecessors(kLegacyStream, pending);
   for (const OperationId operation : pending) {
     if (!device().timeline.executed(operation)) return false;
   }
@@ -142,6 +174,7 @@ EventId Machine::create_event() {
 void Machine::destroy_event(EventId event) {
   charge(Cost::kStreamCall);
   device().events.destroy(event);
+  if (device().checker) device().checker->order().event_destroyed(event);
 }
 
 // The event must know its operation before that completes, which in adversarial order may be at once.

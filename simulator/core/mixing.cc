@@ -21,7 +21,7 @@ class Scanner {
     hash_ = combine(hash_, parameter.size);
     const std::byte* const data = kernel_.block_of_parameters.data() + parameter.offset;
     for (std::uint32_t at = 0; at < parameter.size;) {
-      if (at + kWord <= parameter.size && take_address(data + at)) {
+      if (at + kWord <= parameter.size && take_address(data + at, parameter.size == kWord)) {
         at += kWord;
         continue;
       }
@@ -37,18 +37,25 @@ class Scanner {
   std::uint64_t hash() const { return hash_; }
 
  private:
-  bool take_address(const std::byte* from) {
+  bool take_address(const std::byte* from, bool alone) {
     Address address = 0;
     std::memcpy(&address, from, kWord);
     if (address < kLowestAddress) return false;
     auto buffer = buffers_.find(address);
+    const bool directly = buffer.has_value() && alone;
     if (!buffer) {
       buffer = buffers_.find(address - 1);  // one past the end
     }
     if (buffer) {
       hash_ = combine(combine(combine(hash_, 1), buffer->number), address - buffer->address);
       const auto same = [&](const Buffer& other) { return other.number == buffer->number; };
-      if (std::none_of(kernel_.named.begin(), kernel_.named.end(), same)) kernel_.named.push_back(*buffer);
+      const auto known = std::find_if(kernel_.named.begin(), kernel_.named.end(), same);
+      const auto place = static_cast<std::size_t>(known - kernel_.named.begin());
+      if (known == kernel_.named.end()) {
+        kernel_.named.push_back(*buffer);
+        kernel_.named_directly.push_back(false);
+      }
+      if (directly) kernel_.named_directly[place] = true;
       return true;
     }
     if (!addresses_.is_reserved(address) && !host_.find(address)) return false;
@@ -67,6 +74,7 @@ class Scanner {
 
 void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host) {
   kernel.named.clear();
+  kernel.named_directly.clear();
   Scanner scanner(kernel, buffers, addresses, host);
   for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
   std::uint64_t identity = combine(hash_text(kernel.name), scanner.hash());

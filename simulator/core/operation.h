@@ -70,6 +70,8 @@ struct Kernel {
   // Filled in at submission.
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;   // buffers that the parameters name, each once, in order of first mention
+  std::vector<bool> named_directly;  // of each: a parameter of its own points into it
+  bool is_watched = false;           // what the host implementation touches is seen while it runs
   std::uint64_t identity = 0;  // hash of name, grid, block and parameters, independent of addresses
 };
 
@@ -110,6 +112,14 @@ struct Record {
 // Nothing happens; orders what comes behind it.
 struct Marker {};
 
-using Work = std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal>;
+// Memory that the driver hands out, or takes back, at this place of the stream. Nothing happens; the race checker knows
+// who may touch it from the one to the other.
+struct Lifetime {
+  Address address = 0;
+  Bytes bytes = 0;
+  bool begins = true;
+};
+
+using Work = std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal, Lifetime>;
 
 }  // namespace simulator

@@ -51,6 +51,12 @@ bool set_memory_bytes(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_check(Settings& settings, std::string_view value) {
+  if (value != "0" && value != "1" && value != "strict") return false;
+  settings.check = value == "0" ? Checking::kOff : value == "1" ? Checking::kOn : Checking::kStrict;
+  return true;
+}
+
 struct Key {
   const char* name;
   const char* variable;
@@ -71,6 +77,7 @@ constexpr Key kKeys[] = {
      [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",
      [](Settings& s, std::string_view v) { return choose(v, "1", "0", s.stats); }},
+    {"check", "THERMOCLINE_SIMULATE_CHECK", "0, 1 or strict", set_check},
 };
 
 std::string complaint(std::string_view name, std::string_view value, std::string_view expected) {

@@ -13,6 +13,9 @@
 
 namespace simulator {
 
+// kStrict: calls that wait without documenting it count as not waiting.
+enum class Checking : std::uint8_t { kOff, kOn, kStrict };
+
 struct Settings {
   const Profile* profile = find_profile("reference");
   bool tagged = false;
@@ -22,6 +25,7 @@ struct Settings {
   std::optional<Bytes> memory_bytes;
   bool tensor_rate = false;
   bool stats = false;
+  Checking check = Checking::kOff;
 
   Bytes capacity() const { return memory_bytes.value_or(profile->memory_bytes.value); }
 

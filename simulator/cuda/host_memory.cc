@@ -21,6 +21,14 @@ CUresult allocate_host(void** out, std::size_t bytes, unsigned flags) {
   return result;
 }
 
+// Of the whole range that begins at `at`, if there is one.
+CUresult wait_to_free(Call& call, const char* name, const void* at) {
+  Address begin = 0;
+  Bytes bytes = 0;
+  if (!call.machine().pinned_at(at, &begin, &bytes) || begin != reinterpret_cast<Address>(at)) bytes = 0;
+  return call.machine().wait_to_free(name, begin, bytes, false);
+}
+
 }  // namespace
 
 SIMULATED_API CUresult cuMemAllocHost_v2(void** out, std::size_t bytes) { return allocate_host(out, bytes, 0); }
@@ -34,7 +42,7 @@ SIMULATED_API CUresult cuMemFreeHost(void* at) {
   Call call;
   if (!call) return call.result();
   if (at == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult fault = call.machine().wait_all();
+  const CUresult fault = wait_to_free(call, "cuMemFreeHost", at);
   const CUresult result = call.machine().free_host(at);
   if (result == CUDA_SUCCESS) call.state().host_flags.erase(reinterpret_cast<Address>(at));
   return result != CUDA_SUCCESS ? result : fault;
@@ -54,7 +62,7 @@ SIMULATED_API CUresult cuMemHostUnregister(void* at) {
   Call call;
   if (!call) return call.result();
   if (at == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult fault = call.machine().wait_all();
+  const CUresult fault = wait_to_free(call, "cuMemHostUnregister", at);
   const CUresult result = call.machine().unregister_host(at);
   if (result == CUDA_SUCCESS) call.state().host_flags.erase(reinterpret_cast<Address>(at));
   return result != CUDA_SUCCESS ? result : fault;

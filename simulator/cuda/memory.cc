@@ -89,8 +89,10 @@ SIMULATED_API CUresult cuMemFree_v2(CUdeviceptr at) {
   Call call;
   if (!call) return call.result();
   if (at == 0) return CUDA_SUCCESS;
-  if (call.state().allocations.count(at) == 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult fault = call.machine().wait_all();
+  const auto found = call.state().allocations.find(at);
+  if (found == call.state().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  const bool waits = found->second.kind != AllocationKind::kPool;  // "may perform implicit synchronization", and all do
+  const CUresult fault = call.machine().wait_to_free("cuMemFree", at, found->second.bytes, waits);
   Released released;
   if (const CUresult result = release(call, at, &released); result != CUDA_SUCCESS) return result;
   const CUresult result = call.machine().free(at);

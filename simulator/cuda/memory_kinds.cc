@@ -58,6 +58,7 @@ CUresult allocate_in_pool(Call& call, Bytes bytes, CUmemoryPool pool, StreamId s
   allocation.pool = pool;
   allocation.block_bytes = block->bytes;
   if (const CUresult result = enroll(call, *out, allocation); result != CUDA_SUCCESS) return result;
+  call.machine().submit(stream, Lifetime{*out, block->bytes, true});
   pool->used += bytes;
   pool->blocks += block->bytes;
   pool->peak_used = std::max(pool->peak_used, pool->used);

@@ -36,7 +36,6 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   if (out == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (pool->properties.maxSize != 0 && pool->used + bytes > pool->properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
-  call.machine().charge(Cost::kStreamCall);
   Address at = 0;
   if (const CUresult result = allocate_in_pool(call, bytes, pool, id, &at); result != CUDA_SUCCESS) return result;
   *out = at;
@@ -95,6 +94,7 @@ SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
     return CUDA_SUCCESS;
   }
   Machine* machine = &call.machine();
+  machine->submit(id, Lifetime{at, released.allocation.bytes, false});
   machine->submit(id, Internal{[machine, at] { machine->free(at); }});
   return CUDA_SUCCESS;
 }

@@ -23,7 +23,7 @@ std::optional<PoolBlock> take_kept(Call& call, CUmemoryPool pool, Bytes requeste
   for (auto block = pool->kept.lower_bound(wanted); block != pool->kept.end() && block->first - wanted <= wanted / 8;
        ++block) {
     const Kept& kept = block->second;
-    if (kept.stream != stream && !call.machine().query(kept.freed)) continue;
+    if (kept.stream != stream && !call.machine().is_done(kept.freed)) continue;
     const PoolBlock taken{kept.address, block->first};
     pool->kept_bytes -= taken.bytes;
     pool->kept.erase(block);
@@ -33,14 +33,14 @@ std::optional<PoolBlock> take_kept(Call& call, CUmemoryPool pool, Bytes requeste
 }
 
 void keep(Call& call, CUmemoryPool pool, PoolBlock block, StreamId stream) {
-  const OperationId freed = call.machine().submit(stream, Marker{});
+  const OperationId freed = call.machine().submit(stream, Lifetime{block.address, block.bytes, false});
   pool->kept.emplace(block.bytes, Kept{block.address, freed, stream});
   pool->kept_bytes += block.bytes;
 }
 
 void trim_pool(Call& call, CUmemoryPool pool, Bytes most) {
   for (auto block = pool->kept.begin(); block != pool->kept.end() && pool->kept_bytes > most;) {
-    if (!call.machine().query(block->second.freed)) {
+    if (!call.machine().is_done(block->second.freed)) {
       ++block;
       continue;
     }

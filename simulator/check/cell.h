@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is remembered of bytes that have one history: the newest write, and since then the newest touch of each kind on
+// each chain.
+//
+// Why that is enough: marks are added in an order in which operations may have happened. A mark is dropped only for a
+// newer one of the same or a stronger kind that comes behind it; whatever has no order with the dropped one then has
+// none with the newer one (Flanagan and Freund, FastTrack, PLDI 2009).
+#pragma once
+
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+
+#include "simulator/check/mark.h"
+
+namespace simulator {
+
+// Are these two against each other if nothing orders them?
+constexpr bool against(const Mark& earlier, const Mark& later) {
+  const bool named = earlier.touched == Touched::kName || later.touched == Touched::kName;
+  if (!named) return earlier.touched == Touched::kWrite || later.touched == Touched::kWrite;
+  if (earlier.touched == later.touched) return false;
+  // A kernel may use any part of a buffer that it is given, and may only read: what writes all of it is surely in its
+  // way.
+  const Mark& name = earlier.touched == Touched::kName ? earlier : later;
+  const Mark& other = earlier.touched == Touched::kName ? later : earlier;
+  if (!name.certain || other.touched != Touched::kWrite) return false;
+  return other.ends || (other.address <= name.address && name.address + name.bytes <= other.address + other.bytes);
+}
+
+class Cell {
+ public:
+  using Marks = boost::container::small_vector<Mark, 1>;
+  using Conflicts = std::vector<Mark>;
+
+  bool empty() const { return write_.operation == 0 && reads_.empty() && names_.empty(); }
+
+  // Appends to `out` what is against `mark` and not ordered before it; `clock` is the mark's.
+  void find_conflicts(const Mark& mark, const Clock& clock, Conflicts& out) const {
+    if (write_.operation != 0 && (write_.ends || (against(write_, mark) && !write_.known_to(clock))))
+      out.push_back(write_);
+    for (const Marks* marks : {&reads_, &names_}) {
+      for (const Mark& earlier : *marks) {
+        if (against(earlier, mark) && !earlier.known_to(clock)) out.push_back(earlier);
+      }
+    }
+  }
+
+  void add(const Mark& mark, const Clock& clock) {
+    if (mark.touched == Touched::kWrite) {
+      write_ = mark;
+      drop_known(reads_, clock);
+      // A name says less than a write of a part of its buffer, but whoever waits for the write waits for it, too.
+      drop_known(names_, clock);
+      return;
+    }
+    Marks& marks = mark.touched == Touched::kRead ? reads_ : names_;
+    drop_known(marks, clock);
+    marks.push_back(mark);
+  }
+
+  void forget_known(const Clock& clock) {
+    if (!write_.ends && write_.known_to(clock)) write_ = Mark();
+    drop_known(reads_, clock);
+    drop_known(names_, clock);
+  }
+
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    if (write_.operation != 0) visit(write_);
+    for (const Marks* marks : {&reads_, &names_}) {
+      for (const Mark& mark : *marks) visit(mark);
+    }
+  }
+
+  bool same(const Cell& other) const {
+    const auto equal = [](const Marks& a, const Marks& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                        [](const Mark& x, const Mark& y) { return x.same_range(y); });
+    };
+    return write_.same_range(other.write_) && equal(reads_, other.reads_) && equal(names_, other.names_);
+  }
+
+ private:
+  static void drop_known(Marks& marks, const Clock& clock) {
+    marks.erase(std::remove_if(marks.begin(), marks.end(), [&](const Mark& mark) { return mark.known_to(clock); }),
+                marks.end());
+  }
+
+  Mark write_;
+  Marks reads_;
+  Marks names_;
+};
+
+}  // namespace simulator

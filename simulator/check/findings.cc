@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/check/findings.h"
+
+#include <cstdio>
+
+namespace simulator {
+namespace {
+
+constexpr std::uint64_t kMostSaid = 20;
+constexpr std::size_t kMostRemembered = 1 << 16;
+
+std::string hex(Address at) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
+  return text;
+}
+
+const char* verb(const Mark& mark) {
+  if (mark.ends) return "end";
+  switch (mark.touched) {
+    case Touched::kRead:
+      return "read";
+    case Touched::kWrite:
+      return "write";
+    case Touched::kName:
+      return "use";
+  }
+  return "touch";
+}
+
+}  // namespace
+
+bool Findings::is_new(OperationId first, OperationId second) {
+  if (seen_.size() == kMostRemembered) seen_.clear();
+  // Operations of one finding lie close to each other; numbers beyond 2^32 apart would be taken for one pair.
+  if (!seen_.insert((second << 32) ^ (second >> 32) ^ first).second) return false;
+  ++count_;
+  return true;
+}
+
+void Findings::say(const std::string& sentence) {
+  if (count_ <= kMostSaid) std::fprintf(stderr, "simulated device: race: %s\n", sentence.c_str());
+  if (count_ == kMostSaid) std::fprintf(stderr, "simulated device: race: further ones are only counted\n");
+}
+
+std::string Findings::range(Address at, Bytes bytes) const {
+  return "[" + hex(at) + ", +" + std::to_string(bytes) + ")" + owner_(at);
+}
+
+std::string Findings::describe(const Mark& mark) const {
+  return std::string(verb(mark)) + " of " + range(mark.address, mark.bytes) + " by " + labels_.name(mark.label) +
+         " (operation " + std::to_string(mark.operation) + ", stream " + std::to_string(mark.stream) + ")";
+}
+
+void Findings::unordered(const Mark& earlier, const Mark& later) {
+  if (!is_new(earlier.operation, later.operation)) return;
+  say(describe(later) + (earlier.ends ? " comes behind or beside the " : " is not ordered with the ") +
+      describe(earlier));
+}
+
+void Findings::taken_away(const char* call, Address at, Bytes bytes, const Mark& mark) {
+  if (!is_new(mark.operation, ~at)) return;
+  say(std::string(call) + " of " + range(at, bytes) + " while the host does not know that this is over: " +
+      describe(mark));
+}
+
+void Findings::came_late(const Mark& mark, Address at, OperationId newest_at_unmapping) {
+  if (!is_new(mark.operation, ~at)) return;
+  say(describe(mark) + " was still pending when the page at " + hex(at) + owner_(at) +
+      " was unmapped, behind the submission of operation " + std::to_string(newest_at_unmapping));
+}
+
+void Findings::inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping) {
+  if (!is_new(mark.operation, ~at)) return;
+  say(describe(mark) + " touches " + hex(at) + ", where the device has no access" +
+      (newest_at_unmapping == 0 ? std::string()
+                                : "; its page was unmapped behind the submission of operation " +
+                                      std::to_string(newest_at_unmapping)));
+}
+
+void Findings::summarize() const {
+  if (count_ > 0) std::fprintf(stderr, "simulated device: races=%llu\n", static_cast<unsigned long long>(count_));
+}
+
+}  // namespace simulator

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation's touch of a range, as the shadow remembers it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "simulator/check/clock.h"
+
+namespace simulator {
+
+using Label = std::uint32_t;
+
+// kName: a parameter names the buffer, and what the kernel does with it, and where, is not known.
+enum class Touched : std::uint8_t { kRead, kWrite, kName };
+
+struct Mark {
+  OperationId operation = 0;  // 0: none
+  Chain chain = 0;
+  StreamId stream = 0;
+  Label label = 0;
+  Touched touched = Touched::kRead;
+  bool certain = true;  // with kName: the kernel surely uses the buffer in some way
+  bool ends = false;    // the range is given back: whoever comes behind touches what is nobody's
+  Address address = 0;  // of the whole range, as the operation named it
+  Bytes bytes = 0;
+
+  bool known_to(const Clock& clock) const { return operation == 0 || clock.covers(chain, operation); }
+  bool same_range(const Mark& other) const {
+    return operation == other.operation && address == other.address && touched == other.touched;
+  }
+};
+
+// Names of kernels and calls, each kept once.
+class Labels {
+ public:
+  Label label(std::string_view name) {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    names_.push_back(std::make_unique<std::string>(name));
+    return numbers_.emplace(*names_.back(), static_cast<Label>(names_.size() - 1)).first->second;
+  }
+  const std::string& name(Label label) const { return *names_[label]; }
+
+ private:
+  std::vector<std::unique_ptr<std::string>> names_;
+  std::unordered_map<std::string_view, Label> numbers_;
+};
+
+}  // namespace simulator

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/check/order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/core/check.h"
+
+namespace simulator {
+
+void Order::stream_created(StreamId stream, bool non_blocking) {
+  if (streams_.size() <= stream) streams_.resize(stream + 1);
+  streams_[stream] = Stream();
+  streams_[stream].non_blocking = non_blocking;
+}
+
+void Order::stream_destroyed(StreamId stream) {
+  if (streams_[stream].has_chain) free_chains_.push_back(streams_[stream].chain);
+  streams_[stream].has_chain = false;
+}
+
+const Clock* Order::clock_of(OperationId id) const {
+  if (id >= first_ && id < next_) return &at(id).clock;
+  const auto kept = kept_.find(id);
+  return kept == kept_.end() ? nullptr : &kept->second;
+}
+
+Order::Place Order::place(OperationId id) const {
+  SIMULATOR_CHECK(id >= first_ && id < next_, "an operation that is executed can be looked up");
+  return {&at(id).clock, at(id).chain};
+}
+
+// A chain whose tip the host knows is known to everything that is still to come: numbers beyond it are new to all.
+Chain Order::take_chain() {
+  for (std::size_t i = 0; i < free_chains_.size(); ++i) {
+    const Chain chain = free_chains_[i];
+    if (!host_.covers(chain, chains_[chain].tip)) continue;
+    free_chains_[i] = free_chains_.back();
+    free_chains_.pop_back();
+    chains_[chain].detached = false;
+    return chain;
+  }
+  chains_.emplace_back();
+  return static_cast<Chain>(chains_.size() - 1);
+}
+
+// Detached operations that come one behind the other share a chain.
+Chain Order::chain_behind(std::span<const OperationId> after) {
+  for (const OperationId id : after) {
+    if (id < first_ || id >= next_) continue;
+    const Chain chain = at(id).chain;
+    if (chains_[chain].detached && chains_[chain].tip == id) return chain;
+  }
+  const Chain chain = take_chain();
+  chains_[chain].detached = true;
+  free_chains_.push_back(chain);
+  return chain;
+}
+
+void Order::join_stream(Stream& stream, StreamId id) {
+  if (!stream.has_chain) {
+    stream.chain = take_chain();
+    stream.has_chain = true;
+  }
+  stream.clock.join(host_);
+  if (id == kLegacyStream) {
+    stream.clock.join(blocking_);
+  } else if (!stream.non_blocking) {
+    stream.clock.join(streams_[kLegacyStream].clock);
+  }
+}
+
+void Order::submitted(OperationId id, StreamId stream, std::span<const OperationId> after, bool detached) {
+  SIMULATOR_CHECK(id == next_, "operations are submitted in order of their numbers");
+  make_room();
+  ++next_;
+  Entry& entry = at(id);
+  entry.executed = entry.kept = false;
+  if (detached) {
+    entry.clock = host_;
+    for (const OperationId before : after) {
+      if (const Clock* clock = clock_of(before)) entry.clock.join(*clock);
+    }
+    entry.chain = chain_behind(after);
+    entry.clock.set(entry.chain, id);
+  } else {
+    Stream& s = streams_[stream];
+    join_stream(s, stream);
+    for (const OperationId before : after) {
+      if (const Clock* clock = clock_of(before)) s.clock.join(*clock);
+    }
+    s.clock.set(s.chain, id);
+    if (!s.non_blocking && stream != kLegacyStream) blocking_.join(s.clock);
+    entry.clock = s.clock;
+    entry.chain = s.chain;
+  }
+  chains_[entry.chain].tip = id;
+}
+
+void Order::make_room() {
+  while (first_ + kRecent < next_ && at(first_).executed) {
+    Entry& oldest = at(first_);
+    if (oldest.kept && !host_.covers(oldest.clock)) kept_[first_] = oldest.clock;
+    ++first_;
+  }
+  if (kept_.size() > most_kept_) drop_known();
+  if (next_ - first_ < entries_.size()) return;
+  std::vector<Entry> larger(entries_.size() * 2);
+  for (OperationId id = first_; id < next_; ++id) larger[id & (larger.size() - 1)] = std::move(at(id));
+  entries_ = std::move(larger);
+}
+
+void Order::drop_known() {
+  std::erase_if(kept_, [this](const auto& kept) { return host_.covers(kept.second); });
+  most_kept_ = std::max(kMostKept, 2 * kept_.size());
+}
+
+void Order::recorded(EventId event, OperationId id) {
+  OperationId& newest = newest_[event];
+  kept_.erase(newest);
+  if (newest >= first_ && newest != 0) at(newest).kept = false;
+  newest = id;
+  at(id).kept = true;
+}
+
+void Order::event_destroyed(EventId event) {
+  const auto newest = newest_.find(event);
+  if (newest == newest_.end()) return;
+  kept_.erase(newest->second);
+  newest_.erase(newest);
+}
+
+void Order::keep(OperationId id) { at(id).kept = true; }
+
+void Order::executed(OperationId id) { at(id).executed = true; }
+
+void Order::host_knows(OperationId id) {
+  if (const Clock* clock = clock_of(id)) host_.join(*clock);
+}
+
+void Order::host_knows_stream(StreamId stream) {
+  if (stream == kLegacyStream) host_.join(blocking_);
+  host_.join(streams_[stream].clock);
+}
+
+void Order::host_knows_everything() {
+  for (Chain chain = 0; chain < chains_.size(); ++chain) {
+    if (chains_[chain].tip != 0 && !host_.covers(chain, chains_[chain].tip)) host_.set(chain, chains_[chain].tip);
+  }
+}
+
+}  // namespace simulator

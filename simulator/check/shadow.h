@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The touches of every byte of a memory made of 2 MiB pages, across free and reuse. Pages with one history share one
+// cell, however many they are, so an operator on hundreds of megabytes costs a look at each page's number; pages that
+// are used in parts hold a sorted list of intervals.
+//
+// Invariants (validate()): a group counts the pages that refer to it; the intervals of a split page begin at 0 and rise;
+// neighbours differ.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "simulator/check/cell.h"
+
+namespace simulator {
+
+class Shadow {
+ public:
+  using Page = std::uint32_t;
+  using Conflicts = Cell::Conflicts;
+
+  // One touch of whole pages, each named once, or of a part of one. Appends what it is against. `host` is what the host
+  // knows: that can meet nothing any more and is forgotten by the way.
+  void touch(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out);
+  void touch(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
+             Conflicts& out);
+  // As if never touched.
+  void forget(Page page, Bytes begin, Bytes end);
+
+  template <typename Visit>
+  void for_each(Page page, Bytes begin, Bytes end, Visit visit) const;
+
+  std::size_t groups() const { return groups_.size() - 1 - free_groups_.size(); }
+  std::size_t intervals() const;
+  void validate() const;
+
+ private:
+  // 0: never touched. Else a group, or with kSplit a list of intervals.
+  using Reference = std::uint32_t;
+  static constexpr Reference kSplit = Reference{1} << 31;
+  static constexpr std::size_t kFew = 16;
+
+  struct Group {
+    Cell cell;
+    std::uint32_t pages = 0;
+    std::uint32_t seen = 0;       // of its pages in the touch in hand
+    Reference replacement = 0;    // in the touch in hand
+  };
+  struct Interval {
+    Bytes begin = 0;
+    Cell cell;
+  };
+  using Intervals = std::vector<Interval>;
+  struct Split {
+    Intervals intervals;
+    std::size_t worth_tidying = kFew;  // this many: then all of them are looked at, for what the host knows
+  };
+
+  Reference& reference(Page page);
+  Reference new_group(Cell cell);
+  void leave(Reference reference);
+  void assign(Page page, Reference to);
+  Split& split(Page page);
+  void unsplit(Page page);
+  static void cut(Intervals& intervals, Bytes at);
+  // Of the intervals with these numbers: forgets what the host knows, joins neighbours with one history.
+  static void merge(Intervals& intervals, std::size_t first, std::size_t last, const Clock* host);
+  static void tidy(Split& split, std::size_t first, std::size_t last, const Clock* host);
+  void find_distinct(std::span<const Page> pages);
+  void write_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock);
+  void mark_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock);
+
+  std::vector<Reference> pages_;
+  std::vector<Group> groups_{Group{}};  // [0]: never touched
+  std::vector<Reference> free_groups_;
+  std::vector<Split> splits_;
+  std::vector<Reference> free_splits_;
+  std::vector<Reference> distinct_;  // references in the touch in hand, groups once
+};
+
+template <typename Visit>
+void Shadow::for_each(Page page, Bytes begin, Bytes end, Visit visit) const {
+  if (page >= pages_.size() || begin >= end) return;
+  const Reference reference = pages_[page];
+  if ((reference & kSplit) == 0) {
+    groups_[reference].cell.for_each(visit);
+    return;
+  }
+  const Intervals& intervals = splits_[reference & ~kSplit].intervals;
+  for (std::size_t i = 0; i < intervals.size() && intervals[i].begin < end; ++i) {
+    if (i + 1 == intervals.size() || intervals[i + 1].begin > begin) intervals[i].cell.for_each(visit);
+  }
+}
+
+}  // namespace simulator

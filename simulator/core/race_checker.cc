@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/race_checker.h"
+
+#include <algorithm>
+
+#include "simulator/core/name_of.h"
+
+namespace simulator {
+namespace {
+
+// Calls visit(first address, bytes) for the part of the range in each page.
+template <typename Visit>
+void for_pages(Address at, Bytes bytes, Visit visit) {
+  for (const Address end = at + bytes; at < end;) {
+    const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
+    visit(at, stop - at);
+    at = stop;
+  }
+}
+
+}  // namespace
+
+RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers)
+    : table_(table), host_(host), buffers_(buffers), findings_(labels_, [this](Address at) {
+        const auto buffer = buffers_.find(at);
+        return buffer ? " in buffer " + std::to_string(buffer->number) : std::string();
+      }) {}
+
+Mark RaceChecker::mark_of(const Operation& operation, Touched touched) const {
+  Mark mark;
+  mark.operation = operation.id;
+  mark.chain = order_.place(operation.id).chain;
+  mark.stream = operation.stream;
+  mark.label = label_;
+  mark.touched = touched;
+  return mark;
+}
+
+void RaceChecker::report(const Mark& mark) {
+  for (const Mark& earlier : conflicts_) findings_.unordered(earlier, mark);
+  conflicts_.clear();
+}
+
+Shadow::Page RaceChecker::pinned_page(Address at) {
+  const std::uint32_t known = pinned_pages_.at(at);
+  if (known != 0) return known - 1;
+  pinned_pages_.set(at, ++next_pinned_page_);
+  return next_pinned_page_ - 1;
+}
+
+void RaceChecker::touch(const Operation& operation, Touched touched, Address at, Bytes bytes, bool certain) {
+  if (bytes == 0) return;
+  Mark mark = mark_of(operation, touched);
+  mark.address = at;
+  mark.bytes = bytes;
+  mark.certain = certain;
+  const Clock& clock = *order_.place(operation.id).clock;
+  if (PageTable::is_device(table_.entry(at))) {
+    if (operation.id <= newest_unmapped_) check_late(mark, at, bytes);
+    touch_device(mark, clock, at, bytes);
+  } else if (host_.find(at)) {
+    touch_pinned(mark, clock, at, bytes);
+  }
+}
+
+void RaceChecker::touch_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
+  whole_.clear();
+  ++stamp_;
+  for_pages(at, bytes, [&](Address part, Bytes length) {
+    const PageTable::Entry entry = table_.entry(part);
+    if (!PageTable::is_device(entry)) return;  // the operation itself meets the fault
+    const Shadow::Page page = PageTable::page(entry);
+    if (length < kPageBytes) {
+      const Bytes begin = part % kPageBytes;
+      device_.touch(page, begin, begin + length, mark, clock, order_.host(), conflicts_);
+      return;
+    }
+    if (page >= stamps_.size()) stamps_.resize(std::max<std::size_t>(page + 1, 2 * stamps_.size()));
+    if (stamps_[page] == stamp_) return;  // mapped twice in this range
+    stamps_[page] = stamp_;
+    whole_.push_back(page);
+  });
+  device_.touch(whole_, mark, clock, conflicts_);
+  report(mark);
+}
+
+void RaceChecker::touch_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
+  whole_.clear();
+  for_pages(at, bytes, [&](Address part, Bytes length) {
+    const Shadow::Page page = pinned_page(part);
+    const Bytes begin = part % kPageBytes;
+    if (length < kPageBytes) {
+      pinned_.touch(page, begin, begin + length, mark, clock, order_.host(), conflicts_);
+    } else {
+      whole_.push_back(page);
+    }
+  });
+  pinned_.touch(whole_, mark, clock, conflicts_);
+  report(mark);
+}
+
+void RaceChecker::check_late(const Mark& mark, Address at, Bytes bytes) {
+  for_pages(at, bytes, [&](Address part, Bytes) {
+    const OperationId newest = unmapped_.at(part);
+    if (mark.operation <= newest) findings_.came_late(mark, part, newest);
+  });
+}
+
+void RaceChecker::touch_rows(const Operation& operation, Touched touched, Address at, const Shape& shape) {
+  for_rows(shape, [&](Bytes offset, Bytes bytes) { touch(operation, touched, at + offset, bytes); });
+}
+
+void RaceChecker::touch_lifetime(const Operation& operation, const Lifetime& lifetime) {
+  Mark mark = mark_of(operation, Touched::kWrite);
+  mark.address = lifetime.address;
+  mark.bytes = lifetime.bytes;
+  mark.ends = !lifetime.begins;
+  if (lifetime.begins) {
+    // What was submitted earlier has passed, as the driver saw to; what came later and is here already did not wait.
+    for_marks(mark.address, mark.bytes, [&](const Mark& early) {
+      if (early.operation > operation.id) findings_.unordered(early, mark);
+    });
+    handed_out(mark.address, mark.bytes);
+  }
+  touch_device(mark, *order_.place(operation.id).clock, lifetime.address, lifetime.bytes);
+}
+
+struct RaceChecker::Toucher {
+  RaceChecker& checker;
+  const Operation& operation;
+
+  void operator()(const Marker&) const {}
+  void operator()(const Record&) const {}
+  void operator()(const HostFunction&) const {}
+  void operator()(const Internal&) const {}
+
+  void operator()(const Lifetime& lifetime) const { checker.touch_lifetime(operation, lifetime); }
+
+  // A source that was staged was read before the call returned.
+  void operator()(const Copy& copy) const {
+    if (copy.staged.empty()) checker.touch_rows(operation, Touched::kRead, copy.from, copy.from_shape);
+    checker.touch_rows(operation, Touched::kWrite, copy.to, copy.to_shape);
+  }
+
+  void operator()(const Set& set) const { checker.touch_rows(operation, Touched::kWrite, set.to, set.shape); }
+
+  void operator()(const Kernel& kernel) const {
+    for (std::size_t i = 0; i < kernel.named.size(); ++i) {
+      checker.touch(operation, Touched::kName, kernel.named[i].address, kernel.named[i].bytes,
+                    kernel.named_directly[i] && !kernel.is_watched);
+    }
+  }
+
+  void operator()(const Operator& op) const {
+    for (const Operand& operand : op.operands) {
+      if (operand.read) checker.touch(operation, Touched::kRead, operand.address, operand.bytes);
+    }
+    for (const Operand& operand : op.operands) {
+      if (operand.write || operand.fresh) checker.touch(operation, Touched::kWrite, operand.address, operand.bytes);
+    }
+  }
+};
+
+void RaceChecker::executes(const Operation& operation) {
+  label_ = labels_.label(name_of(operation.work));
+  std::visit(Toucher{*this, operation}, operation.work);
+}
+
+void RaceChecker::kernel_touched(const Operation& operation, std::span<const KernelTouch> touches) {
+  for (const KernelTouch& seen : touches) {
+    touch(operation, seen.writes ? Touched::kWrite : Touched::kRead, seen.address, 1);
+  }
+}
+
+// A host function may tell the host anything: that it ran, and so everything before it.
+void RaceChecker::executed(const Operation& operation) {
+  if (std::holds_alternative<HostFunction>(operation.work)) order_.host_knows(operation.id);
+  order_.executed(operation.id);
+}
+
+void RaceChecker::inaccessible(const Operation& operation, Address at) {
+  Mark mark = mark_of(operation, Touched::kName);
+  mark.address = at;
+  mark.bytes = 1;
+  findings_.inaccessible(mark, at, unmapped_.at(at));
+}
+
+template <typename Visit>
+void RaceChecker::for_marks(Address at, Bytes bytes, Visit visit) const {
+  for_pages(at, bytes, [&](Address part, Bytes length) {
+    const PageTable::Entry entry = table_.entry(part);
+    const Bytes begin = part % kPageBytes;
+    if (PageTable::is_device(entry)) {
+      device_.for_each(PageTable::page(entry), begin, begin + length, visit);
+    } else if (const std::uint32_t page = pinned_pages_.at(part); page != 0) {
+      pinned_.for_each(page - 1, begin, begin + length, visit);
+    }
+  });
+}
+
+void RaceChecker::unmaps(const char* call, Address at, Bytes bytes, OperationId newest) {
+  const auto through_here = [&](const Mark& mark) {
+    return mark.address < at + bytes && at < mark.address + mark.bytes;
+  };
+  for_marks(at, bytes, [&](const Mark& mark) {
+    if (!mark.known_to(order_.host()) && through_here(mark)) findings_.taken_away(call, at, bytes, mark);
+  });
+  for_pages(at, bytes, [&](Address part, Bytes) { unmapped_.set(part, newest); });
+  newest_unmapped_ = std::max(newest_unmapped_, newest);
+}
+
+void RaceChecker::frees(const char* call, Address at, Bytes bytes) {
+  for_marks(at, bytes, [&](const Mark& mark) {
+    if (!mark.known_to(order_.host())) findings_.taken_away(call, at, bytes, mark);
+  });
+  handed_out(at, bytes);
+}
+
+void RaceChecker::handed_out(Address at, Bytes bytes) {
+  for_pages(at, bytes, [&](Address part, Bytes length) {
+    const PageTable::Entry entry = table_.entry(part);
+    const Bytes begin = part % kPageBytes;
+    if (PageTable::is_device(entry)) {
+      device_.forget(PageTable::page(entry), begin, begin + length);
+    } else if (const std::uint32_t page = pinned_pages_.at(part); page != 0) {
+      pinned_.forget(page - 1, begin, begin + length);
+    }
+  });
+}
+
+void RaceChecker::discarded(PageRun run) {
+  for (std::uint32_t i = 0; i < run.count; ++i) device_.forget(run.first + i, 0, kPageBytes);
+}
+
+void RaceChecker::validate() const {
+  device_.validate();
+  pinned_.validate();
+}
+
+}  // namespace simulator

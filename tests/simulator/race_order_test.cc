@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs against a model that knows every pair of operations: the checker finds something exactly when two
+// conflicting operations have no order, whatever the order in which they happened to run.
+#include <cstdlib>
+#include <random>
+
+#include "tests/simulator/core_fixture.h"
+
+namespace simulator {
+namespace {
+
+// Happens-before as a set of predecessors for each operation, by CUDA's rules and nothing else.
+class Model {
+ public:
+  using Behind = std::vector<bool>;
+
+  explicit Model(std::size_t streams) : tails_(streams) {}
+
+  struct Touch {
+    Address at;
+    Bytes bytes;
+    bool writes;
+  };
+
+  void submit(std::size_t stream, bool blocking, const std::vector<Touch>& touches) {
+    Behind behind = host_;
+    join(behind, tails_[stream]);
+    if (stream == 0) join(behind, blocking_);
+    if (blocking) join(behind, tails_[0]);
+    for (const Touch& touch : touches) {
+      for (std::size_t id = 0; id < touched_.size(); ++id) {
+        if (id < behind.size() && behind[id]) continue;
+        for (const Touch& earlier : touched_[id]) {
+          racy_ |= (earlier.writes || touch.writes) && earlier.at < touch.at + touch.bytes &&
+                   touch.at < earlier.at + earlier.bytes;
+        }
+      }
+    }
+    behind.resize(touched_.size() + 1);
+    behind[touched_.size()] = true;
+    touched_.push_back(touches);
+    tails_[stream] = behind;
+    if (blocking || stream == 0) join(blocking_, behind);
+  }
+
+  Behind record(std::size_t stream, bool blocking) {
+    submit(stream, blocking, {});
+    return tails_[stream];
+  }
+  // A wait is an operation of its stream, too.
+  void wait(std::size_t stream, bool blocking, const Behind& event) {
+    if (event.empty()) return;
+    join(tails_[stream], event);
+    submit(stream, blocking, {});
+  }
+  void host_waits(std::size_t stream) { join(host_, tails_[stream]); }
+  void host_waits(const Behind& event) { join(host_, event); }
+  bool racy() const { return racy_; }
+
+ private:
+  static void join(Behind& into, const Behind& other) {
+    if (into.size() < other.size()) into.resize(other.size());
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      if (other[i]) into[i] = true;
+    }
+  }
+
+  std::vector<Behind> tails_;
+  Behind host_, blocking_;
+  std::vector<std::vector<Touch>> touched_;
+  bool racy_ = false;
+};
+
+class RaceOrderTest : public CoreTest {
+ protected:
+  static constexpr std::size_t kStreams = 5;  // legacy, two blocking, two that stand alone
+  static constexpr Bytes kArena = 5 * kPageBytes;
+
+  struct Outcome {
+    bool found, racy;
+  };
+
+  // `careful`: the share of operations, in percent, before which a stream waits for everything recorded so far.
+  static Outcome run(unsigned number, const char* seed, unsigned careful) {
+    start({{"seed", seed}, {"check", "1"}});
+    const auto m = Machine::enter();
+    std::mt19937 random(number);
+    const auto chance = [&random](unsigned percent) { return random() % 100 < percent; };
+    StreamId streams[kStreams] = {kLegacyStream};
+    for (std::size_t i = 1; i < kStreams; ++i) streams[i] = m->create_stream(i > 2);
+    const auto blocking = [](std::size_t stream) { return stream == 1 || stream == 2; };
+    Model model(kStreams);
+    const Address arena = buffer(*m, kArena);
+    struct Event {
+      EventId id;
+      Model::Behind behind;
+    };
+    std::vector<Event> events;
+    for (std::size_t i = 0; i < 6; ++i) events.push_back({m->create_event(), {}});
+    for (int i = 0; i < 40; ++i) {
+      const std::size_t stream = random() % kStreams;
+      if (chance(careful)) {
+        for (const Event& event : events) {
+          m->stream_wait_event(streams[stream], event.id);
+          model.wait(stream, blocking(stream), event.behind);
+        }
+      }
+      Operator op = timed(static_cast<double>(1 + random() % 50));
+      std::vector<Model::Touch> touches;
+      for (unsigned operands = 1 + random() % 2; operands > 0; --operands) {
+        const bool whole = chance(50);
+        const Bytes at = whole ? random() % 5 * kPageBytes : random() % (kArena - 5000);
+        const Bytes bytes = whole ? (1 + random() % (5 - at / kPageBytes)) * kPageBytes : 1 + random() % 5000;
+        const bool writes = chance(30);
+        op.operands.push_back({arena + at, bytes, !writes, writes, false});
+        touches.push_back({at, bytes, writes});
+      }
+      m->submit(streams[stream], op);
+      model.submit(stream, blocking(stream), touches);
+      if (chance(60)) {
+        Event& event = events[random() % events.size()];
+        m->record_event(event.id, streams[stream]);
+        event.behind = model.record(stream, blocking(stream));
+      }
+      if (chance(5)) {
+        const std::size_t waited = 1 + random() % (kStreams - 1);
+        m->wait_stream(streams[waited]);
+        model.host_waits(waited);
+      }
+      if (chance(5)) {
+        const Event& event = events[random() % events.size()];
+        if (m->query(m->recorded(event.id))) model.host_waits(event.behind);
+      }
+    }
+    m->wait_all();
+    m->validate();
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    m->statistics(&statistics);
+    return {statistics.races > 0, model.racy()};
+  }
+};
+
+TEST_F(RaceOrderTest, SomethingIsFoundExactlyWhenSomethingHasNoOrder) {
+  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
+  const std::uint64_t programs = 15 * (percent == nullptr ? 100 : std::strtoull(percent, nullptr, 10)) + 10;
+  std::uint64_t racy = 0;
+  testing::internal::CaptureStderr();
+  for (unsigned number = 1; number <= programs && !HasFailure(); ++number) {
+    const std::string seed = number % 4 == 0 ? "time" : std::to_string(number);
+    const unsigned careful = number % 5 * 24;
+    const Outcome outcome = run(number, seed.c_str(), careful);
+    EXPECT_EQ(outcome.found, outcome.racy) << "program " << number << ", seed " << seed << ", careful " << careful;
+    racy += outcome.racy ? 1 : 0;
+  }
+  testing::internal::GetCapturedStderr();
+  // Programs of both kinds, or the test would prove nothing.
+  EXPECT_GT(racy, programs / 20);
+  EXPECT_LT(racy, programs - programs / 20);
+}
+
+}  // namespace
+}  // namespace simulator
