@@ -420,8 +420,10 @@ TEST_F(RaceCheckerTest, KernelsThatAreGivenOneBufferMayBothReadIt) {
     m.allocate_host(kBytes, &host);
     m.submit(s.a, mixing({at}));
     m.submit(s.b, mixing({at}));
-    m.submit(s.b, to_host(host, at, kBytes));         // the kernel may read
-    m.submit(s.blocking_a, to_device(at, host, 100));  // or use another part
+    m.submit(s.b, to_host(host, at, kBytes));  // they may read, too
+    m.wait_all();
+    m.submit(s.a, mixing({at}));
+    m.submit(s.b, to_device(at, host, 100));  // it may use another part
   });
 }
 
