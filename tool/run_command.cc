@@ -52,14 +52,10 @@ int check_flags(const Flags& flags, const CommandLine& line) {
     say("--trace: recording is not in this version");
     return kFailed;
   }
-  if (flags.check) {
-    say("--check: the race checker is not in this version");
-    return kFailed;
-  }
   if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
-  if (!flags.device && (flags.seed || flags.no_library)) {
-    say(std::string(flags.seed ? "--seed" : "--no-library") + " needs --simulate DEVICE");
+  if (!flags.device && (flags.seed || flags.no_library || flags.check)) {
+    say(std::string(flags.seed ? "--seed" : flags.check ? "--check" : "--no-library") + " needs --simulate DEVICE");
     return kWrongUsage;
   }
   if (flags.config && flags.config->empty()) {
@@ -105,6 +101,7 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   (*changes)["THERMOCLINE_SIMULATE_DEVICE"] = *flags.device;
   // Empty removes: an earlier run's seed is not this one's.
   (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
+  (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");
   if (flags.no_library) {
     if (flags.stats) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
@@ -155,7 +152,7 @@ void add_run(CLI::App& app, CommandLine* line) {
   command->add_option("--simulate", flags->device,
                       "run on the simulated device of this profile ('thermocline devices' lists them)");
   command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
-  command->add_flag("--check", flags->check, "with --simulate: check for races (not in this version)");
+  command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
   command->add_option("--trace", flags->trace, "record what happens (not in this version)");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");

@@ -236,6 +236,7 @@ class Replay {
     SimulatedStatistics device{};
     device.size = sizeof device;
     device_->control().statistics(&device);
+    result_->races = device.races;
     result_->peak_device_bytes = std::max<Bytes>(result_->statistics.peak_device_bytes, device.peak_physical_bytes);
     return Status();
   }

@@ -46,6 +46,7 @@ struct ReplayResult {
   EngineStatistics statistics;
   Bytes peak_device_bytes = 0;   // the larger of what engine and device counted
   std::uint64_t checksum = 0;    // of everything computed, the final contents of live buffers included
+  std::uint64_t races = 0;       // that the simulated device found, where it was asked to look
   double events_per_second = 0;  // real time
 };
 

@@ -20,6 +20,7 @@ struct SimulatedDeviceOptions {
   std::string profile = "reference";
   std::optional<std::uint64_t> seed;  // adversarial order; none: order of time
   Bytes memory_bytes = 0;             // in place of the profile's; 0: the profile's
+  bool check = false;                 // for races
 };
 
 class SimulatedDevice {

@@ -79,7 +79,7 @@ void Findings::inaccessible(const Mark& mark, Address at, OperationId newest_at_
 }
 
 void Findings::summarize() const {
-  if (count_ > 0) std::fprintf(stderr, "simulated device: races=%llu\n", static_cast<unsigned long long>(count_));
+  std::fprintf(stderr, "simulated device: races=%llu\n", static_cast<unsigned long long>(count_));
 }
 
 }  // namespace simulator

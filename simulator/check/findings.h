@@ -28,7 +28,7 @@ class Findings {
   void inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping);
 
   std::uint64_t count() const { return count_; }
-  // The last word; nothing when nothing was found.
+  // The last word.
   void summarize() const;
 
  private:

@@ -24,6 +24,7 @@ struct Mark {
   Label label = 0;
   Touched touched = Touched::kRead;
   bool certain = true;  // with kName: the kernel surely uses the buffer in some way
+  bool begins = false;  // the driver hands the range out here
   bool ends = false;    // the range is given back: whoever comes behind touches what is nobody's
   Address address = 0;  // of the whole range, as the operation named it
   Bytes bytes = 0;

@@ -114,6 +114,7 @@ void RaceChecker::touch_lifetime(const Operation& operation, const Lifetime& lif
   Mark mark = mark_of(operation, Touched::kWrite);
   mark.address = lifetime.address;
   mark.bytes = lifetime.bytes;
+  mark.begins = lifetime.begins;
   mark.ends = !lifetime.begins;
   if (lifetime.begins) {
     // What was submitted earlier has passed, as the driver saw to; what came later and is here already did not wait.
@@ -211,7 +212,7 @@ void RaceChecker::unmaps(const char* call, Address at, Bytes bytes, OperationId 
 
 void RaceChecker::frees(const char* call, Address at, Bytes bytes) {
   for_marks(at, bytes, [&](const Mark& mark) {
-    if (!mark.known_to(order_.host())) findings_.taken_away(call, at, bytes, mark);
+    if (!mark.begins && !mark.known_to(order_.host())) findings_.taken_away(call, at, bytes, mark);
   });
   handed_out(at, bytes);
 }

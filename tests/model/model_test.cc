@@ -37,6 +37,7 @@ ProcessResult run_programs(const Setup& setup) {
       "TSAN_OPTIONS=handle_segv=0",
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
+      "THERMOCLINE_SIMULATE_CHECK=1",
   };
   if (setup.order != 0) environment.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(setup.order));
   if (setup.preload) {
@@ -45,10 +46,14 @@ ProcessResult run_programs(const Setup& setup) {
     environment.push_back("THERMOCLINE_POLICY=" + setup.policy);
     if (!setup.budget.empty()) environment.push_back("THERMOCLINE_BUDGET=" + setup.budget);
   }
-  return run_process(
+  const ProcessResult result = run_process(
       {RANDOM_PROGRAM, "--programs", std::to_string(setup.programs), "--first", std::to_string(setup.first),
        "--threads", std::to_string(setup.threads), "--repeat", std::to_string(setup.repeat)},
       environment);
+  EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos)
+      << "order " << setup.order << "\n"
+      << result.err;
+  return result;
 }
 
 std::uint64_t statistic(const ProcessResult& result, const std::string& name) {

@@ -66,6 +66,7 @@ struct Buffer {
   std::uint64_t words = 0;
   std::array<std::uint64_t, model::kSamples> contents{};  // the model: the sampled words, in program order
   bool defined = false;
+  bool from_pool = false;
   std::vector<Moment> writes, reads;  // since the last write
 };
 
@@ -89,6 +90,7 @@ class Program {
   }
 
   ~Program() {
+    CHECK(cuCtxSynchronize());
     for (auto& buffer : buffers_) CHECK(cuMemFree(buffer->address));
     for (Staging& staging : staging_) {
       CHECK(cuEventSynchronize(staging.done));
@@ -167,6 +169,7 @@ class Program {
       CHECK(cuMemAllocAsync(&buffer->address, bytes, streams_[stream]));
       ++done_[stream];
       after_write(stream, *buffer);
+      buffer->from_pool = true;
     } else {
       CHECK(cuMemAlloc(&buffer->address, bytes));
     }
@@ -177,7 +180,8 @@ class Program {
   void free_one() {
     const std::size_t index = random_.below(buffers_.size());
     Buffer& buffer = *buffers_[index];
-    if (random_.one_in(2)) {
+    // cuMemFree does not wait for memory of cuMemAllocAsync.
+    if (random_.one_in(2) || buffer.from_pool) {
       const unsigned stream = static_cast<unsigned>(random_.below(kStreams));
       before_write(stream, buffer);
       CHECK(cuMemFreeAsync(buffer.address, streams_[stream]));

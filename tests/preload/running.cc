@@ -15,6 +15,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
       "THERMOCLINE_STATS=true",
+      "THERMOCLINE_SIMULATE_CHECK=1",
       "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
       "TSAN_OPTIONS=handle_segv=0",
   };
@@ -26,7 +27,9 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   environment.insert(environment.end(), running.environment.begin(), running.environment.end());
   std::vector<std::string> command = arguments;
   command[0] = PROGRAM_FOLDER "/" + command[0];
-  return run_process(command, environment);
+  ProcessResult result = run_process(command, environment);
+  EXPECT_EQ(result.err.find("simulated device: race: "), std::string::npos) << result.err;
+  return result;
 }
 
 ProcessResult run_plain(const std::vector<std::string>& arguments) { return run_program(arguments, {}); }

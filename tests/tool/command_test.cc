@@ -154,6 +154,8 @@ TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
   for (const char* field : {"trace", "device", "policy", "learned_after_steps", "races", "events_per_second"}) {
     EXPECT_TRUE(out.contains(field)) << field;
   }
+  EXPECT_EQ(out["races"], 0);
+  EXPECT_EQ(out["race_check"], true);
   EXPECT_GE(out["steady_step_ms"], out["bound_ms"]);
   EXPECT_GE(out["bound_ms"], out["compute_step_ms"]);
   const json unlimited = replay_json(run({"replay", kResnet, "--policy", "none", "--json"}));
@@ -323,9 +325,15 @@ TEST_F(Run, WithoutTheLibraryNothingIsPreloaded) {
   EXPECT_EQ(result.out, "[] []\n") << result.err;
 }
 
+TEST_F(Run, CheckingTurnsTheRaceCheckerOn) {
+  EXPECT_EQ(shell({"--simulate", "h200", "--check"}, "echo $THERMOCLINE_SIMULATE_CHECK").out, "1\n");
+  EXPECT_EQ(shell({"--simulate", "h200"}, "echo [$THERMOCLINE_SIMULATE_CHECK]").out, "[]\n");
+}
+
 TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
   expect_refused({"run", "--seed", "5", "--", "true"}, 2, "--seed needs --simulate DEVICE");
   expect_refused({"run", "--no-library", "--", "true"}, 2, "--no-library needs --simulate DEVICE");
+  expect_refused({"run", "--check", "--", "true"}, 2, "--check needs --simulate DEVICE");
   expect_refused({"run", "--simulate", "h20", "--", "true"}, 2,
                  "--simulate: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
 }

@@ -39,11 +39,13 @@ ReplayResult run(const Trace& trace, const Terms& terms) {
   ReplayOptions options;
   options.device.library = THERMOCLINE_SIMULATED_CUDA;
   options.device.seed = terms.seed;
+  options.device.check = true;
   options.engine.budget_bytes = terms.budget;
   options.engine.policy = terms.policy;
   options.exact = terms.exact;
   ReplayResult result;
   EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
+  EXPECT_EQ(result.races, 0u);
   return result;
 }
 
