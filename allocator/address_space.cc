@@ -30,6 +30,7 @@ void SpaceTag::clear() {
   zone = Zone::kBlocks;
   mapped = false;
   guard = false;
+  lent = false;
   pending.clear();
   freed_at = 0;
 }
@@ -208,8 +209,11 @@ void AddressSpace::validate() const {
                         "A guard belongs to the block on its left.");
     }
     left = &chunk;
+    THERMOCLINE_CHECK(!chunk.tag.lent || (chunk.is_free() && !chunk.tag.mapped && !chunk.tag.guard),
+                      "What is lent is free and has no pages of its own.");
     if (chunk.is_free() && !chunk.tag.mapped) {
-      THERMOCLINE_CHECK(chunk.tag.pending.empty(), "Nothing is pending on free addresses without pages.");
+      THERMOCLINE_CHECK(chunk.tag.lent || chunk.tag.pending.empty(),
+                        "Nothing is pending on free addresses without pages.");
       // What was never handed out is not looked at: the tables there are not even in memory.
       if (chunk.tag.freed_at == 0 && !chunk.tag.guard) return;
     }
@@ -221,7 +225,7 @@ void AddressSpace::validate() const {
       if (chunk.is_free()) {
         THERMOCLINE_CHECK(mapped == chunk.tag.mapped, "A free chunk is mapped throughout or not at all.");
       }
-      THERMOCLINE_CHECK((blocks_[page] == nullptr) == is_open(&chunk),
+      THERMOCLINE_CHECK((blocks_[page] == nullptr) == (chunk.is_free() && !chunk.tag.guard),
                         "Addresses in use, and no others, have a block.");
       if (mapped) {
         const bool fresh = physical.insert(static_cast<std::uint64_t>(handles_[page])).second;

@@ -22,19 +22,23 @@ namespace thermocline {
 enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
-  static constexpr unsigned kShelves = 6;
+  static constexpr unsigned kShelves = 7;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
   bool guard = false;          // nobody's, but not to be handed out
+  bool lent = false;           // nobody's; its pages serve elsewhere, and the driver still leads here to them
   UseSet pending;              // who may still use the pages behind it; empty when unmapped
   std::uint64_t freed_at = 0;  // counts what was freed; the newest part of a merged chunk
 
-  unsigned shelf() const { return guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
+  unsigned shelf() const { return lent ? kLentShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
+  static constexpr unsigned kLentShelf = 6;
   static constexpr unsigned shelf_of(Zone zone, bool mapped) {
     return (zone == Zone::kSlabs ? 2u : 0u) + (mapped ? 0u : 1u);
   }
   static constexpr unsigned guard_shelf_of(bool mapped) { return mapped ? 4u : 5u; }
-  bool merges_with(const SpaceTag& right) const { return !guard && !right.guard && mapped == right.mapped; }
+  bool merges_with(const SpaceTag& right) const {
+    return !guard && !right.guard && mapped == right.mapped && lent == right.lent;
+  }
   void join(const SpaceTag& right);
   void clear();
 };
@@ -44,9 +48,14 @@ struct SpaceTag {
 // guard costs addresses. Where it is laid over free mapped space its page stays behind it, so that no driver call is
 // needed; it counts as free mapped space and is harvested like it, and before pages are created (backing.cc).
 //
+// Lent: the pages of free space may be put behind other addresses while work that was submitted before may still use
+// them, if their new user's work is ordered behind it on the device. The driver's old mapping goes when that work has
+// passed (Backing::sweep); until then nobody gets these addresses. To a program this is what reuse in stream order is:
+// a use after free may see another buffer's bytes, and nothing else may.
+//
 // Invariants: a free mapped chunk has a physical page behind each of its pages, a free unmapped one behind none; only
 // pages of chunks in use, and their guards, have a block; a guard is one page, right of a chunk in use; no physical
-// page stands behind two addresses.
+// page stands behind two addresses, those of lent chunks apart.
 class AddressSpace {
  public:
   using Space = Bfc<SpaceTag>;
@@ -68,8 +77,10 @@ class AddressSpace {
   void give(Chunk* chunk, const UseSet& pending);
   // Of a chunk in use: its pages and its guard, if it has one.
   std::uint64_t pages_with_guard(Chunk* chunk);
-  // Free, and no guard; null is neither.
-  static bool is_open(const Chunk* chunk) { return chunk != nullptr && chunk->is_free() && !chunk->tag.guard; }
+  // Free, neither guard nor lent; null is not.
+  static bool is_open(const Chunk* chunk) {
+    return chunk != nullptr && chunk->is_free() && !chunk->tag.guard && !chunk->tag.lent;
+  }
 
   DeviceAddress begin() const { return owner_.begin(); }
   Bytes bytes() const { return owner_.bytes(); }
@@ -93,6 +104,11 @@ class AddressSpace {
   void for_each_mapped_guard(Visit visit) {
     for (Chunk& chunk : space_.shelf(SpaceTag::guard_shelf_of(true))) visit(chunk);
   }
+  template <class Visit>
+  void for_each_lent(Visit visit) {
+    for (Chunk& chunk : space_.shelf(SpaceTag::kLentShelf)) visit(chunk);
+  }
+  bool has_lent() const { return space_.free_size(SpaceTag::kLentShelf) != 0; }
   // Guards that have pages are among them.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {

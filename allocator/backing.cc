@@ -30,6 +30,7 @@ Backing::~Backing() {
     }
   });
   if (end > first) static_cast<void>(unmap_pages(first, end - first));
+  static_cast<void>(sweep(true));
 }
 
 std::uint64_t Backing::passed_free_pages() {
@@ -41,19 +42,26 @@ std::uint64_t Backing::passed_free_pages() {
 }
 
 std::uint64_t Backing::available_pages(Wait wait) {
-  const std::uint64_t harvestable = wait == Wait::kYes ? space_->free_mapped_pages() : passed_free_pages();
+  const std::uint64_t harvestable = wait == Wait::kNo       ? passed_free_pages()
+                                    : wait == Wait::kBehind ? space_->free_mapped_pages() - space_->mapped_guards()
+                                                            : space_->free_mapped_pages();
   return pool_->free_pages() + pool_->creatable_pages() + harvestable;
 }
 
-Status Backing::gather(std::uint64_t count, Wait wait) {
+Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
+  if (const Status status = sweep(false); !status.ok()) return status;
+  if (const Status status = fill_pool(count, wait); !status.ok()) return status;
+  const std::uint64_t at_hand = std::min(count, pool_->free_pages());
+  if (const Status status = pool_->take(at_hand, &taken_); !status.ok() || at_hand == count) return status;
+  return borrow(count - at_hand, behind);
+}
+
+Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   if (pool_->free_pages() >= count) return Status();
   const std::uint64_t missing = count - pool_->free_pages();
   const std::uint64_t creatable = pool_->creatable_pages();
   // Before anything is touched: is there enough?
-  if (missing > creatable &&
-      missing - creatable > (wait == Wait::kYes ? space_->free_mapped_pages() : passed_free_pages())) {
-    return Status::out_of_memory();
-  }
+  if (missing > creatable && available_pages(wait) < count) return Status::out_of_memory();
   // Nobody can be handed what stands behind a guard: it serves before more is created.
   if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
     if (const Status status = harvest_guards(missing); !status.ok()) return status;
@@ -65,14 +73,21 @@ Status Backing::gather(std::uint64_t count, Wait wait) {
   if (pool_->free_pages() < count) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
   }
-  return pool_->free_pages() >= count ? Status() : Status::out_of_memory();
+  if (pool_->free_pages() >= count) return Status();
+  // Others on the device may have left less to create than the limit allows.
+  return wait == Wait::kBehind && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
+                                                                                            : Status::out_of_memory();
 }
 
-Status Backing::harvest(std::uint64_t count, Wait wait) {
+void Backing::collect_free_mapped() {
   candidates_.clear();
   space_->for_each_free_mapped([this](Chunk& chunk) { candidates_.push_back(&chunk); });
   std::sort(candidates_.begin(), candidates_.end(),
             [](const Chunk* a, const Chunk* b) { return a->tag.freed_at < b->tag.freed_at; });
+}
+
+Status Backing::harvest(std::uint64_t count, Wait wait) {
+  collect_free_mapped();
   for (Chunk*& chunk : candidates_) {
     if (count == 0) return Status();
     if (!clock_->passed(chunk->tag.pending)) continue;
@@ -81,7 +96,7 @@ Status Backing::harvest(std::uint64_t count, Wait wait) {
     count -= pages;
     chunk = nullptr;
   }
-  if (wait == Wait::kNo) return Status();
+  if (wait != Wait::kYes) return Status();
   for (Chunk* chunk : candidates_) {
     if (count == 0) return Status();
     if (chunk == nullptr) continue;
@@ -105,13 +120,62 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
-Status Backing::harvest_chunk(Chunk* chunk, std::uint64_t count) {
+// From the side that touches unmapped space, so that addresses without pages grow together.
+Backing::Chunk* Backing::take_side(Chunk* chunk, std::uint64_t count) {
   AddressSpace::Space& space = space_->space();
-  // From the side that touches unmapped space, so that addresses without pages grow together.
   Chunk* const left = space.left_of(chunk);
   Chunk* const right = space.right_of(chunk);
   const bool from_left = AddressSpace::is_open(left) && !AddressSpace::is_open(right);
-  Chunk* const taken = space.take(chunk, from_left ? chunk->offset() : chunk->end() - count, count);
+  return space.take(chunk, from_left ? chunk->offset() : chunk->end() - count, count);
+}
+
+Status Backing::borrow(std::uint64_t count, UseSet* behind) {
+  collect_free_mapped();
+  for (Chunk* chunk : candidates_) {
+    if (count == 0) break;
+    if (chunk->tag.guard) continue;
+    const std::uint64_t pages = std::min(count, chunk->size());
+    behind->join(chunk->tag.pending);
+    lend_chunk(chunk, pages);
+    count -= pages;
+  }
+  THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
+  return Status();
+}
+
+void Backing::lend_chunk(Chunk* chunk, std::uint64_t count) {
+  Chunk* const taken = take_side(chunk, count);
+  for (std::uint64_t page = taken->offset(); page < taken->end(); ++page) {
+    taken_.push_back(space_->handles()[page]);
+    space_->handles()[page] = PageHandle{};
+  }
+  taken->tag.mapped = false;
+  taken->tag.lent = true;
+  mapped_pages_ -= count;
+  lent_pages_ += count;
+  space_->space().give(taken);
+}
+
+Status Backing::sweep(bool all) {
+  if (!space_->has_lent()) return Status();
+  candidates_.clear();
+  space_->for_each_lent([this](Chunk& chunk) { candidates_.push_back(&chunk); });
+  for (Chunk* chunk : candidates_) {
+    if (!all && !clock_->passed(chunk->tag.pending)) continue;
+    const Status status = driver_->unmap(space_->address_of(chunk->offset()), chunk->size() * space_->page_bytes());
+    if (!status.ok()) return status;
+    ++unmaps_;
+    Chunk* const taken = space_->space().take(chunk, chunk->offset(), chunk->size());
+    taken->tag.lent = false;
+    taken->tag.pending.clear();
+    space_->space().give(taken);
+  }
+  return Status();
+}
+
+Status Backing::harvest_chunk(Chunk* chunk, std::uint64_t count) {
+  AddressSpace::Space& space = space_->space();
+  Chunk* const taken = take_side(chunk, count);
   const Status status = unmap_pages(taken->offset(), count);
   if (status.ok()) {
     taken->tag.mapped = false;
@@ -134,29 +198,31 @@ Status Backing::unmap_pages(std::uint64_t first, std::uint64_t count) {
   return Status();
 }
 
-Status Backing::map(Block& block, Wait wait) {
-  if (block.mapped()) return Status();
-  const std::uint64_t missing = block.pages() - block.mapped_pages();
-  if (const Status status = gather(missing, wait); !status.ok()) return status;
+Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
+  const PageHandle* const handles = block.handles_ + range.first;
+  const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
+  if (missing == 0) return Status();
   taken_.clear();
-  if (const Status status = pool_->take(missing, &taken_); !status.ok()) return status;
-  const Status status = map_missing(block, taken_);
+  Status status = gather(missing, wait, behind);
+  if (status.ok()) status = map_missing(block, range, taken_);
   if (!status.ok()) {
+    // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
+    if (!taken_.empty() && !behind->empty()) static_cast<void>(clock_->synchronize(*behind));
     for (const PageHandle page : taken_) pool_->give(page);
     return status;
   }
-  block.mapped_pages_ = block.pages_;
+  block.mapped_pages_ += missing;
   mapped_pages_ += missing;
   peak_mapped_pages_ = std::max(peak_mapped_pages_, mapped_pages_);
   return Status();
 }
 
-Status Backing::map_missing(Block& block, const std::vector<PageHandle>& pages) {
+Status Backing::map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
   const Bytes page_bytes = space_->page_bytes();
   std::vector<std::uint64_t> done;
   done.reserve(pages.size());
   Status status;
-  for (std::uint64_t page = 0; page < block.pages() && status.ok(); ++page) {
+  for (std::uint64_t page = range.first; page < range.first + range.count && status.ok(); ++page) {
     if (block.handles_[page] != PageHandle{}) continue;
     status = driver_->map(block.begin() + page * page_bytes, page_bytes, pages[done.size()]);
     if (!status.ok()) break;
@@ -184,12 +250,12 @@ Status Backing::map_missing(Block& block, const std::vector<PageHandle>& pages) 
   return status;
 }
 
-Status Backing::unmap(Block& block) {
-  THERMOCLINE_CHECK(clock_->passed(block.uses), "A block is unmapped when everything that uses it has passed.");
-  std::uint64_t page = 0;
-  while (page < block.pages()) {
+Status Backing::unmap(Block& block, PageRange range) {
+  std::uint64_t page = range.first;
+  const std::uint64_t last = range.first + range.count;
+  while (page < last) {
     std::uint64_t end = page;
-    while (end < block.pages() && block.handles_[end] != PageHandle{}) ++end;
+    while (end < last && block.handles_[end] != PageHandle{}) ++end;
     if (end > page) {
       const std::uint64_t first = space_->page_of(block.begin()) + page;
       if (const Status status = unmap_pages(first, end - page); !status.ok()) return status;
@@ -197,7 +263,6 @@ Status Backing::unmap(Block& block) {
     }
     page = end + 1;
   }
-  block.uses.clear();
   return Status();
 }
 

@@ -15,7 +15,14 @@
 
 namespace thermocline {
 
-enum class Wait { kNo, kYes };
+// What to do about pages that submitted work may still use. kNo: leave them. kBehind: take them, for a user whose work
+// is ordered behind that work on the device; nobody waits. kYes: block the host until it has passed.
+enum class Wait { kNo, kBehind, kYes };
+
+// Pages of a block, counted from its begin.
+struct PageRange {
+  std::uint64_t first = 0, count = 0;
+};
 
 // Invariant: mapped pages + pages in the pool == created pages.
 class Backing {
@@ -28,8 +35,10 @@ class Backing {
   Backing& operator=(const Backing&) = delete;
 
   // See Heap.
-  Status map(Block& block, Wait wait);
-  Status unmap(Block& block);
+  Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
+  Status unmap(Block& block, PageRange range);
+
+  bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
   // Pages that map could find.
   std::uint64_t available_pages(Wait wait);
@@ -43,18 +52,28 @@ class Backing {
   std::uint64_t set_accesses() const { return set_accesses_; }
   std::uint64_t unmaps() const { return unmaps_; }
   std::uint64_t harvested_pages() const { return harvested_pages_; }
+  std::uint64_t lent_pages() const { return lent_pages_; }
 
   void validate() const;
 
  private:
   using Chunk = AddressSpace::Chunk;
 
-  // Brings `count` pages into the pool, or answers out_of_memory.
-  Status gather(std::uint64_t count, Wait wait);
-  // Puts `pages` behind those of the block that have none, in order; all or none.
-  Status map_missing(Block& block, const std::vector<PageHandle>& pages);
+  // Appends `count` pages to taken_ and what they may still be used by to `behind`, or answers out_of_memory.
+  Status gather(std::uint64_t count, Wait wait, UseSet* behind);
+  // Brings `count` pages into the pool, or as many as there are without those to be borrowed.
+  Status fill_pool(std::uint64_t count, Wait wait);
+  // Puts `pages` behind those of the range that have none, in order; all or none.
+  Status map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages);
+  // Takes `count` pages from free mapped space that is still in use, what was freed first first.
+  Status borrow(std::uint64_t count, UseSet* behind);
+  void lend_chunk(Chunk* chunk, std::uint64_t count);
+  Chunk* take_side(Chunk* chunk, std::uint64_t count);
+  // Unmaps lent addresses whose last users have passed; all of them when `all`.
+  Status sweep(bool all);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_chunk(Chunk* chunk, std::uint64_t count);
+  void collect_free_mapped();
   // Up to `count` pages from behind guards, without waiting.
   Status harvest_guards(std::uint64_t count);
   std::uint64_t passed_free_pages();
@@ -72,6 +91,7 @@ class Backing {
   std::uint64_t set_accesses_ = 0;
   std::uint64_t unmaps_ = 0;
   std::uint64_t harvested_pages_ = 0;
+  std::uint64_t lent_pages_ = 0;
 };
 
 }  // namespace thermocline

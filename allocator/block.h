@@ -63,6 +63,7 @@ class Block {
   DeviceAddress end() const { return begin_ + bytes(); }
   std::uint64_t pages() const { return pages_; }
   Bytes bytes() const { return pages_ * page_bytes_; }
+  Bytes page_bytes() const { return page_bytes_; }
 
   // Every page of it has memory behind it. A fresh block may have some, when it was laid partly over mapped space.
   bool mapped() const { return mapped_pages_ == pages_; }

@@ -175,17 +175,24 @@ void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
   });
 }
 
-Status Heap::map(Block& block, Wait wait) {
+Status Heap::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
   const bool was_mapped = block.mapped();
-  const Status status = backing_->map(block, wait);
+  const Status status = backing_->map(block, range, wait, behind);
+  if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
+  return status;
+}
+
+Status Heap::unmap(Block& block, PageRange range) {
+  const bool was_mapped = block.mapped();
+  const Status status = backing_->unmap(block, range);
   if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
   return status;
 }
 
 Status Heap::unmap(Block& block) {
-  const bool was_mapped = block.mapped();
-  const Status status = backing_->unmap(block);
-  if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
+  THERMOCLINE_CHECK(backing_->passed(block.uses), "A block is unmapped when everything that uses it has passed.");
+  const Status status = unmap(block, {0, block.pages()});
+  if (status.ok()) block.uses.clear();
   return status;
 }
 

@@ -85,13 +85,18 @@ class Heap {
   // Every live block, in order of address. `visit` must not allocate or free.
   void for_each_block(const std::function<void(Block&)>& visit) const;
 
-  // Puts memory behind the whole block. kNo never blocks; kYes may synchronise the uses of freed space. out_of_memory
-  // leaves everything as it was, except that pages may have moved from free addresses into the pool.
-  Status map(Block& block, Wait wait);
-  // block.uses must have passed (checked). The pages return to the pool; block.uses is cleared.
+  // Puts memory behind a part of the block. kNo and kBehind never block; kYes may synchronise the uses of freed space.
+  // What uses the part from now on has to be ordered behind `behind`, to which the uses of borrowed pages are added.
+  // out_of_memory leaves everything as it was, except that pages may have moved from free addresses into the pool.
+  Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
+  // The whole block; block.uses takes what it has to be ordered behind.
+  Status map(Block& block, Wait wait) { return map(block, {0, block.pages()}, wait, &block.uses); }
+  // Everything that uses the part must have passed. Its pages return to the pool.
+  Status unmap(Block& block, PageRange range);
+  // The whole block: block.uses must have passed (checked), and is cleared.
   Status unmap(Block& block);
   // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
-  // passed).
+  // passed; kBehind: without guards).
   Bytes available_bytes(Wait wait);
 
   // Gives unused pages back to the driver until no more than `keep` bytes are created.

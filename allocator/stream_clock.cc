@@ -13,7 +13,7 @@ namespace {
 constexpr StreamHandle kPerThread{2};
 
 // More fences than this are thinned out: the newer of two neighbours covers what the older one did.
-constexpr std::size_t kMostFences = 32;
+constexpr std::size_t kMostFences = 4096;
 
 // Thread ids of the system are given again; these are not.
 std::uint64_t this_thread() {

@@ -111,7 +111,7 @@ Status Engine::State::prepare(StreamHandle handle) {
     return {};
   }
   const bool absent = std::any_of(operands.begin(), operands.end(),
-                                  [](const BlockState* state) { return !state->block->mapped() && state->defined; });
+                                  [](const BlockState* state) { return !state->resident() && state->defined; });
   Status status = residency.make_resident(operands);
   if (status.is_out_of_memory()) {
     Bytes wanted = 0;
@@ -155,7 +155,8 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   const bool evicts = options.policy != Policy::kNone;
   Status status;
   // A slab that is away has contents: it comes back with them, at its first touch.
-  if (new_block && !block.mapped()) status = heap.map(block, evicts ? Wait::kNo : Wait::kYes);
+  if (new_block && !block.mapped()) status = heap.map(block, Wait::kBehind);
+  if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
     // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of
     // it: what leaves and what returns are both there while they change places.

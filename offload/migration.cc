@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/migration.h"
 
+#include <algorithm>
+
 #include "driver/check.h"
 
 namespace thermocline {
+namespace {
+
+// What a copy has to move: the part's bytes up to the end of what any buffer of the block has.
+Bytes contents_of(const BlockPart& part) {
+  const Block& block = *part.whole->block;
+  const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
+  const Bytes begin = part.begin() - block.begin();
+  // An empty part of a slab: a copy of something keeps the rules simple.
+  return end > begin ? end - begin : Bytes{1};
+}
+
+}  // namespace
 
 Migration::~Migration() {
   if (!open_) return;
@@ -23,75 +37,77 @@ Status Migration::open() {
   return {};
 }
 
-Status Migration::copy_out(BlockState& state) {
-  Block& block = *state.block;
-  THERMOCLINE_CHECK(block.mapped() && state.defined && state.copy == HostCopy::kNone,
+Status Migration::copy_out(BlockPart& part) {
+  BlockState& state = *part.whole;
+  THERMOCLINE_CHECK(part.mapped() && state.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
-  const Bytes bytes = block.contents_end();
+  const Bytes bytes = contents_of(part);
   void* host = allocate_host(bytes);
   if (host == nullptr) return Status::out_of_memory();
-  Status status = clock_.wait_all(out_index_, block.uses);
+  Status status = clock_.wait_all(out_index_, state.block->uses);
+  if (status.ok()) status = clock_.wait_all(out_index_, part.uses);
   if (status.ok()) {
     const LinkMeter::Sample sample = meter_.begin(LinkMeter::kOut, bytes, out_);
-    status = driver_.copy_to_host(host, block.begin(), bytes, out_);
+    status = driver_.copy_to_host(host, part.begin(), bytes, out_);
     meter_.end(sample, out_);
   }
   if (!status.ok()) {
     host_.free(host);
     return status;
   }
-  state.host = host;
-  state.host_bytes = bytes;
-  state.copy = HostCopy::kLeaving;
-  state.leaving = Use{out_index_, clock_.advance(out_index_)};
+  part.host = host;
+  part.host_bytes = bytes;
+  part.copy = HostCopy::kLeaving;
+  part.leaving = Use{out_index_, clock_.advance(out_index_)};
   static_cast<void>(clock_.fence(out_index_));
-  block.uses.add(state.leaving);
-  state.wait_for.add(state.leaving);
-  leaving_.push_back(state.leaving);
+  part.uses.add(part.leaving);
+  state.wait_for.add(part.leaving);
+  leaving_.push_back(part.leaving);
   statistics_.evicted_bytes += bytes;
   return {};
 }
 
-Status Migration::copy_in(BlockState& state) {
-  Block& block = *state.block;
-  THERMOCLINE_CHECK(block.mapped() && state.host != nullptr, "a copy back needs pages and a host copy");
+Status Migration::copy_in(BlockPart& part) {
+  BlockState& state = *part.whole;
+  THERMOCLINE_CHECK(part.host != nullptr, "a copy back needs a host copy");
   // The pages may still be in use by an earlier tenant's last operations, and the host copy may be on its way out.
-  Status status = clock_.wait_all(in_index_, block.uses);
+  Status status = clock_.wait_all(in_index_, state.block->uses);
+  if (status.ok()) status = clock_.wait_all(in_index_, part.uses);
   if (status.ok()) {
-    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, state.host_bytes, in_);
-    status = driver_.copy_to_device(block.begin(), state.host, state.host_bytes, in_);
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, part.host_bytes, in_);
+    status = driver_.copy_to_device(part.begin(), part.host, part.host_bytes, in_);
     meter_.end(sample, in_);
   }
   if (!status.ok()) return status;
   const Use use{in_index_, clock_.advance(in_index_)};
   static_cast<void>(clock_.fence(in_index_));
-  block.uses.add(use);
+  part.uses.add(use);
   state.wait_for.add(use);
   returning_.push_back(use);
-  statistics_.restored_bytes += state.host_bytes;
+  statistics_.restored_bytes += part.host_bytes;
   return {};
 }
 
-void Migration::drop_host_copy(BlockState& state) {
-  if (state.host == nullptr) return;
-  // Everything that may read or write the host copy is among the block's uses.
-  retired_.push_back(Retired{state.host, state.block->uses});
-  state.host = nullptr;
-  state.host_bytes = 0;
-  state.copy = HostCopy::kNone;
+void Migration::drop_host_copy(BlockPart& part) {
+  if (part.host == nullptr) return;
+  // Every copy that reads or writes the host memory is among the part's uses.
+  retired_.push_back(Retired{part.host, part.uses});
+  part.host = nullptr;
+  part.host_bytes = 0;
+  part.copy = HostCopy::kNone;
 }
 
-bool Migration::has_left(BlockState& state) {
-  if (state.copy == HostCopy::kCurrent) return true;
-  if (state.copy != HostCopy::kLeaving || !clock_.passed(state.leaving)) return false;
-  state.copy = HostCopy::kCurrent;
+bool Migration::has_left(BlockPart& part) {
+  if (part.copy == HostCopy::kCurrent) return true;
+  if (part.copy != HostCopy::kLeaving || !clock_.passed(part.leaving)) return false;
+  part.copy = HostCopy::kCurrent;
   return true;
 }
 
-Status Migration::finish(BlockState& state) {
-  if (state.copy != HostCopy::kLeaving) return {};
-  if (Status status = clock_.synchronize(state.leaving); !status.ok()) return status;
-  state.copy = HostCopy::kCurrent;
+Status Migration::finish(BlockPart& part) {
+  if (part.copy != HostCopy::kLeaving) return {};
+  if (Status status = clock_.synchronize(part.leaving); !status.ok()) return status;
+  part.copy = HostCopy::kCurrent;
   return {};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the contents of blocks between the device and pinned host memory on two streams of its own, one a direction, so
+// Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a direction, so
 // that both directions of the link work at once and neither stands behind the program's kernels.
 //
-// Contract: a copy out waits on the device for everything submitted that may use the block; whoever touches the block
+// Contract: a copy out waits on the device for everything submitted that may use the part; whoever touches the block
 // afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
 // passed. Guarded by the engine's lock.
 #pragma once
@@ -29,18 +29,17 @@ class Migration {
 
   Status open();
 
-  // Submits the copy of a mapped, defined block without a host copy; it becomes kLeaving. out_of_memory: the host
-  // limit.
-  Status copy_out(BlockState& state);
-  // Submits the copy back into a block that has just got pages. The host copy stays valid until somebody writes.
-  Status copy_in(BlockState& state);
+  // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
+  Status copy_out(BlockPart& part);
+  // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
+  Status copy_in(BlockPart& part);
   // The host copy is stale or not needed any more.
-  void drop_host_copy(BlockState& state);
+  void drop_host_copy(BlockPart& part);
 
-  // True once the copy out has passed; never blocks. The block is then kCurrent.
-  bool has_left(BlockState& state);
+  // True once the copy out has passed; never blocks. The part is then kCurrent.
+  bool has_left(BlockPart& part);
   // Blocks the host until the copy out has passed.
-  Status finish(BlockState& state);
+  Status finish(BlockPart& part);
 
   // Copies submitted and not known to have passed, per direction; polls.
   std::size_t leaving();

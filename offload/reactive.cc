@@ -62,13 +62,13 @@ void Reactive::prefetch() {
     return;
   }
   while (migration_.returning() < kCopiesInFlight) {
-    BlockState* state = residency_.youngest_away();
-    if (state == nullptr) {
+    BlockPart* part = residency_.youngest_away();
+    if (part == nullptr) {
       returning_ = false;
       return;
     }
-    const Bytes taken = residency_.resident_bytes() + state->block->bytes() + largest_recent_;
-    if (taken > heap_.limit() || !residency_.prefetch(*state)) return;
+    const Bytes taken = residency_.resident_bytes() + part->bytes() + largest_recent_;
+    if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
     ++prefetches_;
   }
 }

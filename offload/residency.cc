@@ -14,18 +14,41 @@ void Residency::adopt(const Buffer& buffer) {
   BlockState& state = states_[block.index()];
   if (state.block == nullptr) {
     state.block = &block;
-    if (block.mapped()) resident_bytes_ += block.bytes();
-    place(state, block.mapped() ? Place::kDirty : Place::kAway);
+    state.wait_for.join(block.uses);
+    cut(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
   state.wait_for.join(buffer.former);
 }
 
+// Into parts of nearly equal size; each goes to the list of what its pages say.
+void Residency::cut(BlockState& state) {
+  const Block& block = *state.block;
+  const std::uint64_t largest = std::max<std::uint64_t>(1, options_.part_bytes / block.page_bytes());
+  state.count = (block.pages() + largest - 1) / largest;
+  if (state.count > 1) state.many = std::make_unique<BlockPart[]>(state.count);
+  const std::span<BlockPart> parts = state.parts();
+  const std::span<const PageHandle> handles = block.page_handles();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    BlockPart& part = parts[i];
+    const std::uint64_t first = block.pages() * i / parts.size();
+    part.whole = &state;
+    part.range = {first, block.pages() * (i + 1) / parts.size() - first};
+    const auto pages = handles.subspan(part.range.first, part.range.count);
+    const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+    if (mapped) resident_bytes_ += part.bytes();
+    place(part, mapped ? Place::kDirty : Place::kAway);
+  }
+}
+
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
-  migration_.drop_host_copy(state);
-  place(state, Place::kNowhere);
-  if (block.mapped()) resident_bytes_ -= block.bytes();
+  for (BlockPart& part : state.parts()) {
+    migration_.drop_host_copy(part);
+    if (part.mapped()) resident_bytes_ -= part.bytes();
+    place(part, Place::kNowhere);
+    block.uses.join(part.uses);
+  }
   state.~BlockState();
   new (&state) BlockState;
 }
@@ -37,67 +60,97 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   for (BlockState* state : blocks) {
     state->held = preparation_;
     wanted += state->block->bytes();
-    absent |= !state->block->mapped();
+    absent |= !state->resident();
   }
   if (!absent) return {};
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
   for (BlockState* state : blocks) {
-    Block& block = *state->block;
-    if (block.mapped()) continue;
-    if (Status status = make_room(block); !status.ok()) return status;
-    resident_bytes_ += block.bytes();
-    place(*state, Place::kDirty);
-    if (state->host == nullptr) continue;
-    ++statistics_.restores;
-    if (Status status = migration_.copy_in(*state); !status.ok()) return status;
-    place(*state, Place::kClean);
+    if (state->resident() || map_whole(*state)) continue;
+    for (BlockPart& part : state->parts()) {
+      if (part.mapped()) continue;
+      if (Status status = make_room(part); !status.ok()) return status;
+      if (Status status = restore(part); !status.ok()) return status;
+    }
   }
+  return {};
+}
+
+// A new block gets its pages in one go, where there are enough.
+bool Residency::map_whole(BlockState& state) {
+  if (state.defined || state.absent_parts != state.count) return false;
+  for (const BlockPart& part : state.parts()) {
+    if (part.host != nullptr) return false;
+  }
+  Block& block = *state.block;
+  if (!heap_.map(block, Wait::kBehind).ok()) return false;
+  state.wait_for.join(block.uses);
+  for (BlockPart& part : state.parts()) {
+    resident_bytes_ += part.bytes();
+    place(part, Place::kDirty);
+  }
+  return true;
+}
+
+// Of a part that has just got its pages.
+Status Residency::restore(BlockPart& part) {
+  resident_bytes_ += part.bytes();
+  part.whole->wait_for.join(part.uses);
+  place(part, Place::kDirty);
+  if (part.host == nullptr) return {};
+  ++statistics_.restores;
+  if (Status status = migration_.copy_in(part); !status.ok()) return status;
+  place(part, Place::kClean);
   return {};
 }
 
 void Residency::touched(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   state.defined = true;
-  state.prefetched = false;
-  if (state.may_write) migration_.drop_host_copy(state);
-  place(state, state.host == nullptr ? Place::kDirty : Place::kClean);
+  for (BlockPart& part : state.parts()) {
+    part.prefetched = false;
+    if (state.may_write) migration_.drop_host_copy(part);
+    place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
+  }
 }
 
-bool Residency::prefetch(BlockState& state) {
-  Block& block = *state.block;
-  if (!heap_.map(block, Wait::kNo).ok()) return false;
-  resident_bytes_ += block.bytes();
-  place(state, Place::kDirty);
-  if (state.host != nullptr) {
-    if (!migration_.copy_in(state).ok()) return false;
-    place(state, Place::kClean);
-    state.prefetched = true;
-  }
+bool Residency::prefetch(BlockPart& part) {
+  if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses).ok()) return false;
+  const bool returns = part.host != nullptr;
+  if (!restore(part).ok()) return false;
+  part.prefetched = returns;
   return true;
 }
 
 bool Residency::write_behind() {
-  for (BlockState& state : dirty_) {
-    if (!may_leave(state) || !state.defined) continue;
-    if (!migration_.copy_out(state).ok()) return false;
-    place(state, Place::kClean);
+  for (BlockPart& part : dirty_) {
+    if (!may_leave(part) || !part.whole->defined) continue;
+    if (!migration_.copy_out(part).ok()) return false;
+    place(part, Place::kClean);
     return true;
   }
   return false;
 }
 
 void Residency::leave(BlockState& state) {
-  if (!state.block->mapped() || !state.defined || state.pins > 0) return;
-  state.prefetched = false;
-  if (state.host == nullptr && !migration_.copy_out(state).ok()) return;
-  place(state, Place::kClean);
+  if (!state.defined || state.pins > 0) return;
+  for (BlockPart& part : state.parts()) {
+    if (!part.mapped()) continue;
+    part.prefetched = false;
+    if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
+    place(part, Place::kClean);
+  }
 }
 
 bool Residency::bring_back(BlockState& state) {
-  if (!state.block->mapped()) return prefetch(state);
-  state.prefetched = true;
-  place(state, state.place);
+  for (BlockPart& part : state.parts()) {
+    if (part.mapped()) {
+      part.prefetched = true;
+      place(part, part.place);
+    } else if (!prefetch(part)) {
+      return false;
+    }
+  }
   return true;
 }
 
@@ -116,59 +169,63 @@ Status Residency::make_room_for_limit(Bytes new_limit) {
 
 void Residency::release_host_copies() {
   for (BlockState& state : states_) {
-    if (state.block != nullptr) migration_.drop_host_copy(state);
+    if (state.block == nullptr) continue;
+    for (BlockPart& part : state.parts()) migration_.drop_host_copy(part);
   }
   migration_.drain();
 }
 
-bool Residency::may_leave(const BlockState& state) const {
+bool Residency::may_leave(const BlockPart& part) const {
+  const BlockState& state = *part.whole;
   return state.pins == 0 && state.held != preparation_ && state.block->bytes() >= options_.min_offload_bytes;
 }
 
-// Moves the block to the end of a list, and keeps the sums that depend on lists.
-void Residency::place(BlockState& state, Place where) {
-  switch (state.place) {
+// Moves the part to the end of a list, and keeps the sums that depend on lists.
+void Residency::place(BlockPart& part, Place where) {
+  switch (part.place) {
     case Place::kNowhere:
       break;
     case Place::kDirty:
-      dirty_.erase(dirty_.iterator_to(state));
+      dirty_.erase(dirty_.iterator_to(part));
       break;
     case Place::kClean:
-      clean_.erase(clean_.iterator_to(state));
-      clean_bytes_ -= state.block->bytes();
+      clean_.erase(clean_.iterator_to(part));
+      clean_bytes_ -= part.bytes();
       break;
     case Place::kAway:
-      away_.erase(away_.iterator_to(state));
+      away_.erase(away_.iterator_to(part));
+      --part.whole->absent_parts;
       break;
   }
-  state.place = where;
+  part.place = where;
   switch (where) {
     case Place::kNowhere:
       break;
     case Place::kDirty:
-      dirty_.push_back(state);
+      dirty_.push_back(part);
       break;
     case Place::kClean:
-      clean_.push_back(state);
-      clean_bytes_ += state.block->bytes();
+      clean_.push_back(part);
+      clean_bytes_ += part.bytes();
       break;
     case Place::kAway:
-      away_.push_back(state);
+      away_.push_back(part);
+      ++part.whole->absent_parts;
       break;
   }
 }
 
-Status Residency::make_room(Block& block) {
+Status Residency::make_room(BlockPart& part) {
+  Block& block = *part.whole->block;
   for (;;) {
-    Status status = heap_.map(block, Wait::kNo);
+    Status status = heap_.map(block, part.range, Wait::kBehind, &part.uses);
     if (!status.is_out_of_memory()) return status;
-    const Bytes wanted = block.bytes() - block.mapped_pages() * heap_.page_bytes();
-    const Bytes at_hand = heap_.available_bytes(Wait::kNo);
-    const bool enough_pending = heap_.available_bytes(Wait::kYes) >= wanted;
+    const Bytes at_hand = heap_.available_bytes(Wait::kBehind);
+    const bool enough_pending = heap_.available_bytes(Wait::kYes) >= part.bytes();
     bool progress = false;
-    status = climb(wanted - std::min(wanted, at_hand), enough_pending, &progress);
+    status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
     if (!status.ok()) return status;
-    if (!progress) return heap_.map(block, Wait::kYes);
+    if (!progress) return heap_.map(block, part.range, Wait::kYes, &part.uses);
   }
 }
 
@@ -181,77 +238,88 @@ Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   return start_copies(missing, progress);
 }
 
-// Drops clean blocks, oldest first, until `missing` bytes have become free; what has been brought back for a use to
+// Drops clean parts, oldest first, until `missing` bytes have become free; what has been brought back for a use to
 // come goes last. True if any has.
 bool Residency::drop_clean(Bytes missing) { return drop_clean_if(missing, false) || drop_clean_if(missing, true); }
 
 bool Residency::drop_clean_if(Bytes missing, bool wanted) {
   Bytes dropped = 0;
   for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
-    BlockState& state = *it++;
-    if (state.prefetched != wanted || !may_leave(state)) continue;
-    if (!migration_.has_left(state) || !clock_.passed(state.block->uses)) continue;
-    dropped += state.block->bytes();
-    drop(state);
+    BlockPart& part = *it++;
+    if (part.prefetched != wanted || !may_leave(part)) continue;
+    if (!migration_.has_left(part) || !idle(part)) continue;
+    dropped += part.bytes();
+    drop(part);
   }
   return dropped > 0;
 }
 
-void Residency::drop(BlockState& state) {
-  THERMOCLINE_CHECK(!state.defined || state.copy == HostCopy::kCurrent,
+void Residency::drop(BlockPart& part) {
+  THERMOCLINE_CHECK(!part.whole->defined || part.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
-  if (state.prefetched) ++statistics_.wasted_prefetches;
-  state.prefetched = false;
-  const Status status = heap_.unmap(*state.block);
-  THERMOCLINE_CHECK(status.ok(), "a block that nobody uses can be unmapped");
-  resident_bytes_ -= state.block->bytes();
-  state.wait_for.clear();
-  place(state, Place::kAway);
+  if (part.prefetched) ++statistics_.wasted_prefetches;
+  part.prefetched = false;
+  THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
+  const Status status = heap_.unmap(*part.whole->block, part.range);
+  THERMOCLINE_CHECK(status.ok(), "a part that nobody uses can be unmapped");
+  resident_bytes_ -= part.bytes();
+  part.uses.clear();
+  place(part, Place::kAway);
   ++statistics_.evictions;
 }
 
-// Waits for the copy out that began first, and for what still reads the block, and drops it.
+Status Residency::await(const BlockPart& part) {
+  if (Status status = clock_.synchronize(part.whole->block->uses); !status.ok()) return status;
+  return clock_.synchronize(part.uses);
+}
+
+// Waits for the copy out that began first, and for what still reads the part, and drops it.
 Status Residency::drop_first_leaving(bool* progress) {
-  for (BlockState& state : clean_) {
-    if (!may_leave(state)) continue;
-    if (Status status = migration_.finish(state); !status.ok()) return status;
-    if (Status status = clock_.synchronize(state.block->uses); !status.ok()) return status;
-    drop(state);
-    *progress = true;
-    return {};
+  for (const bool wanted : {false, true}) {
+    for (BlockPart& part : clean_) {
+      if (part.prefetched != wanted || !may_leave(part)) continue;
+      if (Status status = migration_.finish(part); !status.ok()) return status;
+      if (Status status = await(part); !status.ok()) return status;
+      drop(part);
+      *progress = true;
+      return {};
+    }
   }
   return {};
 }
 
-// An absent block may lie partly over mapped space (Heap::allocate); its pages are free for others until it is touched.
+// An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is touched.
 Status Residency::drop_partial(bool* progress) {
-  for (BlockState& state : away_) {
-    if (state.held == preparation_ || state.block->mapped_pages() == 0) continue;
-    if (Status status = clock_.synchronize(state.block->uses); !status.ok()) return status;
-    if (Status status = heap_.unmap(*state.block); !status.ok()) return status;
+  for (BlockPart& part : away_) {
+    const BlockState& state = *part.whole;
+    if (state.held == preparation_) continue;
+    const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
+    if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
+    if (Status status = await(part); !status.ok()) return status;
+    if (Status status = heap_.unmap(*state.block, part.range); !status.ok()) return status;
     *progress = true;
     return {};
   }
   return {};
 }
 
-// Begins to copy out the oldest blocks until `missing` bytes are on their way. Blocks without defined contents leave at
+// Begins to copy out the oldest parts until `missing` bytes are on their way. Parts without defined contents leave at
 // once.
 Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
   for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
-    BlockState& state = *it++;
-    if (!may_leave(state)) continue;
-    if (state.defined) {
-      Status status = migration_.copy_out(state);
+    BlockPart& part = *it++;
+    if (!may_leave(part)) continue;
+    if (part.whole->defined) {
+      Status status = migration_.copy_out(part);
       if (status.is_out_of_memory()) break;
       if (!status.ok()) return status;
-      place(state, Place::kClean);
+      place(part, Place::kClean);
     } else {
-      if (Status status = clock_.synchronize(state.block->uses); !status.ok()) return status;
-      drop(state);
+      if (Status status = await(part); !status.ok()) return status;
+      drop(part);
     }
-    started += state.block->bytes();
+    started += part.bytes();
     *progress = true;
   }
   return {};
@@ -261,25 +329,38 @@ void Residency::validate() const {
   Bytes resident = 0, clean = 0;
   std::size_t placed = 0;
   for (const BlockState& state : states_) {
-    THERMOCLINE_CHECK((state.block == nullptr) == (state.place == Place::kNowhere),
-                      "live blocks, and only they, are in a list");
-    if (state.block == nullptr) continue;
-    ++placed;
-    const bool mapped = state.block->mapped();
-    THERMOCLINE_CHECK(mapped == (state.place != Place::kAway), "the list away holds the blocks without pages");
-    THERMOCLINE_CHECK((state.copy == HostCopy::kNone) == (state.host == nullptr), "a host copy has host memory");
-    THERMOCLINE_CHECK(mapped || !state.defined || state.copy == HostCopy::kCurrent, "defined contents are somewhere");
-    THERMOCLINE_CHECK(mapped || state.pins == 0, "a pinned block is on the device");
-    if (mapped) {
-      THERMOCLINE_CHECK((state.place == Place::kClean) == (state.host != nullptr),
-                        "the list clean holds the blocks with a host copy");
-      resident += state.block->bytes();
+    if (state.block == nullptr) {
+      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
+      continue;
     }
-    if (state.place == Place::kClean) clean += state.block->bytes();
+    const std::span<const PageHandle> handles = state.block->page_handles();
+    std::uint64_t end = 0, absent = 0;
+    for (const BlockPart& part : state.parts()) {
+      ++placed;
+      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kNowhere, "a part belongs to its block");
+      THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
+      end += part.range.count;
+      const auto pages = handles.subspan(part.range.first, part.range.count);
+      const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+      THERMOCLINE_CHECK(mapped == part.mapped(), "the list away holds the parts without pages");
+      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
+      THERMOCLINE_CHECK(part.mapped() || !state.defined || part.copy == HostCopy::kCurrent,
+                        "defined contents are somewhere");
+      THERMOCLINE_CHECK(part.mapped() || state.pins == 0, "a pinned block is on the device");
+      absent += part.mapped() ? 0 : 1;
+      if (part.mapped()) {
+        THERMOCLINE_CHECK((part.place == Place::kClean) == (part.host != nullptr),
+                          "the list clean holds the parts with a host copy");
+        resident += part.bytes();
+      }
+      if (part.place == Place::kClean) clean += part.bytes();
+    }
+    THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
+    THERMOCLINE_CHECK(absent == state.absent_parts, "absent parts are counted");
   }
-  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every live block is in one list");
-  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind live blocks");
-  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind blocks with a host copy");
+  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
+  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
 }
 
 }  // namespace thermocline
