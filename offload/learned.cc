@@ -73,6 +73,7 @@ void Learned::learn() {
   profile_ = recorder_.make(recogniser_.period());
   plan_ = plan_iteration(profile_, heap_.limit(), migration_.link());
   ++plans_;
+  if (getenv("PLDBG")) fprintf(stderr, "predicted %.2f ms link %.1f %.1f gaps %zu\n", plan_.predicted_ns / 1e6, migration_.link().out_bytes_per_ns, migration_.link().in_bytes_per_ns, plan_.gaps.size());
   following_ = plan_.fits;
   returns_.clear();
   actors_.assign(profile_.buffers.size(), {});

@@ -2,6 +2,7 @@
 #include "offload/plan_timing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 
 namespace thermocline {
@@ -15,6 +16,8 @@ constexpr double kHostNsPerUnmap = 26e3;
 constexpr double kHostNsPerMap = 36e3;
 constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
+// As Residency cuts blocks.
+constexpr double kPartBytes = 32.0 * static_cast<double>(kMiB);
 constexpr int kIterations = 3;
 
 // Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
@@ -26,16 +29,61 @@ struct Release {
 
 enum class Where : std::uint8_t { kDead, kResident, kAway };
 
+// A queue that is taken from at both ends, and knows its sum.
+class Releases {
+ public:
+  void push(double at, double bytes) {
+    if (bytes <= 0) return;
+    items_.push_back({at, bytes});
+    sum_ += bytes;
+  }
+  double sum() const { return sum_; }
+  bool empty() const { return items_.empty(); }
+  const Release& first() const { return items_.front(); }
+  // Both answer when all that was taken is free.
+  double take_oldest(double bytes) {
+    double at = 0;
+    sum_ -= bytes;
+    while (bytes > kSliver && !items_.empty()) {
+      Release& item = items_.front();
+      at = std::max(at, item.at);
+      const double taken = std::min(bytes, item.bytes);
+      bytes -= taken;
+      item.bytes -= taken;
+      if (item.bytes <= kSliver) items_.pop_front();
+    }
+    return at;
+  }
+  double take_newest(double bytes) {
+    double at = 0;
+    sum_ -= bytes;
+    while (bytes > kSliver && !items_.empty()) {
+      Release& item = items_.back();
+      at = std::max(at, item.at);
+      const double taken = std::min(bytes, item.bytes);
+      bytes -= taken;
+      item.bytes -= taken;
+      if (item.bytes <= kSliver) items_.pop_back();
+    }
+    return at;
+  }
+
+ private:
+  static constexpr double kSliver = 0.5;  // of a byte: what rounding leaves
+  std::deque<Release> items_;
+  double sum_ = 0;
+};
+
 class Simulation {
  public:
   Simulation(const Profile& profile, const Plan& plan, Bytes limit, const Link& link)
       : profile_(profile),
         plan_(plan),
         link_(link),
-        free_(static_cast<double>(limit)),
         buffers_(profile.buffers.size()),
         births_(profile.places()),
         deaths_(profile.places()) {
+    free_.push(0, static_cast<double>(limit));
     for (std::uint32_t i = 0; i < profile.buffers.size(); ++i) {
       const ProfiledBuffer& buffer = profile.buffers[i];
       if (buffer.always) continue;
@@ -63,6 +111,7 @@ class Simulation {
  private:
   struct State {
     Where where = Where::kDead;
+    double missing = 0;  // bytes that are not back yet, while kAway and on its way
     double arrived = 0;  // its copy back has passed
     double left = 0;     // its copy out has passed
   };
@@ -77,108 +126,112 @@ class Simulation {
       const ProfiledBuffer& buffer = profile_.buffers[i];
       if (!buffer.always && buffer.birth <= buffer.death) continue;
       const auto bytes = static_cast<double>(buffer.bytes);
-      if (away[i] || free_ - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
+      if (away[i] || free_.sum() - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
         buffers_[i].where = Where::kAway;
+        buffers_[i].missing = bytes;
       } else {
         buffers_[i].where = Where::kResident;
-        free_ -= bytes;
+        free_.take_oldest(bytes);
       }
     }
     unplanned_ = 0;
   }
 
-  // Memory that becomes free first, whatever freed it; null when nothing will.
-  std::deque<Release>* first_release() {
-    if (deaths_pending_.empty()) return outs_pending_.empty() ? nullptr : &outs_pending_;
-    if (outs_pending_.empty()) return &deaths_pending_;
-    return deaths_pending_.front().at <= outs_pending_.front().at ? &deaths_pending_ : &outs_pending_;
-  }
-
-  // In program order: the host waits until what has become free covers it.
-  bool acquire(double bytes) {
-    while (free_ < bytes) {
-      std::deque<Release>* pending = first_release();
-      if (pending == nullptr) return false;
-      host_ = std::max(host_, pending->front().at) + kHostNsPerUnmap;
-      free_ += pending->front().bytes;
-      pending->pop_front();
-    }
-    free_ -= bytes;
-    return true;
-  }
-  bool acquire_now(double bytes) {
-    for (std::deque<Release>* pending = first_release(); pending != nullptr && pending->front().at <= host_;
-         pending = first_release()) {
+  // What has left by now is dropped for whoever asks.
+  void collect_left() {
+    while (!leaving_.empty() && leaving_.first().at <= host_) {
+      const Release next = leaving_.first();
+      leaving_.take_oldest(next.bytes);
+      free_.push(next.at, next.bytes);
       host_ += kHostNsPerUnmap;
-      free_ += pending->front().bytes;
-      pending->pop_front();
     }
-    if (free_ < bytes) return false;
-    free_ -= bytes;
+  }
+  // Until free memory covers it, the host waits for what is on its way out. Free memory itself may still be in use: the
+  // device orders it.
+  bool make_room(double bytes) {
+    if (free_.sum() < bytes) collect_left();
+    while (free_.sum() < bytes) {
+      if (leaving_.empty()) return false;
+      const Release next = leaving_.first();
+      leaving_.take_oldest(next.bytes);
+      host_ = std::max(host_, next.at) + kHostNsPerUnmap;
+      free_.push(next.at, next.bytes);
+    }
     return true;
   }
-  // A new buffer may be laid over what died before it in program order: the stream orders them, nobody waits.
-  bool acquire_for_birth(double bytes) {
-    while (bytes > 0 && !deaths_pending_.empty()) {
-      Release& newest = deaths_pending_.back();
-      const double taken = std::min(bytes, newest.bytes);
-      bytes -= taken;
-      newest.bytes -= taken;
-      if (newest.bytes <= 0) deaths_pending_.pop_back();
-    }
+  // A new buffer is laid over what died last, where there is enough.
+  bool bear(double bytes) {
     if (bytes <= 0) return true;
-    host_ += kHostNsPerMap + kHostNsPerByte * bytes;
-    return acquire(bytes);
+    if (free_.sum() < bytes) host_ += kHostNsPerMap + kHostNsPerByte * bytes;
+    if (!make_room(bytes)) return false;
+    ready_ = std::max(ready_, free_.take_newest(bytes));
+    return true;
   }
 
-  void bring_back(std::uint32_t name) {
-    const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
+  // One part of a buffer, into memory that may still be in use when the copy is submitted.
+  void bring_part(State& state, double bytes) {
     host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
-    in_ = std::max({in_, host_, buffers_[name].left}) + bytes / link_.in_bytes_per_ns;
-    buffers_[name].where = Where::kResident;
-    buffers_[name].arrived = in_;
+    const double usable = free_.take_oldest(bytes);
+    in_ = std::max({in_, host_, state.left, usable}) + bytes / link_.in_bytes_per_ns;
+    state.arrived = in_;
+    state.missing -= bytes;
+  }
+  static double part_of(double bytes) { return bytes / std::ceil(bytes / kPartBytes); }
+
+  bool bring_back(std::uint32_t name) {
+    State& state = buffers_[name];
+    const double part = part_of(static_cast<double>(profile_.buffers[name].bytes));
+    while (state.missing > 0.5) {
+      const double bytes = std::min(part, state.missing);
+      if (!make_room(bytes)) return false;
+      bring_part(state, bytes);
+    }
+    state.where = Where::kResident;
+    return true;
   }
 
   void poll_returns() {
     while (!returning_.empty()) {
       const std::uint32_t name = returning_.front();
-      if (buffers_[name].where == Where::kAway) {
-        if (!acquire_now(static_cast<double>(profile_.buffers[name].bytes))) return;
-        bring_back(name);
+      State& state = buffers_[name];
+      const double part = part_of(static_cast<double>(profile_.buffers[name].bytes));
+      while (state.where == Where::kAway && state.missing > 0.5) {
+        const double bytes = std::min(part, state.missing);
+        if (free_.sum() < bytes) collect_left();
+        if (free_.sum() < bytes) return;
+        bring_part(state, bytes);
       }
+      if (state.where == Where::kAway) state.where = Where::kResident;
       returning_.pop_front();
     }
   }
 
   bool step(std::uint32_t q) {
     host_ += kHostNsPerOperation;
+    ready_ = 0;
     const auto unplanned = static_cast<double>(profile_.unplanned_bytes[q]);
     if (unplanned > unplanned_) {
-      if (!acquire_for_birth(unplanned - unplanned_)) return false;
+      if (!bear(unplanned - unplanned_)) return false;
     } else {
-      free_ += unplanned_ - unplanned;
+      free_.push(compute_, unplanned_ - unplanned);
     }
     unplanned_ = unplanned;
     for (const std::uint32_t name : births_[q]) {
       if (buffers_[name].where != Where::kDead) continue;
-      if (!acquire_for_birth(static_cast<double>(profile_.buffers[name].bytes))) return false;
+      if (!bear(static_cast<double>(profile_.buffers[name].bytes))) return false;
       buffers_[name].where = Where::kResident;
     }
-    double ready = compute_;
     for (const std::uint32_t name : profile_.operands(q)) {
       if (name == kNoBuffer) continue;
       State& state = buffers_[name];
-      if (state.where != Where::kResident) {
-        if (!acquire(static_cast<double>(profile_.buffers[name].bytes))) return false;
-        bring_back(name);
-      }
-      ready = std::max({ready, state.arrived, state.left});
+      if (state.where != Where::kResident && !bring_back(name)) return false;
+      ready_ = std::max({ready_, state.arrived, state.left});
     }
-    started_ = std::max(ready, host_);
+    started_ = std::max({compute_, ready_, host_});
     compute_ = started_ + static_cast<double>(profile_.nanoseconds[q]);
     for (const std::uint32_t name : deaths_[q]) {
       const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
-      if (buffers_[name].where == Where::kResident) deaths_pending_.push_back({compute_, bytes});
+      if (buffers_[name].where == Where::kResident) free_.push(compute_, bytes);
       buffers_[name].where = Where::kDead;
     }
     for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap].buffer);
@@ -191,22 +244,27 @@ class Simulation {
     State& state = buffers_[name];
     if (state.where != Where::kResident) return;
     const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
-    host_ += kHostNsPerCopy;
-    out_ = std::max(out_, compute_) + bytes / link_.out_bytes_per_ns;
+    const double part = part_of(bytes);
+    out_ = std::max({out_, compute_, host_});
+    for (double rest = bytes; rest > 0.5; rest -= part) {
+      host_ += kHostNsPerCopy;
+      out_ += part / link_.out_bytes_per_ns;
+      leaving_.push(out_, part);
+    }
     state.left = out_;
     state.where = Where::kAway;
-    outs_pending_.push_back({out_, bytes});
+    state.missing = bytes;
   }
 
   const Profile& profile_;
   const Plan& plan_;
   const Link& link_;
-  double free_;
+  Releases free_, leaving_;
   double unplanned_ = 0;
+  double ready_ = 0;  // of the operation in hand: its memory and its operands
   double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
   std::vector<State> buffers_;
   std::vector<std::vector<std::uint32_t>> births_, deaths_;
-  std::deque<Release> deaths_pending_, outs_pending_;
   std::deque<std::uint32_t> returning_;
 };
 

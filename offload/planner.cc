@@ -193,7 +193,7 @@ class Planner {
     PlanTiming timing = time_plan(profile_, plan, limit_bytes_, link_);
     keep_if_faster(plan, timing, best);
     if (!timing.runs) return;
-    for (const double lead : {1.0, 1.5, 3.0, 1e9}) {
+    for (const double lead : {1e9, 4.0, 2.0, 1.2}) {
       schedule_returns(chosen, timing, lead, &plan);
       plan.index(places_);
       const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);

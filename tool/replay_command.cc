@@ -116,6 +116,7 @@ ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace
 
 int run_both(const Flags& flags, const Job& job, Outcome* out) {
   ReplayOptions options = options_of(flags, job);
+  options.rates = rates_of(*job.profile);
   std::string reason;
   Progress progress("replaying");
   options.progress = [&](std::size_t step) { progress.show(step, 2 * job.program.steps); };

@@ -27,6 +27,9 @@ struct ReplayOptions {
   SimulatedDeviceOptions device;
   EngineOptions engine;
   bool exact = false;
+  // What the engine is told of operators' durations: the trace's measured ones, else those that follow from these
+  // rates. None: nothing but what was measured.
+  std::optional<DeviceRates> rates;
   std::function<void(std::size_t step)> progress;  // before each step; may be empty
 };
 
