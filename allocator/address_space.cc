@@ -66,12 +66,14 @@ AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_by
 bool AddressSpace::allocate_tables() {
   blocks_ = static_cast<Block**>(zeroed_table(pages_ * sizeof(Block*)));
   handles_ = static_cast<PageHandle*>(zeroed_table(pages_ * sizeof(PageHandle)));
-  return blocks_ != nullptr && handles_ != nullptr;
+  freed_at_ = static_cast<FreeTime*>(zeroed_table(pages_ * sizeof(FreeTime)));
+  return blocks_ != nullptr && handles_ != nullptr && freed_at_ != nullptr;
 }
 
 AddressSpace::~AddressSpace() {
   if (blocks_ != nullptr) munmap(blocks_, pages_ * sizeof(Block*));
   if (handles_ != nullptr) munmap(handles_, pages_ * sizeof(PageHandle));
+  if (freed_at_ != nullptr) munmap(freed_at_, pages_ * sizeof(FreeTime));
 }
 
 std::uint64_t AddressSpace::free_mapped_pages() const {
@@ -172,11 +174,11 @@ std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
 }
 
 void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
-  ++frees_;
+  const FreeTime now = log_.add(pending);
   if (Chunk* guard = guard_of(chunk); guard != nullptr) {
     guard = space_.take(guard, guard->offset(), guard->size());
     guard->tag.guard = false;
-    guard->tag.freed_at = frees_;
+    guard->tag.freed_at = now;
     space_.give(guard);
   }
   std::uint64_t page = chunk->offset();
@@ -187,7 +189,8 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
     while (next < end && (handles_[next] != PageHandle{}) == mapped) ++next;
     Chunk* const rest = next < end ? space_.split(chunk, next - page) : nullptr;
     chunk->tag.mapped = mapped;
-    chunk->tag.freed_at = frees_;
+    chunk->tag.freed_at = now;
+    if (mapped) std::fill(freed_at_ + page, freed_at_ + next, now);
     chunk->tag.pending.clear();
     if (mapped) chunk->tag.pending.join(pending);
     space_.give(chunk);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level 1: the reservation, in units of pages. Chunks in use are blocks; free chunks either have pages behind all of
 // them (mapped) or behind none. The page table says for every page of addresses which block it belongs to and which
-// physical page stands behind it: 16 bytes for 2 MiB, touched only where addresses have been handed out.
+// physical page stands behind it, and when it was last freed: 24 bytes for 2 MiB, touched only where addresses have
+// been handed out.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "allocator/bfc.h"
 #include "allocator/block.h"
+#include "allocator/pending_log.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/owned.h"
@@ -25,10 +27,10 @@ struct SpaceTag {
   static constexpr unsigned kShelves = 7;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
-  bool guard = false;          // nobody's, but not to be handed out
-  bool lent = false;           // nobody's; its pages serve elsewhere, and the driver still leads here to them
-  UseSet pending;              // who may still use the pages behind it; empty when unmapped
-  std::uint64_t freed_at = 0;  // counts what was freed; the newest part of a merged chunk
+  bool guard = false;     // nobody's, but not to be handed out
+  bool lent = false;      // nobody's; its pages serve elsewhere, and the driver still leads here to them
+  UseSet pending;         // who may still use the pages behind it; empty when unmapped
+  FreeTime freed_at = 0;  // the newest part of a merged chunk
 
   unsigned shelf() const { return lent ? kLentShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
   static constexpr unsigned kLentShelf = 6;
@@ -95,6 +97,9 @@ class AddressSpace {
   Block* const* blocks() const { return blocks_; }
   PageHandle* handles() { return handles_; }
   const PageHandle* handles() const { return handles_; }
+  // Of a page of free mapped space: when it was freed, and what may use it since before then.
+  FreeTime freed_at(std::uint64_t page) const { return freed_at_[page]; }
+  const UseSet& pending_since(FreeTime time) const { return log_.at(time); }
 
   Space& space() { return space_; }
   const Space& space() const { return space_; }
@@ -142,9 +147,10 @@ class AddressSpace {
   Bytes page_bytes_;
   std::uint64_t pages_;
   std::uint64_t used_end_[2] = {};  // by zone: pages from here on were never handed out
-  std::uint64_t frees_ = 0;
+  PendingLog log_;
   Block** blocks_ = nullptr;
   PageHandle* handles_ = nullptr;
+  FreeTime* freed_at_ = nullptr;
   Space space_;
 };
 

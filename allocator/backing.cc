@@ -2,6 +2,7 @@
 #include "allocator/backing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "driver/check.h"
 
@@ -33,11 +34,49 @@ Backing::~Backing() {
   static_cast<void>(sweep(true));
 }
 
+// Free mapped pages that were freed together lie together, and become free for others together.
+void Backing::collect_runs() {
+  runs_.clear();
+  space_->for_each_free_mapped([this](Chunk& chunk) {
+    for (std::uint64_t page = chunk.offset(); page < chunk.end();) {
+      const FreeTime time = space_->freed_at(page);
+      std::uint64_t end = page + 1;
+      while (end < chunk.end() && space_->freed_at(end) == time) ++end;
+      runs_.push_back({&chunk, page, end - page, time});
+      page = end;
+    }
+  });
+  std::sort(runs_.begin(), runs_.end(),
+            [](const Run& a, const Run& b) { return a.time != b.time ? a.time < b.time : a.first < b.first; });
+}
+
+// A guard was laid over space that had been freed, and belongs to a block since.
+const UseSet& Backing::pending_on(const Run& run) const {
+  return run.chunk->tag.guard ? run.chunk->tag.pending : space_->pending_since(run.time);
+}
+
+template <class Wanted>
+std::uint64_t Backing::choose_runs(std::uint64_t count, Wanted wanted) {
+  collect_runs();
+  std::uint64_t chosen = 0;
+  auto kept = runs_.begin();
+  for (auto run = runs_.begin(); run != runs_.end() && chosen < count; ++run) {
+    if (!wanted(*run)) continue;
+    Run part = *run;
+    part.count = std::min(part.count, count - chosen);
+    chosen += part.count;
+    *kept++ = part;
+  }
+  runs_.erase(kept, runs_.end());
+  // Taking a piece out of a chunk leaves its left rest what it was: so from the right.
+  std::sort(runs_.begin(), runs_.end(), [](const Run& a, const Run& b) { return a.first > b.first; });
+  return chosen;
+}
+
 std::uint64_t Backing::passed_free_pages() {
   std::uint64_t pages = 0;
-  space_->for_each_free_mapped([&](const Chunk& chunk) {
-    if (clock_->passed(chunk.tag.pending)) pages += chunk.size();
-  });
+  collect_runs();
+  for (const Run& run : runs_) pages += clock_->passed(pending_on(run)) ? run.count : 0;
   return pages;
 }
 
@@ -53,7 +92,8 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
   if (const Status status = fill_pool(count, wait); !status.ok()) return status;
   const std::uint64_t at_hand = std::min(count, pool_->free_pages());
   if (const Status status = pool_->take(at_hand, &taken_); !status.ok() || at_hand == count) return status;
-  return borrow(count - at_hand, behind);
+  borrow(count - at_hand, behind);
+  return Status();
 }
 
 Status Backing::fill_pool(std::uint64_t count, Wait wait) {
@@ -79,31 +119,29 @@ Status Backing::fill_pool(std::uint64_t count, Wait wait) {
                                                                                             : Status::out_of_memory();
 }
 
-void Backing::collect_free_mapped() {
-  candidates_.clear();
-  space_->for_each_free_mapped([this](Chunk& chunk) { candidates_.push_back(&chunk); });
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const Chunk* a, const Chunk* b) { return a->tag.freed_at < b->tag.freed_at; });
+Status Backing::harvest(std::uint64_t count, Wait wait) {
+  count -= choose_runs(count, [this](const Run& run) { return clock_->passed(pending_on(run)); });
+  if (const Status status = harvest_runs(); !status.ok() || wait != Wait::kYes) return status;
+  while (count > 0) {
+    bool first = true;
+    const std::uint64_t pages = choose_runs(count, [&first](const Run&) { return std::exchange(first, false); });
+    if (pages == 0) return Status();
+    if (const Status status = clock_->synchronize(pending_on(runs_.front())); !status.ok()) return status;
+    if (const Status status = harvest_runs(); !status.ok()) return status;
+    count -= pages;
+  }
+  return Status();
 }
 
-Status Backing::harvest(std::uint64_t count, Wait wait) {
-  collect_free_mapped();
-  for (Chunk*& chunk : candidates_) {
-    if (count == 0) return Status();
-    if (!clock_->passed(chunk->tag.pending)) continue;
-    const std::uint64_t pages = std::min(count, chunk->size());
-    if (const Status status = harvest_chunk(chunk, pages); !status.ok()) return status;
-    count -= pages;
-    chunk = nullptr;
-  }
-  if (wait != Wait::kYes) return Status();
-  for (Chunk* chunk : candidates_) {
-    if (count == 0) return Status();
-    if (chunk == nullptr) continue;
-    if (const Status status = clock_->synchronize(chunk->tag.pending); !status.ok()) return status;
-    const std::uint64_t pages = std::min(count, chunk->size());
-    if (const Status status = harvest_chunk(chunk, pages); !status.ok()) return status;
-    count -= pages;
+// A call costs the same whatever its length: neighbours go together.
+Status Backing::harvest_runs() {
+  for (auto run = runs_.begin(); run != runs_.end();) {
+    Run whole = *run;
+    for (++run; run != runs_.end() && run->chunk == whole.chunk && run->first + run->count == whole.first; ++run) {
+      whole.first = run->first;
+      whole.count += run->count;
+    }
+    if (const Status status = harvest_run(whole); !status.ok()) return status;
   }
   return Status();
 }
@@ -114,45 +152,33 @@ Status Backing::harvest_guards(std::uint64_t count) {
   for (Chunk* guard : candidates_) {
     if (count == 0) break;
     if (!clock_->passed(guard->tag.pending)) continue;
-    if (const Status status = harvest_chunk(guard, 1); !status.ok()) return status;
+    if (const Status status = harvest_run({guard, guard->offset(), 1, 0}); !status.ok()) return status;
     --count;
   }
   return Status();
 }
 
-// From the side that touches unmapped space, so that addresses without pages grow together.
-Backing::Chunk* Backing::take_side(Chunk* chunk, std::uint64_t count) {
-  AddressSpace::Space& space = space_->space();
-  Chunk* const left = space.left_of(chunk);
-  Chunk* const right = space.right_of(chunk);
-  const bool from_left = AddressSpace::is_open(left) && !AddressSpace::is_open(right);
-  return space.take(chunk, from_left ? chunk->offset() : chunk->end() - count, count);
-}
-
-Status Backing::borrow(std::uint64_t count, UseSet* behind) {
-  collect_free_mapped();
-  for (Chunk* chunk : candidates_) {
-    if (count == 0) break;
-    if (chunk->tag.guard) continue;
-    const std::uint64_t pages = std::min(count, chunk->size());
-    behind->join(chunk->tag.pending);
-    lend_chunk(chunk, pages);
-    count -= pages;
-  }
+void Backing::borrow(std::uint64_t count, UseSet* behind) {
+  count -= choose_runs(count, [](const Run& run) { return !run.chunk->tag.guard; });
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
-  return Status();
+  for (const Run& run : runs_) {
+    behind->join(pending_on(run));
+    lend_run(run);
+  }
 }
 
-void Backing::lend_chunk(Chunk* chunk, std::uint64_t count) {
-  Chunk* const taken = take_side(chunk, count);
+void Backing::lend_run(const Run& run) {
+  Chunk* const taken = space_->space().take(run.chunk, run.first, run.count);
   for (std::uint64_t page = taken->offset(); page < taken->end(); ++page) {
     taken_.push_back(space_->handles()[page]);
     space_->handles()[page] = PageHandle{};
   }
   taken->tag.mapped = false;
   taken->tag.lent = true;
-  mapped_pages_ -= count;
-  lent_pages_ += count;
+  taken->tag.pending.clear();
+  taken->tag.pending.join(space_->pending_since(run.time));
+  mapped_pages_ -= run.count;
+  lent_pages_ += run.count;
   space_->space().give(taken);
 }
 
@@ -173,14 +199,14 @@ Status Backing::sweep(bool all) {
   return Status();
 }
 
-Status Backing::harvest_chunk(Chunk* chunk, std::uint64_t count) {
+Status Backing::harvest_run(const Run& run) {
   AddressSpace::Space& space = space_->space();
-  Chunk* const taken = take_side(chunk, count);
-  const Status status = unmap_pages(taken->offset(), count);
+  Chunk* const taken = space.take(run.chunk, run.first, run.count);
+  const Status status = unmap_pages(taken->offset(), run.count);
   if (status.ok()) {
     taken->tag.mapped = false;
     taken->tag.pending.clear();
-    harvested_pages_ += count;
+    harvested_pages_ += run.count;
   }
   space.give(taken);
   return status;

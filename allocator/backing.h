@@ -58,6 +58,12 @@ class Backing {
 
  private:
   using Chunk = AddressSpace::Chunk;
+  // Free mapped pages side by side that were freed at one time.
+  struct Run {
+    Chunk* chunk;
+    std::uint64_t first, count;
+    FreeTime time;
+  };
 
   // Appends `count` pages to taken_ and what they may still be used by to `behind`, or answers out_of_memory.
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
@@ -66,14 +72,19 @@ class Backing {
   // Puts `pages` behind those of the range that have none, in order; all or none.
   Status map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages);
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
-  Status borrow(std::uint64_t count, UseSet* behind);
-  void lend_chunk(Chunk* chunk, std::uint64_t count);
-  Chunk* take_side(Chunk* chunk, std::uint64_t count);
+  void borrow(std::uint64_t count, UseSet* behind);
+  void lend_run(const Run& run);
   // Unmaps lent addresses whose last users have passed; all of them when `all`.
   Status sweep(bool all);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
-  Status harvest_chunk(Chunk* chunk, std::uint64_t count);
-  void collect_free_mapped();
+  Status harvest_run(const Run& run);
+  Status harvest_runs();
+  // All runs into runs_, what was freed first first.
+  void collect_runs();
+  const UseSet& pending_on(const Run& run) const;
+  // Leaves in runs_ the oldest that are wanted, `count` pages at most, in descending order of address; how many.
+  template <class Wanted>
+  std::uint64_t choose_runs(std::uint64_t count, Wanted wanted);
   // Up to `count` pages from behind guards, without waiting.
   Status harvest_guards(std::uint64_t count);
   std::uint64_t passed_free_pages();
@@ -85,6 +96,7 @@ class Backing {
   PagePool* pool_;
   std::vector<PageHandle> taken_;   // scratch
   std::vector<Chunk*> candidates_;  // scratch
+  std::vector<Run> runs_;           // scratch
   std::uint64_t mapped_pages_ = 0;
   std::uint64_t peak_mapped_pages_ = 0;
   std::uint64_t maps_ = 0;

@@ -53,7 +53,7 @@ struct BlockPart : boost::intrusive::list_base_hook<> {
 
 struct BlockState {
   Block* block = nullptr;
-  bool defined = false;  // touched since it was handed out: its contents must survive
+  bool defined = false;    // touched since it was handed out: its contents must survive
   bool may_write = false;  // scratch of the operation in preparation
   std::uint32_t pins = 0;
   std::uint32_t absent_parts = 0;

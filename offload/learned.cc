@@ -13,6 +13,9 @@ namespace {
 // sensitivity runs).
 constexpr double kGuessedBytesPerNs = 1500;
 constexpr std::uint64_t kGuessedLaunchNs = 4000;
+// Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
+// close to it, at less than 1 % of host time.
+constexpr std::uint64_t kFenceEveryNs = 100'000;
 
 std::uint64_t scramble(std::uint64_t x) {
   x ^= x >> 32;
@@ -50,7 +53,9 @@ void Learned::arriving(const Arrival& arrival) {
     operands_.push_back(state);
     scratch_.push_back({block.serial(), block.bytes(), block.bytes() >= min_offload_bytes_ && state->pins == 0});
   }
-  recorder_.add(scratch_, nanoseconds_of(arrival), arrival.live_block_bytes);
+  const std::uint64_t nanoseconds = nanoseconds_of(arrival);
+  unfenced_ns_ += nanoseconds;
+  recorder_.add(scratch_, nanoseconds, arrival.live_block_bytes);
   switch (recogniser_.add(token_of(arrival), arrival.live_bytes)) {
     case Recogniser::Event::kFound:
       learn();
@@ -73,7 +78,6 @@ void Learned::learn() {
   profile_ = recorder_.make(recogniser_.period());
   plan_ = plan_iteration(profile_, heap_.limit(), migration_.link());
   ++plans_;
-  if (getenv("PLDBG")) fprintf(stderr, "predicted %.2f ms link %.1f %.1f gaps %zu\n", plan_.predicted_ns / 1e6, migration_.link().out_bytes_per_ns, migration_.link().in_bytes_per_ns, plan_.gaps.size());
   following_ = plan_.fits;
   returns_.clear();
   actors_.assign(profile_.buffers.size(), {});
@@ -100,8 +104,12 @@ void Learned::bind() {
   }
 }
 
-void Learned::after_operation(StreamIndex /*stream*/) {
+void Learned::after_operation(StreamIndex stream) {
   if (!following_) return;
+  if (unfenced_ns_ >= kFenceEveryNs) {
+    unfenced_ns_ = 0;
+    static_cast<void>(clock_.fence(stream));
+  }
   const std::size_t place = recogniser_.position();
   for (const std::uint32_t gap : plan_.leaves[place]) leave(plan_.gaps[gap]);
   for (const std::uint32_t gap : plan_.returns[place]) returns_.push_back(actors_[plan_.gaps[gap].buffer]);

@@ -80,6 +80,7 @@ class Learned {
   std::vector<Actor> actors_;  // by buffer of the profile
   std::deque<Actor> returns_;  // on their way back, what is needed first first
   bool following_ = false;
+  std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
   std::uint64_t plans_ = 0, divergences_ = 0;
   // Of the operation in preparation: the blocks that are no slabs.
   std::vector<BlockState*> operands_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a direction, so
-// that both directions of the link work at once and neither stands behind the program's kernels.
+// Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a
+// direction, so that both directions of the link work at once and neither stands behind the program's kernels.
 //
 // Contract: a copy out waits on the device for everything submitted that may use the part; whoever touches the block
 // afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has

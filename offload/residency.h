@@ -3,7 +3,8 @@
 // submitted that may use them has passed and their contents are on the host (or were never defined).
 //
 // The ladder for pages, cheapest first (make_room):
-//   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the device;
+//   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the
+//   device;
 //   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits;
 //   3. wait for the copy out that began first;
 //   4. take pages from parts that have only some of theirs and nothing in them yet;

@@ -94,7 +94,8 @@ int prepare(const Flags& flags, Job* job) {
 
 ReplayOptions options_of(const Flags& flags, const Job& job) {
   ReplayOptions options;
-  options.device = {.library = job.simulator, .profile = flags.device, .seed = flags.seed, .memory_bytes = 0, .check = flags.check};
+  options.device = {
+      .library = job.simulator, .profile = flags.device, .seed = flags.seed, .memory_bytes = 0, .check = flags.check};
   options.engine = engine_options(job.settings, 0, job.profile->memory_bytes.value, 0);
   options.engine.budget_bytes = job.budget_bytes;
   // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.

@@ -207,7 +207,7 @@ class Replay {
   OperationInfo info_of(const TraceOperator& op, std::string_view name) const {
     std::uint64_t kind = std::hash<std::string_view>()(name);
     for (const double figure : {op.flops, op.bytes}) kind = kind * 0x9E3779B97F4A7C15U + std::hash<double>()(figure);
-    const double seconds = op.is_measured()            ? op.microseconds * 1e-6
+    const double seconds = op.is_measured()             ? op.microseconds * 1e-6
                            : options_.rates.has_value() ? seconds_of(op, *options_.rates)
                                                         : 0;
     return {.kind = kind, .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9)};
