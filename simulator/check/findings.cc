@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/check/findings.h"
 
+#include <cxxabi.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 namespace simulator {
 namespace {
@@ -13,6 +16,16 @@ std::string hex(Address at) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
   return text;
+}
+
+// A kernel of C++ as its author wrote it.
+std::string readable(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
+  int status = 0;
+  char* const plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  const std::string result = status == 0 ? plain : name;
+  std::free(plain);
+  return result;
 }
 
 const char* verb(const Mark& mark) {
@@ -48,7 +61,7 @@ std::string Findings::range(Address at, Bytes bytes) const {
 }
 
 std::string Findings::describe(const Mark& mark) const {
-  return std::string(verb(mark)) + " of " + range(mark.address, mark.bytes) + " by " + labels_.name(mark.label) +
+  return std::string(verb(mark)) + " of " + range(mark.address, mark.bytes) + " by " + readable(labels_.name(mark.label)) +
          " (operation " + std::to_string(mark.operation) + ", stream " + std::to_string(mark.stream) + ")";
 }
 

@@ -51,7 +51,7 @@ struct Device {
   Buffers buffers;
   Events events;
   std::unique_ptr<RaceChecker> checker =
-      settings.check == Checking::kOff ? nullptr : std::make_unique<RaceChecker>(table, host, buffers);
+      settings.check == Checking::kOff ? nullptr : std::make_unique<RaceChecker>(table, host, buffers, settings.tagged);
   Executor executor{table, *contents, buffers, host, events, settings.tagged, checker.get()};
   Timeline timeline{executor, settings.seed};
   Streams streams{timeline};

@@ -55,6 +55,7 @@ void Executor::fault(const Operation& operation, Address at) {
 // Effects of each kind of work. Each answers the address of an illegal access, if any.
 struct Executor::Run {
   Executor& executor;
+  const Operation& operation;
 
   std::optional<Address> operator()(Marker&) { return std::nullopt; }
   std::optional<Address> operator()(Record&) { return std::nullopt; }
@@ -144,7 +145,12 @@ struct Executor::Run {
     }
     arguments.push_back(nullptr);
     const HostFunctionScope scope;
-    return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); });
+    const auto run = [&] { return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
+    if (executor.checker_ == nullptr) return run();
+    const KernelWatch watch(executor.checker_->to_watch(kernel), kernel.ordinal);
+    const auto at = run();
+    executor.checker_->kernel_touched(operation, watch.touches());
+    return at;
   }
 
   std::optional<Address> operator()(Operator& op) {
@@ -192,7 +198,7 @@ void Executor::execute(Operation& operation) {
   if (error_ == CUDA_SUCCESS) {
     if (checker_ != nullptr) checker_->executes(operation);
     clear_fresh(operation);
-    if (const auto at = std::visit(Run{*this}, operation.work)) fault(operation, *at);
+    if (const auto at = std::visit(Run{*this, operation}, operation.work)) fault(operation, *at);
   }
   for (const Buffers::Slot slot : operation.fresh_buffers) buffers_.let_go(slot);
   operation.fresh_buffers.clear();

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "simulator/core/check.h"
+#include "simulator/core/kernel_watch.h"
 
 namespace simulator {
 namespace {
@@ -32,6 +33,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
+  if (KernelWatch::on_fault(reinterpret_cast<Address>(info->si_addr))) return;
   if (guarded == 0) {
     pass_on(signal, info, context);
     return;
@@ -51,11 +53,24 @@ void install() {
   SIMULATOR_CHECK(installed, "fault handlers can be installed");
 }
 
-}  // namespace
-
-std::optional<Address> run_guarded(void (*body)(void*), void* data) {
+void install_once() {
   static std::once_flag once;
   std::call_once(once, install);
+}
+
+}  // namespace
+
+bool catches_faults() {
+  install_once();
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    struct sigaction present = {};
+    if (sigaction(signal, nullptr, &present) != 0 || present.sa_sigaction != on_fault) return false;
+  }
+  return true;
+}
+
+std::optional<Address> run_guarded(void (*body)(void*), void* data) {
+  install_once();
   SIMULATOR_CHECK(guarded == 0, "guards do not nest");
   if (sigsetjmp(jump_target, 0) != 0) {
     guarded = 0;

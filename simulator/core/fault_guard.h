@@ -13,6 +13,9 @@ namespace simulator {
 // destructors of its frames do not run, so it must be plain code on memory. Not nested.
 std::optional<Address> run_guarded(void (*body)(void*), void* data);
 
+// Whether faults come here at present: nobody else has taken their handler. Installs it the first time.
+bool catches_faults();
+
 template <typename Body>
 std::optional<Address> run_guarded(Body& body) {
   return run_guarded([](void* data) { (*static_cast<Body*>(data))(); }, &body);

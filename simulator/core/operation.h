@@ -71,7 +71,6 @@ struct Kernel {
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;   // buffers that the parameters name, each once, in order of first mention
   std::vector<bool> named_directly;  // of each: a parameter of its own points into it
-  bool is_watched = false;           // what the host implementation touches is seen while it runs
   std::uint64_t identity = 0;  // hash of name, grid, block and parameters, independent of addresses
 };
 

@@ -20,8 +20,8 @@ void for_pages(Address at, Bytes bytes, Visit visit) {
 
 }  // namespace
 
-RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers)
-    : table_(table), host_(host), buffers_(buffers), findings_(labels_, [this](Address at) {
+RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged)
+    : table_(table), host_(host), buffers_(buffers), tagged_(tagged), findings_(labels_, [this](Address at) {
         const auto buffer = buffers_.find(at);
         return buffer ? " in buffer " + std::to_string(buffer->number) : std::string();
       }) {}
@@ -148,7 +148,7 @@ struct RaceChecker::Toucher {
   void operator()(const Kernel& kernel) const {
     for (std::size_t i = 0; i < kernel.named.size(); ++i) {
       checker.touch(operation, Touched::kName, kernel.named[i].address, kernel.named[i].bytes,
-                    kernel.named_directly[i] && !kernel.is_watched);
+                    kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i]));
     }
   }
 
@@ -165,6 +165,20 @@ struct RaceChecker::Toucher {
 void RaceChecker::executes(const Operation& operation) {
   label_ = labels_.label(name_of(operation.work));
   std::visit(Toucher{*this, operation}, operation.work);
+}
+
+bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer) const {
+  return kernel.function != nullptr && !tagged_ && KernelWatch::can_watch(buffer) &&
+         shared_with_host_.count(buffer.address) == 0 &&
+         !table_.first_denied(buffer.address, buffer.bytes, Access::kReadWrite);
+}
+
+std::vector<Buffer> RaceChecker::to_watch(const Kernel& kernel) const {
+  std::vector<Buffer> watched;
+  for (const Buffer& buffer : kernel.named) {
+    if (is_watched(kernel, buffer)) watched.push_back(buffer);
+  }
+  return watched;
 }
 
 void RaceChecker::kernel_touched(const Operation& operation, std::span<const KernelTouch> touches) {
@@ -218,6 +232,7 @@ void RaceChecker::frees(const char* call, Address at, Bytes bytes) {
 }
 
 void RaceChecker::handed_out(Address at, Bytes bytes) {
+  shared_with_host_.erase(at);
   for_pages(at, bytes, [&](Address part, Bytes length) {
     const PageTable::Entry entry = table_.entry(part);
     const Bytes begin = part % kPageBytes;

@@ -10,6 +10,7 @@
 // Addresses of a finding are the ones that the operations named.
 #pragma once
 
+#include <set>
 #include <span>
 #include <vector>
 
@@ -19,27 +20,24 @@
 #include "simulator/check/sparse_table.h"
 #include "simulator/core/buffers.h"
 #include "simulator/core/host_memory.h"
+#include "simulator/core/kernel_watch.h"
 #include "simulator/core/page_table.h"
 #include "simulator/core/timeline.h"
 
 namespace simulator {
 
-// One address that a kernel certainly touched.
-struct KernelTouch {
-  Address address = 0;
-  bool writes = false;
-};
-
 class RaceChecker {
  public:
-  RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers);
+  RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged);
 
   Order& order() { return order_; }
   const Findings& findings() const { return findings_; }
 
   // Before its effects, while its ranges are still what they are.
   void executes(const Operation& operation);
-  // What its host implementation was seen to touch.
+  // Buffers of the kernel that can be watched while its host implementation runs.
+  std::vector<Buffer> to_watch(const Kernel& kernel) const;
+  // What it was seen to touch.
   void kernel_touched(const Operation& operation, std::span<const KernelTouch> touches);
   void executed(const Operation& operation);
   void inaccessible(const Operation& operation, Address at);
@@ -50,6 +48,8 @@ class RaceChecker {
   void frees(const char* call, Address at, Bytes bytes);
   // The driver hands out memory that nobody uses any more: whatever touched it has passed.
   void handed_out(Address at, Bytes bytes);
+  // The host may touch this memory by itself, at any time.
+  void host_may_touch(Address at) { shared_with_host_.insert(at); }
   void discarded(PageRun run);
 
   void validate() const;
@@ -66,11 +66,14 @@ class RaceChecker {
   Shadow::Page pinned_page(Address at);
   template <typename Visit>
   void for_marks(Address at, Bytes bytes, Visit visit) const;
+  bool is_watched(const Kernel& kernel, const Buffer& buffer) const;
   struct Toucher;
 
   const PageTable& table_;
   const HostMemory& host_;
   const Buffers& buffers_;
+  const bool tagged_;
+  std::set<Address> shared_with_host_;
   Labels labels_;
   Findings findings_;
   Order order_;

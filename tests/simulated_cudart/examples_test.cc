@@ -76,6 +76,19 @@ TEST(Examples, StreamsPrintsTheSameInEveryOrder) {
   }
 }
 
+TEST(Examples, AMissingWaitIsFoundInEveryOrderAndTheMendedProgramIsSilent) {
+  for (const char* seed : {"time", "1", "2", "3"}) {
+    const std::vector<std::string> checked = {"THERMOCLINE_SIMULATE_CHECK=1",
+                                              std::string("THERMOCLINE_SIMULATE_SEED=") + seed};
+    const Outcome wrong = run_program({program("missing_wait")}, checked);
+    EXPECT_NE(wrong.errors.find("race: "), std::string::npos) << seed;
+    EXPECT_NE(wrong.errors.find("copy to host"), std::string::npos) << wrong.errors;
+    EXPECT_NE(wrong.errors.find("square"), std::string::npos) << wrong.errors;
+    const Outcome mended = run_program({program("missing_wait"), "--wait"}, checked);
+    EXPECT_EQ(mended.errors, "simulated device: races=0\n") << seed;
+  }
+}
+
 TEST(Examples, AProgramWithTheStaticRuntimeIsRefusedAndEndsByItself) {
   const Outcome outcome = run_program({program("digits_static")});
   EXPECT_EQ(outcome.status, 1) << outcome.errors;

@@ -442,6 +442,64 @@ TEST_F(RaceCheckerTest, WhatWritesAWholeBufferIsInTheWayOfAKernelThatIsGivenIt) 
   expect_one(program(false), {"mixing", "set", "use of"});
 }
 
+// parameters: data, words, begin, whether to write
+void touch_part(void** arguments, Dim3, Dim3) {
+  auto* const data = *static_cast<std::uint64_t**>(arguments[0]);
+  const auto words = *static_cast<std::uint64_t*>(arguments[1]);
+  const auto begin = *static_cast<std::uint64_t*>(arguments[2]);
+  const auto writes = *static_cast<std::uint64_t*>(arguments[3]);
+  volatile std::uint64_t sum = 0;
+  for (std::uint64_t i = begin; i < begin + words; ++i) {
+    if (writes != 0) {
+      data[i] = i;
+    } else {
+      sum = sum + data[i];
+    }
+  }
+}
+
+Kernel host_kernel(Address at, std::uint64_t words, std::uint64_t begin, bool writes) {
+  Kernel kernel;
+  kernel.name = "host kernel";
+  kernel.function = &touch_part;
+  for (const std::uint64_t value : {std::uint64_t{at}, words, begin, std::uint64_t{writes ? 1U : 0U}}) {
+    kernel.parameters.push_back({static_cast<std::uint32_t>(kernel.block_of_parameters.size()), sizeof value});
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+    kernel.block_of_parameters.insert(kernel.block_of_parameters.end(), bytes, bytes + sizeof value);
+  }
+  return kernel;
+}
+
+TEST_F(RaceCheckerTest, WhatAHostImplementationTouchesIsSeen) {
+  const auto program = [](bool writes, bool waits) {
+    return [=](Machine& m, const Streams& s) {
+      const Address at = buffer(m, kLarge);
+      const EventId event = m.create_event();
+      void* host = nullptr;
+      m.allocate_host(kLarge, &host);
+      m.submit(s.a, host_kernel(at, kLarge / 8, 0, writes));
+      m.record_event(event, s.a);
+      if (waits) m.stream_wait_event(s.b, event);
+      m.submit(s.b, to_host(host, at, kLarge));
+    };
+  };
+  expect_one(program(true, false), {"host kernel", "copy to host", "write of"});
+  expect_silent(program(true, true));
+  expect_silent(program(false, false));
+}
+
+TEST_F(RaceCheckerTest, AKernelThatStaysInItsHalfIsInNobodysWay) {
+  expect_silent([](Machine& m, const Streams& s) {
+    const Address at = buffer(m, kLarge);
+    void* host = nullptr;
+    m.allocate_host(kLarge, &host);
+    m.submit(s.a, to_device(at, host, kLarge / 2));
+    m.submit(s.a, host_kernel(at, kLarge / 16, 0, true));
+    m.submit(s.b, to_device(at + kLarge / 2, host, kLarge / 2));
+    m.submit(s.b, host_kernel(at, kLarge / 16, kLarge / 16, true));
+  });
+}
+
 TEST_F(RaceCheckerTest, OnlyTheFirstFindingsAreSaidAndAllAreCounted) {
   std::string said;
   const Program program = [](Machine& m, const Streams& s) {
