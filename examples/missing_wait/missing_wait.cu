@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // missing_wait [--wait]: one stream computes, another brings the results home. Without --wait the event between them is
-// forgotten, a mistake that usually goes unnoticed: `thermocline run --simulate reference --check` names both operations.
+// forgotten, a mistake that usually goes unnoticed: `thermocline run --simulate reference --check` names both
+// operations.
 #include <cstdio>
 #include <cstring>
 

@@ -61,8 +61,9 @@ std::string Findings::range(Address at, Bytes bytes) const {
 }
 
 std::string Findings::describe(const Mark& mark) const {
-  return std::string(verb(mark)) + " of " + range(mark.address, mark.bytes) + " by " + readable(labels_.name(mark.label)) +
-         " (operation " + std::to_string(mark.operation) + ", stream " + std::to_string(mark.stream) + ")";
+  return std::string(verb(mark)) + " of " + range(mark.address, mark.bytes) + " by " +
+         readable(labels_.name(mark.label)) + " (operation " + std::to_string(mark.operation) + ", stream " +
+         std::to_string(mark.stream) + ")";
 }
 
 void Findings::unordered(const Mark& earlier, const Mark& later) {
@@ -73,8 +74,8 @@ void Findings::unordered(const Mark& earlier, const Mark& later) {
 
 void Findings::taken_away(const char* call, Address at, Bytes bytes, const Mark& mark) {
   if (!is_new(mark.operation, ~at)) return;
-  say(std::string(call) + " of " + range(at, bytes) + " while the host does not know that this is over: " +
-      describe(mark));
+  say(std::string(call) + " of " + range(at, bytes) +
+      " while the host does not know that this is over: " + describe(mark));
 }
 
 void Findings::came_late(const Mark& mark, Address at, OperationId newest_at_unmapping) {
@@ -86,9 +87,9 @@ void Findings::came_late(const Mark& mark, Address at, OperationId newest_at_unm
 void Findings::inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping) {
   if (!is_new(mark.operation, ~at)) return;
   say(describe(mark) + " touches " + hex(at) + ", where the device has no access" +
-      (newest_at_unmapping == 0 ? std::string()
-                                : "; its page was unmapped behind the submission of operation " +
-                                      std::to_string(newest_at_unmapping)));
+      (newest_at_unmapping == 0
+           ? std::string()
+           : "; its page was unmapped behind the submission of operation " + std::to_string(newest_at_unmapping)));
 }
 
 void Findings::summarize() const {

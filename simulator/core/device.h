@@ -57,6 +57,7 @@ struct Device {
   Streams streams{timeline};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator
   std::uint64_t maps = 0, unmaps = 0, set_accesses = 0, reserves = 0;
+  std::size_t reservations = 0;  // of the program's, at present
 };
 
 }  // namespace simulator

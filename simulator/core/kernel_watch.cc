@@ -67,8 +67,8 @@ bool KernelWatch::on_fault(Address at) {
 
 // The first fault may have been a read or a write: the second tells.
 bool KernelWatch::open(Address at) {
-  const auto found = std::find_if(pages_.begin(), pages_.end(),
-                                  [at](const Page& page) { return at - page.begin < kSystemPage; });
+  const auto found =
+      std::find_if(pages_.begin(), pages_.end(), [at](const Page& page) { return at - page.begin < kSystemPage; });
   if (found == pages_.end()) return false;
   switch (found->state) {
     case State::kClosed:

@@ -58,7 +58,11 @@ void Machine::at_exit() {
   machine.state_->progress.stop();
   const std::lock_guard guard(machine.mutex_);
   if (!machine.state_->device) return;
-  if (machine.device().checker) machine.device().checker->findings().summarize();
+  if (machine.device().checker) {
+    const std::string left = machine.state_->leftovers == nullptr ? "" : machine.state_->leftovers(machine);
+    if (!left.empty()) std::fprintf(stderr, "simulated device: never released: %s\n", left.c_str());
+    machine.device().checker->findings().summarize();
+  }
   if (machine.device().settings.stats) print_stats(machine, machine.profile());
 }
 
@@ -129,6 +133,8 @@ void Machine::reset() {
   state_->device.reset();
   state_->forked = false;
 }
+
+void Machine::set_leftovers(std::string (*leftovers)(const Machine&)) { state_->leftovers = leftovers; }
 
 void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = std::move(on_reset); }
 

@@ -73,6 +73,8 @@ class Machine {
   // Back to the start; the API layer's own state is dropped by `on_reset`, which runs with the lock held.
   void reset();
   void set_on_reset(std::function<void()> on_reset);
+  // What the program has not released, in words; asked for at the end of a checked run.
+  void set_leftovers(std::string (*leftovers)(const Machine&));
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
   bool tagged() const;             // memory holds no bytes: host implementations of kernels do not run, kernels mix
 
@@ -113,8 +115,8 @@ class Machine {
   CUresult wait_all();
   // Completes what has ended by now (adversarial order: any allowed amount). Free of charge.
   void poll();
-  // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end. After a yes the program
-  // knows; is_done() is for the driver's own use.
+  // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end. After a yes the
+  // program knows; is_done() is for the driver's own use.
   bool is_done(OperationId operation);
   bool query(OperationId operation);
   bool query_stream(StreamId stream);
@@ -150,6 +152,7 @@ class Machine {
   CUresult unmap(Address at, Bytes bytes);  // polls first, does not wait
   std::optional<PhysicalId> physical_at(Address at) const;
   bool mapping_at(Address at, Address* begin, Bytes* bytes) const;
+  std::size_t reservations() const;  // that were made here and not released
   bool reservation_at(Address at, Address* begin, Bytes* bytes) const;
   Access access_at(Address at) const;
 

@@ -48,10 +48,18 @@ Bytes Machine::free_bytes() const { return device().physical.capacity() - device
 
 CUresult Machine::reserve(Bytes bytes, Bytes alignment, Address hint, Address* out) {
   ++device().reserves;
-  return device().addresses.reserve(bytes, alignment, hint, out);
+  const CUresult result = device().addresses.reserve(bytes, alignment, hint, out);
+  device().reservations += result == CUDA_SUCCESS ? 1 : 0;
+  return result;
 }
 
-CUresult Machine::release_addresses(Address at, Bytes bytes) { return device().addresses.release(at, bytes); }
+CUresult Machine::release_addresses(Address at, Bytes bytes) {
+  const CUresult result = device().addresses.release(at, bytes);
+  device().reservations -= result == CUDA_SUCCESS ? 1 : 0;
+  return result;
+}
+
+std::size_t Machine::reservations() const { return device().reservations; }
 
 CUresult Machine::map(Address at, Bytes bytes, Bytes offset, PhysicalId physical) {
   const CUresult result = device().addresses.map(at, bytes, offset, physical);

@@ -23,6 +23,7 @@ struct Machine::State {
   Progress progress;
   std::function<void()> on_reset;
   StreamResolver resolver = nullptr;
+  std::string (*leftovers)(const Machine&) = nullptr;
   bool forked = false;  // in a child of an initialised parent
 };
 

@@ -69,9 +69,9 @@ struct Kernel {
 
   // Filled in at submission.
   std::uint64_t ordinal = 0;
-  std::vector<Buffer> named;   // buffers that the parameters name, each once, in order of first mention
+  std::vector<Buffer> named;         // buffers that the parameters name, each once, in order of first mention
   std::vector<bool> named_directly;  // of each: a parameter of its own points into it
-  std::uint64_t identity = 0;  // hash of name, grid, block and parameters, independent of addresses
+  std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
 };
 
 struct Operand {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The race checker: turns operations and calls into orders and touches (simulator/check/) and says what is wrong. It only
-// watches: nothing that the device does depends on it.
+// The race checker: turns operations and calls into orders and touches (simulator/check/) and says what is wrong. It
+// only watches: nothing that the device does depends on it.
 //
 // When: an operation's place in the order is settled at its submission. Its touches are looked at when it is executed,
-// which happens in an order that the rules allow, so what was executed earlier can not come behind it. Calls of the host
-// that take memory away look at once at what was executed, and leave a note for what is still pending.
+// which happens in an order that the rules allow, so what was executed earlier can not come behind it. Calls of the
+// host that take memory away look at once at what was executed, and leave a note for what is still pending.
 //
 // Where: device memory by physical page, so that two mappings of one page collide; pinned memory by its address.
 // Addresses of a finding are the ones that the operations named.
@@ -79,13 +79,13 @@ class RaceChecker {
   Order order_;
   Shadow device_;
   Shadow pinned_;
-  SparseTable<std::uint32_t> pinned_pages_;     // number of the page in pinned_, plus 1
+  SparseTable<std::uint32_t> pinned_pages_;  // number of the page in pinned_, plus 1
   std::uint32_t next_pinned_page_ = 0;
-  SparseTable<OperationId> unmapped_;           // the newest submission when the page was last unmapped
-  OperationId newest_unmapped_ = 0;             // the largest of them
-  Label label_ = 0;                             // of the operation in hand
-  std::vector<Shadow::Page> whole_;             // in hand; kept for their memory
-  std::vector<std::uint32_t> stamps_;           // by device page: in which touch it was last seen
+  SparseTable<OperationId> unmapped_;  // the newest submission when the page was last unmapped
+  OperationId newest_unmapped_ = 0;    // the largest of them
+  Label label_ = 0;                    // of the operation in hand
+  std::vector<Shadow::Page> whole_;    // in hand; kept for their memory
+  std::vector<std::uint32_t> stamps_;  // by device page: in which touch it was last seen
   std::uint32_t stamp_ = 0;
   Shadow::Conflicts conflicts_;
 };

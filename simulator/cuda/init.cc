@@ -5,6 +5,7 @@
 
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/entry_points.h"
+#include "simulator/cuda/leftovers.h"
 
 using simulator::cuda::Call;
 using simulator::cuda::EntryPoint;
@@ -64,6 +65,7 @@ SIMULATED_API CUresult cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   call.machine().set_on_reset(&simulator::cuda::reset_state);
   call.machine().set_stream_resolver(&resolve_stream);
+  call.machine().set_leftovers(&simulator::cuda::leftovers);
   return call.machine().initialize();
 }
 

@@ -22,6 +22,7 @@ class Registry {
   bool has(const T* handle) const { return objects_.count(handle) != 0; }
   void remove(const T* handle) { objects_.erase(handle); }
   void clear() { objects_.clear(); }
+  std::size_t size() const { return objects_.size(); }
 
   template <typename Visit>
   void for_each(Visit visit) {

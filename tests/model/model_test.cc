@@ -46,13 +46,12 @@ ProcessResult run_programs(const Setup& setup) {
     environment.push_back("THERMOCLINE_POLICY=" + setup.policy);
     if (!setup.budget.empty()) environment.push_back("THERMOCLINE_BUDGET=" + setup.budget);
   }
-  const ProcessResult result = run_process(
-      {RANDOM_PROGRAM, "--programs", std::to_string(setup.programs), "--first", std::to_string(setup.first),
-       "--threads", std::to_string(setup.threads), "--repeat", std::to_string(setup.repeat)},
-      environment);
-  EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos)
-      << "order " << setup.order << "\n"
-      << result.err;
+  const ProcessResult result =
+      run_process({RANDOM_PROGRAM, "--programs", std::to_string(setup.programs), "--first", std::to_string(setup.first),
+                   "--threads", std::to_string(setup.threads), "--repeat", std::to_string(setup.repeat)},
+                  environment);
+  EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos) << "order " << setup.order << "\n"
+                                                                               << result.err;
   return result;
 }
 

@@ -56,6 +56,16 @@ INSTANTIATE_TEST_SUITE_P(Preload, Road,
                            return name;
                          });
 
+TEST(Preload, ACheckedRunEndsWithWhatWasNeverReleased) {
+  const ProcessResult plain = run_plain({"workload"});
+  EXPECT_NE(plain.err.find("simulated device: races=0\n"), std::string::npos) << plain.err;
+  EXPECT_EQ(plain.err.find("memory handles"), std::string::npos) << plain.err;
+  // The library keeps its memory to the end.
+  const ProcessResult preloaded = run_preloaded({"workload"});
+  EXPECT_NE(preloaded.err.find("simulated device: never released: "), std::string::npos) << preloaded.err;
+  EXPECT_NE(preloaded.err.find("memory handles"), std::string::npos) << preloaded.err;
+}
+
 TEST(Preload, MemoryAllocatedInStreamOrderIsTheSame) {
   expect_same_bits({"workload", "--memory", "in-order", "--streams"}, "20MiB", 20 * kMiB);
 }

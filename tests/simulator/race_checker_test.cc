@@ -16,7 +16,7 @@ constexpr Operand writes(Address at, Bytes bytes = kBytes) { return {at, bytes, 
 class RaceCheckerTest : public CoreTest {
  protected:
   struct Streams {
-    StreamId a, b;          // stand alone
+    StreamId a, b;  // stand alone
     StreamId blocking_a, blocking_b;
   };
   using Program = std::function<void(Machine&, const Streams&)>;
