@@ -49,6 +49,7 @@ typedef struct SimulatedStatistics {
   uint64_t operations; /* all completed operations, events included */
   uint64_t order_hash; /* see below */
   uint64_t races;      /* pairs that the race checker found; 0 where it is off */
+  uint64_t faults;     /* calls that a plan made fail */
 } SimulatedStatistics;
 
 typedef struct SimulatedDeviceControl {
@@ -63,6 +64,7 @@ typedef struct SimulatedDeviceControl {
    *   link-scale   factor on both link bandwidths
    *   memory-bytes capacity in place of the profile's
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
+   *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
    *   check        0 | 1 | strict: the race checker (docs/race_checker.md) */
   const char* (*configure)(const char* key, const char* value);
 

@@ -24,7 +24,7 @@ namespace {
 
 struct Flags {
   // Absent is not the same as empty, which is wrong.
-  std::optional<std::string> budget, policy, config, device, trace;
+  std::optional<std::string> budget, policy, config, device, trace, faults;
   std::optional<std::uint64_t> seed;
   bool check = false, no_library = false, stats = false;
 };
@@ -54,8 +54,12 @@ int check_flags(const Flags& flags, const CommandLine& line) {
   }
   if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
-  if (!flags.device && (flags.seed || flags.no_library || flags.check)) {
-    say(std::string(flags.seed ? "--seed" : flags.check ? "--check" : "--no-library") + " needs --simulate DEVICE");
+  if (!flags.device && (flags.seed || flags.no_library || flags.check || flags.faults)) {
+    const char* const flag = flags.seed     ? "--seed"
+                             : flags.check  ? "--check"
+                             : flags.faults ? "--faults"
+                                            : "--no-library";
+    say(std::string(flag) + " needs --simulate DEVICE");
     return kWrongUsage;
   }
   if (flags.config && flags.config->empty()) {
@@ -90,6 +94,12 @@ int apply_library(Changes* changes) {
   return kDone;
 }
 
+// Text, or a file, which the program may not find from where it works.
+std::string fault_plan(const std::string& plan) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(plan, error) ? std::filesystem::absolute(plan).string() : plan;
+}
+
 int apply_simulator(const Flags& flags, Changes* changes) {
   std::string looked;
   const std::optional<std::string> driver = find_simulator(&looked);
@@ -102,6 +112,8 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   // Empty removes: an earlier run's seed is not this one's.
   (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
   (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");
+  (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
+      flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
   if (flags.no_library) {
     if (flags.stats) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
@@ -153,6 +165,8 @@ void add_run(CLI::App& app, CommandLine* line) {
                       "run on the simulated device of this profile ('thermocline devices' lists them)");
   command->add_option("--seed", flags->seed, "with --simulate: adversarial order of this number");
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
+  command->add_option("--faults", flags->faults,
+                      "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
   command->add_option("--trace", flags->trace, "record what happens (not in this version)");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");

@@ -19,6 +19,7 @@
 #include "simulator/core/settings.h"
 #include "simulator/core/streams.h"
 #include "simulator/core/timeline.h"
+#include "simulator/faults/faults.h"
 
 namespace simulator {
 
@@ -39,6 +40,7 @@ struct Device {
 
   const Settings settings;
   HostClock clock;
+  Faults faults{settings.faults};
   PageTable table;
   std::unique_ptr<Contents> contents;
   PhysicalMemory physical{settings.capacity(), [this](PageRun run) {
@@ -57,6 +59,7 @@ struct Device {
   Streams streams{timeline};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator
   std::uint64_t maps = 0, unmaps = 0, set_accesses = 0, reserves = 0;
+  Bytes reserved_bytes = 0;      // of the program's, at present
   std::size_t reservations = 0;  // of the program's, at present
 };
 

@@ -33,9 +33,11 @@ struct Costing {
     const auto bytes = static_cast<double>(copy.to_shape.bytes());
     switch (copy.direction) {
       case Direction::kToDevice:
-        return {Engine::kToDevice, at_rate(bytes, profile.link_to_device.value * settings.link_scale)};
+        return {Engine::kToDevice,
+                at_rate(bytes, profile.link_to_device.value * settings.link_scale * settings.faults.link)};
       case Direction::kToHost:
-        return {Engine::kToHost, at_rate(bytes, profile.link_to_host.value * settings.link_scale)};
+        return {Engine::kToHost,
+                at_rate(bytes, profile.link_to_host.value * settings.link_scale * settings.faults.link)};
       case Direction::kOnDevice:
         return {Engine::kCompute, at_rate(2 * bytes, profile.memory_bandwidth.value)};
       case Direction::kOnHost:

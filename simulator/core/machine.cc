@@ -119,6 +119,7 @@ const char* Machine::configure(const char* key, const char* value) {
     Settings trial;
     complaint = trial.set(key, value);
     if (complaint.empty()) state_->configured.emplace_back(key, value);
+    state_->early.reset();
   }
   return complaint.empty() ? nullptr : complaint.c_str();
 }
@@ -131,6 +132,7 @@ CUresult Machine::error() const {
 void Machine::reset() {
   if (state_->on_reset) state_->on_reset();
   state_->device.reset();
+  state_->early.reset();
   state_->forked = false;
 }
 
@@ -139,6 +141,20 @@ void Machine::set_leftovers(std::string (*leftovers)(const Machine&)) { state_->
 void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = std::move(on_reset); }
 
 const Profile& Machine::profile() const { return *device().settings.profile; }
+Bytes Machine::granularity() const { return device().settings.faults.granularity.value_or(profile().page_bytes.value); }
+
+CUresult Machine::fault(std::string_view symbol) { return device().faults.on_call(symbol); }
+
+const FaultPlan& Machine::fault_plan() const {
+  if (state_->device) return device().settings.faults;
+  // Programs ask for the driver's version before they start it. What is wrong with the plan is said when they do.
+  if (!state_->early) {
+    state_->early.emplace().set_from_environment();
+    for (const auto& [key, value] : state_->configured) state_->early->set(key, value);
+  }
+  return state_->early->faults;
+}
+
 bool Machine::tagged() const { return device().settings.tagged; }
 
 Time Machine::now() const { return state_->device ? device().clock.now() : 0; }
@@ -197,6 +213,7 @@ void Machine::statistics(SimulatedStatistics* out) const {
     s.pinned_bytes = d.host.pinned();
     s.peak_pinned_bytes = d.host.peak();
     s.operations = d.timeline.completed_count();
+    s.faults = d.faults.count();
     s.order_hash = d.timeline.order_hash();
     s.races = d.checker ? d.checker->findings().count() : 0;
   }

@@ -19,12 +19,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "simulator/control.h"
 #include "simulator/core/buffers.h"
 #include "simulator/core/operation.h"
 #include "simulator/core/page_table.h"
 #include "simulator/core/types.h"
+#include "simulator/faults/plan.h"
 #include "simulator/profile.h"
 
 namespace simulator {
@@ -76,7 +78,11 @@ class Machine {
   // What the program has not released, in words; asked for at the end of a checked run.
   void set_leftovers(std::string (*leftovers)(const Machine&));
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
-  bool tagged() const;             // memory holds no bytes: host implementations of kernels do not run, kernels mix
+  Bytes granularity() const;       // of physical memory and addresses, as programs see it
+  // What a plan of faults makes of a call of the driver's function; counts the call.
+  CUresult fault(std::string_view symbol);
+  const FaultPlan& fault_plan() const;  // also before initialize()
+  bool tagged() const;  // memory holds no bytes: host implementations of kernels do not run, kernels mix
 
   // --- Clock
   // ------------------------------------------------------------------------------------------------------------------

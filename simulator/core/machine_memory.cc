@@ -47,15 +47,22 @@ Bytes Machine::capacity() const { return device().physical.capacity(); }
 Bytes Machine::free_bytes() const { return device().physical.capacity() - device().physical.used(); }
 
 CUresult Machine::reserve(Bytes bytes, Bytes alignment, Address hint, Address* out) {
-  ++device().reserves;
-  const CUresult result = device().addresses.reserve(bytes, alignment, hint, out);
-  device().reservations += result == CUDA_SUCCESS ? 1 : 0;
+  Device& d = device();
+  ++d.reserves;
+  const auto bits = d.settings.faults.address_bits;
+  if (bits && bytes > (Bytes{1} << *bits) - d.reserved_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = d.addresses.reserve(bytes, alignment, hint, out);
+  if (result != CUDA_SUCCESS) return result;
+  ++d.reservations;
+  d.reserved_bytes += bytes;
   return result;
 }
 
 CUresult Machine::release_addresses(Address at, Bytes bytes) {
   const CUresult result = device().addresses.release(at, bytes);
-  device().reservations -= result == CUDA_SUCCESS ? 1 : 0;
+  if (result != CUDA_SUCCESS) return result;
+  --device().reservations;
+  device().reserved_bytes -= bytes;
   return result;
 }
 

@@ -18,6 +18,7 @@ struct Machine::State {
 
   Settings settings;
   std::vector<std::pair<std::string, std::string>> configured;  // wins over the environment
+  std::optional<Settings> early;                                // before there is a device, for who asks
   std::string complaint;                                        // what configure() answered last
   std::unique_ptr<Device> device;                               // while initialised
   Progress progress;

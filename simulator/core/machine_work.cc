@@ -84,6 +84,7 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   const Service service = service_of(work, d.settings);
   operation.engine = service.engine;
   operation.duration = service.duration;
+  if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);
   for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
   operation.work = std::move(work);
 

@@ -78,10 +78,17 @@ constexpr Key kKeys[] = {
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",
      [](Settings& s, std::string_view v) { return choose(v, "1", "0", s.stats); }},
     {"check", "THERMOCLINE_SIMULATE_CHECK", "0, 1 or strict", set_check},
+    {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
 };
 
 std::string complaint(std::string_view name, std::string_view value, std::string_view expected) {
   return std::string(name) + "=" + std::string(value) + " does not hold: expected " + std::string(expected);
+}
+
+// A plan of faults says itself what is wrong with it.
+std::string apply(const Key& key, std::string_view name, std::string_view value, Settings& settings) {
+  if (key.set == nullptr) return read_fault_plan(value, &settings.faults);
+  return key.set(settings, value) ? std::string() : complaint(name, value, key.expected);
 }
 
 }  // namespace
@@ -89,7 +96,7 @@ std::string complaint(std::string_view name, std::string_view value, std::string
 std::string Settings::set(std::string_view key, std::string_view value) {
   std::string known;
   for (const Key& entry : kKeys) {
-    if (key == entry.name) return entry.set(*this, value) ? std::string() : complaint(key, value, entry.expected);
+    if (key == entry.name) return apply(entry, key, value, *this);
     known += std::string(known.empty() ? "" : ", ") + entry.name;
   }
   return "unknown key " + std::string(key) + "; known are " + known;
@@ -99,7 +106,7 @@ std::string Settings::set_from_environment() {
   for (const Key& entry : kKeys) {
     const char* const value = std::getenv(entry.variable);
     if (value == nullptr || *value == '\0') continue;
-    if (!entry.set(*this, value)) return complaint(entry.variable, value, entry.expected);
+    if (std::string wrong = apply(entry, entry.variable, value, *this); !wrong.empty()) return wrong;
   }
   return {};
 }

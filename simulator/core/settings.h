@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "simulator/core/types.h"
+#include "simulator/faults/plan.h"
 #include "simulator/profile.h"
 
 namespace simulator {
@@ -26,6 +27,7 @@ struct Settings {
   bool tensor_rate = false;
   bool stats = false;
   Checking check = Checking::kOff;
+  FaultPlan faults;
 
   Bytes capacity() const { return memory_bytes.value_or(profile->memory_bytes.value); }
 

@@ -3,13 +3,14 @@
 
 namespace simulator::cuda {
 
-Call::Call(Needs needs) {
+Call::Call(Needs needs, const char* name) {
   if (Machine::in_host_function()) {
     result_ = CUDA_ERROR_NOT_PERMITTED;
     return;
   }
   entry_.emplace(Machine::enter());
   result_ = check(needs);
+  if (result_ == CUDA_SUCCESS && machine().initialized()) result_ = machine().fault(name);
 }
 
 CUresult Call::check(Needs needs) {

@@ -20,7 +20,9 @@ class Call {
  public:
   // kDriver: cuInit has been called. kContext: a live context is current, too, and no fault has happened.
   // Inside a host function every call is refused, for the lock is held there.
-  explicit Call(Needs needs = Needs::kContext);
+  // `name` is the function's own: a plan of faults may have something to say about it. Helpers that several functions
+  // share take it from their callers.
+  explicit Call(Needs needs = Needs::kContext, const char* name = __builtin_FUNCTION());
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 

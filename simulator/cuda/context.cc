@@ -19,8 +19,9 @@ CUresult push(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult create(CUcontext* out, unsigned version, unsigned flags, CUdevice device) {
-  Call call(Needs::kDriver);
+CUresult create(CUcontext* out, unsigned version, unsigned flags, CUdevice device,
+                const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kDriver, caller);
   if (!call) return call.result();
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;

@@ -8,8 +8,8 @@ using namespace simulator::cuda;
 namespace {
 
 CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_t bytes, CUstream stream,
-              Blocking blocking) {
-  Call call;
+              Blocking blocking, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const Shape shape{.width = bytes, .row_pitch = bytes, .slice_pitch = bytes};
   return transfer(call, {to_side, to, shape}, {from_side, from, shape}, stream, blocking);
@@ -21,9 +21,9 @@ Address host(const void* at) { return reinterpret_cast<Address>(at); }
 // reading sources in stream order is what every attribute allows except "before the call returns".
 CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
                     CUmemcpyAttributes* attributes, std::size_t* first_of_attribute, std::size_t attribute_count,
-                    std::size_t* failed, CUstream stream) {
+                    std::size_t* failed, CUstream stream, const char* caller = __builtin_FUNCTION()) {
   if (failed != nullptr) *failed = SIZE_MAX;
-  Call call;
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   if (to == nullptr || from == nullptr || sizes == nullptr || count == 0 || attributes == nullptr ||
       first_of_attribute == nullptr || attribute_count == 0 || attribute_count > count || first_of_attribute[0] != 0) {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr unsigned kKnownFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-CUresult record(CUevent event, CUstream stream, unsigned flags) {
-  Call call;
+CUresult record(CUevent event, CUstream stream, unsigned flags, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int kUnknownRegisters = 32;  // of a kernel that comes as PTX: a compiler would choose
 
-CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* handle) {
-  Call call;
+CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* handle,
+                       const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -22,8 +23,9 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* h
   return CUDA_SUCCESS;
 }
 
-CUresult set_attribute(CUfunction_attribute attribute, int value, const void* handle) {
-  Call call;
+CUresult set_attribute(CUfunction_attribute attribute, int value, const void* handle,
+                       const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -51,8 +53,9 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
   return CUDA_SUCCESS;
 }
 
-CUresult get_parameter(const void* handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-  Call call;
+CUresult get_parameter(const void* handle, std::size_t index, std::size_t* offset, std::size_t* bytes,
+                       const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -62,8 +65,8 @@ CUresult get_parameter(const void* handle, std::size_t index, std::size_t* offse
   return CUDA_SUCCESS;
 }
 
-CUresult get_name(const char** name, const void* handle) {
-  Call call;
+CUresult get_name(const char** name, const void* handle, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -73,8 +76,8 @@ CUresult get_name(const char** name, const void* handle) {
 }
 
 // For settings that are accepted and change nothing.
-CUresult check(const void* handle) {
-  Call call;
+CUresult check(const void* handle, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   return find_function(call.state(), handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "simulator/cuda/entry_points.h"
 #include "simulator/cuda/leftovers.h"
 
+using simulator::Machine;
 using simulator::cuda::Call;
 using simulator::cuda::EntryPoint;
 using simulator::cuda::Needs;
@@ -30,18 +31,26 @@ bool resolve_stream(const void* handle, simulator::StreamId* out) {
   return true;
 }
 
-constexpr int kDriverVersion = 13000;
+// Host functions hold the lock; what they ask is what was answered before they ran, without a plan.
+int driver_version() {
+  return Machine::in_host_function() ? simulator::kDriverVersion : Machine::enter()->fault_plan().driver_version;
+}
+
+bool is_missing(const char* symbol) {
+  return !Machine::in_host_function() && Machine::enter()->fault_plan().without.count(symbol) != 0;
+}
 
 CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t flags,
                       CUdriverProcAddressQueryResult* status, bool per_thread_by_default) {
   constexpr cuuint64_t kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
   constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (symbol == nullptr || pfn == nullptr || version < 0 || version > kDriverVersion ||
+  if (symbol == nullptr || pfn == nullptr || version < 0 || version > driver_version() ||
       (flags & ~(kLegacy | kPerThread)) != 0 || flags == (kLegacy | kPerThread)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const bool per_thread = flags == kPerThread || (flags == 0 && per_thread_by_default);
-  const EntryPoint found = simulator::cuda::find_entry_point(symbol, version, per_thread);
+  const EntryPoint found =
+      is_missing(symbol) ? EntryPoint() : simulator::cuda::find_entry_point(symbol, version, per_thread);
   *pfn = found.address;
   if (status != nullptr) {
     *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
@@ -66,12 +75,14 @@ SIMULATED_API CUresult cuInit(unsigned int flags) {
   call.machine().set_on_reset(&simulator::cuda::reset_state);
   call.machine().set_stream_resolver(&resolve_stream);
   call.machine().set_leftovers(&simulator::cuda::leftovers);
-  return call.machine().initialize();
+  const bool is_first = !call.machine().initialized();
+  const CUresult result = call.machine().initialize();
+  return result == CUDA_SUCCESS && is_first ? call.machine().fault("cuInit") : result;
 }
 
 SIMULATED_API CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = kDriverVersion;
+  *version = driver_version();
   return CUDA_SUCCESS;
 }
 

@@ -18,8 +18,9 @@ CUresult load(Call& call, Image image, CUlibrary* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult get_variable(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name, bool managed) {
-  Call call;
+CUresult get_variable(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name, bool managed,
+                      const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().libraries.has(library)) return CUDA_ERROR_INVALID_HANDLE;

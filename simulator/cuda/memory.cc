@@ -29,8 +29,9 @@ CUresult check_managed(Call& call, CUdeviceptr at, std::size_t bytes) {
   return at - found->first + bytes <= found->second.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult prefetch(CUdeviceptr at, std::size_t bytes, CUmemLocation location, unsigned flags, CUstream stream) {
-  Call call;
+CUresult prefetch(CUdeviceptr at, std::size_t bytes, CUmemLocation location, unsigned flags, CUstream stream,
+                  const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;

@@ -28,8 +28,9 @@ int blocks_that_fit(const Profile& profile, const CUfunc_st& function, int block
   return blocks;
 }
 
-CUresult max_blocks(int* blocks, const void* handle, int block_size, std::size_t dynamic_shared) {
-  Call call;
+CUresult max_blocks(int* blocks, const void* handle, int block_size, std::size_t dynamic_shared,
+                    const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -39,8 +40,8 @@ CUresult max_blocks(int* blocks, const void* handle, int block_size, std::size_t
 }
 
 CUresult potential_size(int* grid, int* block, const void* handle, CUoccupancyB2DSize shared_of,
-                        std::size_t dynamic_shared, int limit) {
-  Call call;
+                        std::size_t dynamic_shared, int limit, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   const CUfunction function = find_function(call.state(), handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;

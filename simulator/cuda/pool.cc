@@ -27,8 +27,9 @@ CUmemoryPool current_pool(State& state) {
 
 bool is_live(State& state, CUmemoryPool pool) { return state.pools.has(pool) && !pool->is_destroyed; }
 
-CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, bool use_current, CUstream stream) {
-  Call call;
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, bool use_current, CUstream stream,
+                           const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;

@@ -51,8 +51,8 @@ CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
 }
 
 CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& extent, CUstream stream,
-              Blocking blocking) {
-  Call call;
+              Blocking blocking, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
   End to, from;

@@ -9,8 +9,9 @@ using namespace simulator::cuda;
 namespace {
 
 template <typename T>
-CUresult set(CUdeviceptr to, T value, std::size_t count, CUstream stream, Blocking blocking) {
-  Call call;
+CUresult set(CUdeviceptr to, T value, std::size_t count, CUstream stream, Blocking blocking,
+             const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, sizeof(T), &bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -20,8 +21,8 @@ CUresult set(CUdeviceptr to, T value, std::size_t count, CUstream stream, Blocki
 
 template <typename T>
 CUresult set_2d(CUdeviceptr to, std::size_t pitch, T value, std::size_t width, std::size_t height, CUstream stream,
-                Blocking blocking) {
-  Call call;
+                Blocking blocking, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (!call) return call.result();
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(width, sizeof(T), &bytes) || (height > 1 && pitch < bytes))

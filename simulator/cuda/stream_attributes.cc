@@ -14,8 +14,8 @@ CUresult find(Call& call, CUstream stream) {
   return call.find(stream, &id);
 }
 
-CUresult capture_status(CUstream stream, CUstreamCaptureStatus* status) {
-  Call call;
+CUresult capture_status(CUstream stream, CUstreamCaptureStatus* status, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
   if (const CUresult result = find(call, stream); result != CUDA_SUCCESS) return result;
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *status = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -20,7 +20,7 @@ CUresult check_properties(const CUmemAllocationProp* properties) {
   return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.profile().page_bytes.value == 0; }
+bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.granularity() == 0; }
 
 // Buffers of mappings that lie in [at, at + bytes).
 void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
@@ -41,7 +41,7 @@ SIMULATED_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, 
     return CUDA_ERROR_INVALID_VALUE;
   Address at = 0;
   const CUresult result =
-      call.machine().reserve(bytes, std::max<Bytes>(alignment, call.machine().profile().page_bytes.value), hint, &at);
+      call.machine().reserve(bytes, std::max<Bytes>(alignment, call.machine().granularity()), hint, &at);
   if (result == CUDA_SUCCESS) *out = at;
   return result;
 }
@@ -58,7 +58,7 @@ SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUm
   if (out == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
     return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
-  *out = call.machine().profile().page_bytes.value;
+  *out = call.machine().granularity();
   return CUDA_SUCCESS;
 }
 

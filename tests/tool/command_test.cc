@@ -330,10 +330,19 @@ TEST_F(Run, CheckingTurnsTheRaceCheckerOn) {
   EXPECT_EQ(shell({"--simulate", "h200"}, "echo [$THERMOCLINE_SIMULATE_CHECK]").out, "[]\n");
 }
 
+TEST_F(Run, APlanOfFaultsTravelsAsTextOrAsAFileThatIsFoundFromAnywhere) {
+  const std::string script = "echo \"$THERMOCLINE_SIMULATE_FAULTS\"";
+  EXPECT_EQ(shell({"--simulate", "h200", "--faults", "link 0.5; seed 3"}, script).out, "link 0.5; seed 3\n");
+  const std::string file = write("plan", "link 0.5\n");
+  EXPECT_EQ(shell({"--simulate", "h200", "--faults", std::filesystem::relative(file).string()}, script).out,
+            std::filesystem::absolute(std::filesystem::relative(file)).string() + "\n");
+}
+
 TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
   expect_refused({"run", "--seed", "5", "--", "true"}, 2, "--seed needs --simulate DEVICE");
   expect_refused({"run", "--no-library", "--", "true"}, 2, "--no-library needs --simulate DEVICE");
   expect_refused({"run", "--check", "--", "true"}, 2, "--check needs --simulate DEVICE");
+  expect_refused({"run", "--faults", "link 2", "--", "true"}, 2, "--faults needs --simulate DEVICE");
   expect_refused({"run", "--simulate", "h20", "--", "true"}, 2,
                  "--simulate: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
 }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which errors each function of the simulated driver may answer. Functions go by the name that programs write, without
+// the version: cuMemAlloc stands for cuMemAlloc_v2 and all its forms.
+#pragma once
+
+#include <cuda.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace simulator {
+
+struct MayFail {
+  std::string_view function;
+  std::string_view errors;  // names without CUDA_ERROR_, one space between two
+};
+
+std::span<const MayFail> fault_catalogue();
+
+// nullptr: not in the catalogue.
+const MayFail* find_may_fail(std::string_view function);
+bool may_answer(const MayFail& function, std::string_view error);
+std::vector<std::string_view> errors_of(const MayFail& function);
+
+// By name, with or without CUDA_ERROR_.
+std::optional<CUresult> error_named(std::string_view name);
+
+// "cuMemAlloc_v2", "cuMemcpyAsync_ptsz" -> "cuMemAlloc", "cuMemcpyAsync".
+std::string_view plain_name(std::string_view symbol);
+
+}  // namespace simulator

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan of what goes wrong, in words: one statement a line (or between semicolons), '#' begins a comment.
+// docs/faults.md lists the statements for users; kStatements in plan.cc is the one table of them.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulator/core/types.h"
+
+namespace simulator {
+
+inline constexpr int kDriverVersion = 13000;
+
+struct FaultRule {
+  enum class When : std::uint8_t { kCall, kFrom, kEvery, kChance };
+
+  std::string function;  // empty: every function that allocates
+  When when = When::kCall;
+  std::uint64_t number = 1;  // of calls; for kChance parts in a million
+  CUresult error = CUDA_SUCCESS;
+};
+
+struct FaultPlan {
+  std::vector<FaultRule> rules;
+  std::set<std::string, std::less<>> without;  // functions
+  bool no_virtual_memory = false;
+  bool no_memory_pools = false;
+  int driver_version = kDriverVersion;
+  std::optional<Bytes> granularity;
+  std::optional<unsigned> address_bits;
+  double link = 1;
+  double jitter = 0;  // of kernels' durations, as a share
+  std::uint64_t seed = 0;
+};
+
+// The text of a plan, or the name of a file that holds one. Returns what is wrong in one line, or nothing.
+std::string read_fault_plan(std::string_view text_or_path, FaultPlan* out);
+
+}  // namespace simulator
