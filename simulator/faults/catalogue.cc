@@ -61,6 +61,13 @@ std::optional<CUresult> error_named(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view name_of(CUresult error) {
+  for (const Named& known : kErrors) {
+    if (known.error == error) return known.name;
+  }
+  return "an unknown error";
+}
+
 std::string_view plain_name(std::string_view symbol) {
   for (const std::string_view suffix : {"_ptsz", "_ptds"}) {
     if (symbol.ends_with(suffix)) symbol.remove_suffix(suffix.size());

@@ -27,6 +27,7 @@ std::vector<std::string_view> errors_of(const MayFail& function);
 
 // By name, with or without CUDA_ERROR_.
 std::optional<CUresult> error_named(std::string_view name);
+std::string_view name_of(CUresult error);
 
 // "cuMemAlloc_v2", "cuMemcpyAsync_ptsz" -> "cuMemAlloc", "cuMemcpyAsync".
 std::string_view plain_name(std::string_view symbol);

@@ -54,9 +54,9 @@ CUresult Faults::check(Counter& counter, std::string_view function) {
   for (const FaultRule* rule : counter.rules) {
     if (!fires(*rule, counter.calls)) continue;
     if (++count_ <= kMostSaid) {
-      std::fprintf(stderr, "simulated device: fault: call %llu of %.*s answers error %d\n",
-                   static_cast<unsigned long long>(counter.calls), static_cast<int>(function.size()), function.data(),
-                   static_cast<int>(rule->error));
+      std::fprintf(stderr, "simulated device: fault: call %llu of %s answers %s\n",
+                   static_cast<unsigned long long>(counter.calls), std::string(function).c_str(),
+                   std::string(name_of(rule->error)).c_str());
     }
     return rule->error;
   }

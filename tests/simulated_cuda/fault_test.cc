@@ -219,7 +219,7 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("jitter much"), "plan of faults, line 1: 'much' is no percentage, such as 20%");
   EXPECT_EQ(complaint("granularity 3MiB"), "plan of faults, line 1: '3MiB' is no power of two of at least 2MiB");
   EXPECT_EQ(complaint("driver-version 14.0"), "plan of faults, line 1: '14.0' is no driver version from 11.0 to 13.0");
-  EXPECT_EQ(complaint("link"), "plan of faults, line 1: expected link FACTOR");
+  EXPECT_EQ(complaint("link 1 2"), "plan of faults, line 1: expected link FACTOR");
   for (const char* bad : {"link 0", "link nan", "address-bits 12", "without wheels", "random 0 1", "seed x",
                           "fail cuMemAlloc call 0 OUT_OF_MEMORY", "fail cuMemAlloc chance 101% OUT_OF_MEMORY"}) {
     EXPECT_NE(complaint(bad), "") << bad;
