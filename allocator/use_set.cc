@@ -2,6 +2,7 @@
 #include "allocator/use_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "driver/check.h"
 
@@ -12,29 +13,55 @@ bool stream_before(const Use& use, StreamIndex stream) { return use.stream < str
 
 }  // namespace
 
-void UseSet::add(Use use) {
+void UseSet::insert(Use use) {
   if (use.ordinal == 0) return;
-  const auto at = std::lower_bound(uses_.begin(), uses_.end(), use.stream, stream_before);
-  if (at != uses_.end() && at->stream == use.stream) {
+  Use* at = std::lower_bound(data(), data() + size_, use.stream, stream_before);
+  if (at != end() && at->stream == use.stream) {
     at->ordinal = std::max(at->ordinal, use.ordinal);
-  } else {
-    uses_.insert(at, use);
+    return;
   }
+  const std::ptrdiff_t place = at - data();
+  if (size_ == capacity_) grow(2 * capacity_);
+  at = data() + place;
+  std::copy_backward(at, data() + size_, data() + size_ + 1);
+  *at = use;
+  ++size_;
 }
 
-void UseSet::join(const UseSet& other) {
-  for (const Use& use : other.uses_) add(use);
+void UseSet::assign(const UseSet& other) {
+  if (other.size_ > capacity_) grow(other.size_);
+  std::copy(other.begin(), other.end(), data());
+  size_ = other.size_;
 }
+
+void UseSet::grow(std::uint32_t capacity) {
+  Use* const larger = new Use[capacity];
+  std::copy(data(), data() + size_, larger);
+  delete[] far_;
+  far_ = larger;
+  capacity_ = capacity;
+}
+
+void UseSet::swap(UseSet& other) noexcept {
+  std::swap(size_, other.size_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(far_, other.far_);
+  std::swap(near_, other.near_);
+}
+
+bool operator==(const UseSet& a, const UseSet& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 Ordinal UseSet::newest(StreamIndex stream) const {
-  const auto at = std::lower_bound(uses_.begin(), uses_.end(), stream, stream_before);
-  return at != uses_.end() && at->stream == stream ? at->ordinal : 0;
+  const auto at = std::lower_bound(begin(), end(), stream, stream_before);
+  return at != end() && at->stream == stream ? at->ordinal : 0;
 }
 
 void UseSet::validate() const {
-  for (std::size_t i = 0; i < uses_.size(); ++i) {
-    THERMOCLINE_CHECK(uses_[i].ordinal != 0, "A use set holds no use before the first operation.");
-    THERMOCLINE_CHECK(i == 0 || uses_[i - 1].stream < uses_[i].stream, "A use set is sorted by stream.");
+  THERMOCLINE_CHECK(size_ <= capacity_ && (far_ == nullptr) == (capacity_ == kNear), "A use set has room for its uses.");
+  const Use* const uses = data();
+  for (std::size_t i = 0; i < size_; ++i) {
+    THERMOCLINE_CHECK(uses[i].ordinal != 0, "A use set holds no use before the first operation.");
+    THERMOCLINE_CHECK(i == 0 || uses[i - 1].stream < uses[i].stream, "A use set is sorted by stream.");
   }
 }
 

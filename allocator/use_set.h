@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <boost/container/small_vector.hpp>
-
 namespace thermocline {
 
 // A stream as the StreamClock numbers it: dense, from 0. An index is given to another stream only after everything that
@@ -24,37 +22,72 @@ struct Use {
   friend constexpr bool operator==(Use, Use) = default;
 };
 
-// Invariant: sorted by stream, no stream twice, no ordinal 0. The first four streams need no memory of their own.
+// Invariant: sorted by stream, no stream twice, no ordinal 0. The first two streams need no memory of their own; what a
+// set has taken for more it keeps when it is cleared.
 class UseSet {
  public:
-  using const_iterator = boost::container::small_vector<Use, 4>::const_iterator;
+  using const_iterator = const Use*;
 
-  bool empty() const { return uses_.empty(); }
-  std::size_t size() const { return uses_.size(); }
-  const_iterator begin() const { return uses_.begin(); }
-  const_iterator end() const { return uses_.end(); }
+  UseSet() = default;
+  UseSet(const UseSet& other) { assign(other); }
+  UseSet(UseSet&& other) noexcept { swap(other); }
+  UseSet& operator=(const UseSet& other) {
+    if (this != &other) assign(other);
+    return *this;
+  }
+  UseSet& operator=(UseSet&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~UseSet() { delete[] far_; }
 
-  void add(Use use);
-  void join(const UseSet& other);
-  void clear() { uses_.clear(); }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  const_iterator begin() const { return data(); }
+  const_iterator end() const { return data() + size_; }
+
+  void add(Use use) {
+    // Most sets are of one stream.
+    if (size_ == 1 && data()->stream == use.stream) {
+      data()->ordinal = data()->ordinal < use.ordinal ? use.ordinal : data()->ordinal;
+    } else {
+      insert(use);
+    }
+  }
+  void join(const UseSet& other) {
+    for (const Use& use : other) add(use);
+  }
+  void clear() { size_ = 0; }
   // The newest ordinal of the stream in this set; 0 when it is not in it.
   Ordinal newest(StreamIndex stream) const;
   // Drops the uses for which `passed(use)` is true.
   template <class Predicate>
   void drop_if(Predicate passed) {
-    auto keep = uses_.begin();
-    for (const Use& use : uses_) {
+    Use* keep = data();
+    for (const Use& use : *this) {
       if (!passed(use)) *keep++ = use;
     }
-    uses_.erase(keep, uses_.end());
+    size_ = static_cast<std::uint32_t>(keep - data());
   }
 
   void validate() const;
 
-  friend bool operator==(const UseSet& a, const UseSet& b) { return a.uses_ == b.uses_; }
+  friend bool operator==(const UseSet& a, const UseSet& b);
 
  private:
-  boost::container::small_vector<Use, 4> uses_;
+  static constexpr std::uint32_t kNear = 2;
+
+  Use* data() { return far_ != nullptr ? far_ : near_; }
+  const Use* data() const { return far_ != nullptr ? far_ : near_; }
+  void insert(Use use);
+  void assign(const UseSet& other);
+  void grow(std::uint32_t capacity);
+  void swap(UseSet& other) noexcept;
+
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = kNear;
+  Use* far_ = nullptr;  // all of them, once there have been more than fit here
+  Use near_[kNear];
 };
 
 }  // namespace thermocline

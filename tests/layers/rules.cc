@@ -29,7 +29,7 @@ constexpr std::array kFolders = {
     Folder{"trace", 6, true, false},         Folder{"tool", 7, true, false},
     Folder{"integrations", 7, false, false}, Folder{"simulator", kAside, true, true},
     Folder{"examples", 1, false, true},      Folder{"tests", 8, true, true},
-    Folder{"bench", 8, true, false},
+    Folder{"bench", 8, true, true},
 };
 
 constexpr std::array<std::string_view, 2> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h"};

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many calls the null driver (null_driver.cc) has had from this thread.
+#pragma once
+
+#include <cstdint>
+
+extern "C" std::uint64_t null_driver_calls();

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the benchmarks have in common: an engine over the null driver, a second thread that lives (glibc leaves out
+// lock prefixes while there is one thread alone, and no program that uses a GPU has one alone), and sizes.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "bench/null_driver.h"
+#include "driver/check.h"
+#include "driver/driver.h"
+#include "driver/table.h"
+#include "offload/engine.h"
+
+namespace thermocline::bench {
+
+// Sleeps until the end.
+class SecondThread {
+ public:
+  SecondThread() : thread_([this] { end_.get_future().wait(); }) {}
+  ~SecondThread() {
+    end_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> end_;
+  std::thread thread_;
+};
+
+inline const DriverTable& null_table() {
+  static const DriverTable table = [] {
+    DriverTable loaded;
+    THERMOCLINE_CHECK(open_driver(nullptr, &loaded, nullptr).ok(), "The null driver stands beside the benchmark.");
+    return loaded;
+  }();
+  return table;
+}
+
+// As users get it: the policy is the default one.
+inline std::unique_ptr<Engine> make_engine() {
+  EngineOptions options;
+  options.policy = Policy::kLearned;
+  std::unique_ptr<Engine> engine;
+  THERMOCLINE_CHECK(Engine::create(Driver(null_table()), options, &engine).ok(), "The null driver refuses nothing.");
+  return engine;
+}
+
+inline DeviceAddress allocate(Engine& engine, Bytes bytes, StreamHandle stream) {
+  DeviceAddress address;
+  THERMOCLINE_CHECK(engine.allocate(bytes, stream, &address).ok(), "There is room in the benchmark's device.");
+  return address;
+}
+
+inline void release(Engine& engine, DeviceAddress address, StreamHandle stream) {
+  THERMOCLINE_CHECK(engine.free(address, stream).ok(), "What was allocated is freed.");
+}
+
+// From 512 bytes to 16 MiB, evenly by logarithm.
+inline std::vector<Bytes> log_uniform_sizes(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> exponent(std::log2(512.0), std::log2(16.0 * 1024 * 1024));
+  std::vector<Bytes> sizes(count);
+  for (Bytes& size : sizes) size = static_cast<Bytes>(std::exp2(exponent(random)));
+  return sizes;
+}
+
+}  // namespace thermocline::bench
