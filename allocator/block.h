@@ -18,9 +18,10 @@ namespace thermocline {
 class Block;
 class Heap;
 template <class Tag>
-class BfcChunk;   // bfc.h
-struct SpaceTag;  // address_space.h: level 1 of the allocator
-struct SlabTag;   // slabs.h: level 2
+class BfcChunk;     // bfc.h
+struct SpaceTag;    // address_space.h: level 1 of the allocator
+struct SlabTag;     // slabs.h: level 2
+class ThreadCache;  // thread_cache.h
 
 class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
  public:
@@ -42,12 +43,15 @@ class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize
  private:
   friend class Heap;
   friend class Slabs;
+  friend class ThreadCache;
 
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
   BfcChunk<SlabTag>* chunk_ = nullptr;  // null: the block is this buffer's own
   StreamIndex hint_{};
+  std::uint8_t slot_ = 0;         // in its cache
+  ThreadCache* cache_ = nullptr;  // of the thread that it was handed out to; null: none
   std::uint64_t number_ = 0;
 };
 

@@ -51,6 +51,8 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
   buffer->requested_ = requested;
   buffer->hint_ = hint;
   buffer->number_ = ++last_number_;
+  buffer->cache_ = nullptr;
+  ++allocations_;
   Block* const block = buffer->block_;
   block->buffers_.insert(*buffer);
   ++block->live_buffers_;
@@ -147,6 +149,11 @@ bool Heap::free(Buffer* buffer) {
   return true;
 }
 
+void Heap::renew(Buffer& buffer) {
+  buffer.number_ = ++last_number_;
+  if (!buffer.block_->is_slab_) buffer.block_->serial_ = ++last_serial_;
+}
+
 Block* Heap::block_at(DeviceAddress address) const {
   return space_->contains(address) ? space_->blocks()[space_->page_of(address)] : nullptr;
 }
@@ -227,7 +234,7 @@ HeapStatistics Heap::statistics() const {
   s.buffers = buffer_objects_.taken();
   s.blocks = block_objects_.taken();
   s.slabs = slabs_.count();
-  s.allocations = last_number_;
+  s.allocations = allocations_;
   s.frees = frees_;
   s.creates = pool_.creates();
   s.destroys = pool_.destroys();

@@ -78,6 +78,9 @@ class Heap {
   // behind the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
 
+  // The buffer, and with it a block that is its own, gets a new number and serial: another owner has it, or soon will.
+  void renew(Buffer& buffer);
+
   // The live buffer that contains the address; one past the end counts for the buffer before it if none begins there.
   Buffer* find(DeviceAddress address) const;
   // The block whose addresses contain it, live buffer or not.
@@ -144,6 +147,7 @@ class Heap {
   std::vector<std::uint32_t> free_indices_;
   std::uint64_t last_serial_ = 0;
   std::uint64_t last_number_ = 0;
+  std::uint64_t allocations_ = 0;
   Bytes live_bytes_ = 0;
   Bytes peak_live_bytes_ = 0;
   Bytes slab_live_bytes_ = 0;

@@ -57,7 +57,8 @@ Ordinal UseSet::newest(StreamIndex stream) const {
 }
 
 void UseSet::validate() const {
-  THERMOCLINE_CHECK(size_ <= capacity_ && (far_ == nullptr) == (capacity_ == kNear), "A use set has room for its uses.");
+  THERMOCLINE_CHECK(size_ <= capacity_ && (far_ == nullptr) == (capacity_ == kNear),
+                    "A use set has room for its uses.");
   const Use* const uses = data();
   for (std::size_t i = 0; i < size_; ++i) {
     THERMOCLINE_CHECK(uses[i].ordinal != 0, "A use set holds no use before the first operation.");

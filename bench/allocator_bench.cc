@@ -2,9 +2,9 @@
 // What an allocation and a free cost in nanoseconds of bookkeeping, through the engine as programs reach it. The shapes
 // are those in which the peers were measured: one size over and over; one of many live buffers replaced by another;
 // free holes in the way; several threads.
+#include <unistd.h>
 #include <atomic>
 #include <cstdio>
-#include <unistd.h>
 
 #include <benchmark/benchmark.h>
 

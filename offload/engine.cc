@@ -38,11 +38,13 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
 Engine::~Engine() = default;
 
 Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+  if (state_->caches.take(bytes, stream, out)) return {};
   const std::lock_guard lock(mutex_);
   return state_->allocate(bytes, stream, out);
 }
 
 Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
+  if (state_->caches.park(address, stream)) return {};
   const std::lock_guard lock(mutex_);
   return state_->free(address, stream);
 }
@@ -50,8 +52,9 @@ Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
 std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   if (!owns(address)) return std::nullopt;
   const std::lock_guard lock(mutex_);
+  state_->hear();
   const Buffer* buffer = state_->heap.find(address);
-  if (buffer == nullptr || address >= buffer->end()) return std::nullopt;
+  if (buffer == nullptr || address >= buffer->end() || ThreadCache::is_parked(*buffer)) return std::nullopt;
   return BufferFacts{buffer->address(), buffer->requested(), buffer->number(), buffer->block().mapped()};
 }
 
@@ -106,12 +109,15 @@ void Engine::synchronized(const UseSet& uses) {
 
 void Engine::retire(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
+  // The handle may come again for another stream.
+  state_->reclaim(true);
   state_->clock.retire(stream);
 }
 
 Status Engine::add_foreign(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   State& state = *state_;
+  state.reclaim();
   if (state.foreign_bytes + bytes > state.budget_bytes)
     return state.refuse("memory that the program maps itself", bytes);
   const Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
@@ -132,19 +138,22 @@ void Engine::remove_foreign(Bytes bytes) {
 
 Status Engine::trim() {
   const std::lock_guard lock(mutex_);
+  state_->reclaim();
   state_->host.trim();
   return state_->heap.trim(0);
 }
 
 void Engine::memory_info(Bytes* free, Bytes* total) const {
   const std::lock_guard lock(mutex_);
-  const Bytes taken = state_->live_block_bytes + state_->foreign_bytes;
+  state_->hear();
+  const Bytes taken = state_->live_block_bytes() + state_->foreign_bytes;
   *total = state_->budget_bytes;
   *free = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
 }
 
 EngineStatistics Engine::statistics() const {
   const std::lock_guard lock(mutex_);
+  state_->hear();
   return state_->collect();
 }
 

@@ -133,6 +133,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Both are done without the lock where the calling thread freed a buffer of that size on that stream before, or was
+  // given the buffer itself (allocator/thread_cache.h).
+  //
   // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory
   // leaves everything as it was and writes a report through the report handler.
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);

@@ -89,13 +89,25 @@ void Engine::State::touch(const Touch& touch) {
 }
 
 void Engine::State::resolve(std::span<const Touch> list) {
-  ++resolution;
+  hear();
   touches = list.size();
+  collect_operands(list);
+  // Room has to be made: what is parked goes first, and may be what a stale word led to.
+  if (any_absent() && reclaim()) collect_operands(list);
+}
+
+void Engine::State::collect_operands(std::span<const Touch> list) {
+  ++resolution;
   operands.clear();
   for (const Touch& one : list) touch(one);
 }
 
+bool Engine::State::any_absent() const {
+  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->block->mapped(); });
+}
+
 void Engine::State::resolve_all() {
+  reclaim();
   ++resolution;
   touches = 0;
   operands.clear();
@@ -104,8 +116,7 @@ void Engine::State::resolve_all() {
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (options.policy == Policy::kLearned)
-    learned.arriving({info, touches, operands, heap.live_bytes(), live_block_bytes});
+  if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
   if (operands.empty()) {
     stream = clock.index_of(handle);
     return {};
@@ -143,52 +154,96 @@ void Engine::State::commit(bool completed) {
   }
 }
 
-Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, DeviceAddress* address) {
-  if (bytes == 0) return Status::invalid_value();
-  const Bytes limit = budget_bytes - foreign_bytes;
-  if (bytes > limit) return refuse("an allocation", bytes);
-  Buffer* buffer = nullptr;
-  const StreamIndex hint = clock.index_of(handle.value_or(StreamHandle{}));
-  if (Status status = heap.allocate(bytes, hint, &buffer); !status.ok()) return status;
-  Block& block = buffer->block();
+void Engine::State::hear() {
+  caches.hear([this](Buffer& buffer, bool names_stream) {
+    // Parked means freed on the stream that it was allocated on, which may have come further by now.
+    if (names_stream) freed_on(buffer, buffer.hint());
+    if (options.policy == Policy::kLearned && !buffer.block().is_slab()) learned.freed(buffer.block());
+    heap.renew(buffer);
+    residency.succeed(buffer);
+    reactive.allocated(buffer.block().bytes());
+  });
+}
+
+bool Engine::State::reclaim(bool forget) {
+  hear();
+  return caches.reclaim(forget, [this](Buffer& buffer, bool names_stream) {
+    if (names_stream) freed_on(buffer, buffer.hint());
+    release(buffer);
+  });
+}
+
+// Whoever has its space next comes behind what the stream was given so far.
+void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
+
+// Addresses, and a block that has pages or may get them at its first touch. What is parked goes before more pages are
+// taken, and before anything is refused.
+Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
+  Status status = heap.allocate(bytes, hint, out);
+  if (!status.ok() || !(*out)->block().mapped()) {
+    if (status.ok()) heap.free(*out);
+    reclaim();
+    status = heap.allocate(bytes, hint, out);
+  }
+  if (!status.ok()) return status;
+  Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy != Policy::kNone;
-  Status status;
   // A slab that is away has contents: it comes back with them, at its first touch.
   if (new_block && !block.mapped()) status = heap.map(block, Wait::kBehind);
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
     // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of
     // it: what leaves and what returns are both there while they change places.
-    const Bytes live = live_block_bytes + (new_block ? block.bytes() : 0);
+    const Bytes limit = budget_bytes - foreign_bytes;
+    const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
     const bool holds = options.host_limit_bytes == 0 || live <= std::max(limit, options.host_limit_bytes);
     if (holds && pinned_block_bytes + block.bytes() <= limit) status = Status();
   }
-  if (!status.ok()) {
-    heap.free(buffer);
+  if (!status.ok()) heap.free(*out);
+  return status;
+}
+
+Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, DeviceAddress* address) {
+  if (bytes == 0) return Status::invalid_value();
+  if (bytes > budget_bytes - foreign_bytes) return refuse("an allocation", bytes);
+  if (caches.may_join()) reclaim();
+  Buffer* buffer = nullptr;
+  if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
     return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
   }
+  Block& block = buffer->block();
   residency.adopt(*buffer);
-  if (new_block) live_block_bytes += block.bytes();
+  if (block.live_buffers() == 1) held_block_bytes += block.bytes();
   reactive.allocated(block.bytes());
   ++counters.allocations;
   note_peaks();
-  if (annotations != nullptr) annotations->add(buffer->address(), bytes);
   *address = buffer->address();
+  if (annotations != nullptr) {
+    // Who looks into the pool has to be told of every buffer, so none is parked.
+    annotations->add(buffer->address(), bytes);
+  } else if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) {
+    release(*displaced);
+  }
   return {};
 }
 
 Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
   Buffer* buffer = heap.find(address);
-  if (buffer == nullptr || buffer->address() != address) return Status::invalid_value();
-  if (annotations != nullptr) annotations->remove(address);
-  Block& block = buffer->block();
-  if (handle.has_value()) {
-    const StreamIndex index = clock.index_of(*handle);
-    block.uses.add(Use{index, clock.submitted(index)});
+  if (buffer == nullptr || buffer->address() != address || !ThreadCache::withdraw(*buffer)) {
+    return Status::invalid_value();
   }
+  if (annotations != nullptr) annotations->remove(address);
+  if (handle.has_value()) freed_on(*buffer, clock.index_of(*handle));
+  release(*buffer);
+  ++counters.frees;
+  return {};
+}
+
+void Engine::State::release(Buffer& buffer) {
+  Block& block = buffer.block();
   if (block.live_buffers() == 1) {
-    live_block_bytes -= block.bytes();
+    held_block_bytes -= block.bytes();
     if (residency.state_of(block).pins > 0) {
       pinned_block_bytes -= block.bytes();
       --counters.pinned_buffers;
@@ -196,16 +251,17 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
     if (options.policy == Policy::kLearned) learned.freed(block);
     residency.forget(block);
   }
-  heap.free(buffer);
-  ++counters.frees;
-  return {};
+  heap.free(&buffer);
 }
 
 Status Engine::State::pin(DeviceAddress address) {
   Block* block = heap.block_at(address);
+  if (block != nullptr && residency.state_of(*block).pins > 0) return {};
+  // A pinned block is let go when its buffer is freed, so that must not be parked.
+  reclaim(true);
+  block = heap.block_at(address);
   if (block == nullptr) return Status::invalid_value();
   BlockState* state = &residency.state_of(*block);
-  if (state->pins > 0) return {};
   if (Status status = residency.make_resident({&state, 1}); !status.ok()) {
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
@@ -216,6 +272,9 @@ Status Engine::State::pin(DeviceAddress address) {
 }
 
 void Engine::State::note_peaks() {
+  // With that what is live and what is parked together never exceed the record, so that no thread can set another one
+  // without the lock.
+  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes) reclaim();
   counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() + foreign_bytes);
   counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
 }
@@ -235,7 +294,9 @@ EngineStatistics Engine::State::collect() const {
   EngineStatistics all = counters;
   const HeapStatistics h = heap.statistics();
   all.budget_bytes = budget_bytes;
-  all.live_bytes = h.live_bytes + foreign_bytes;
+  all.live_bytes = live_bytes() + foreign_bytes;
+  all.allocations += caches.takes();
+  all.frees += caches.parks();
   all.device_bytes = h.created_bytes + foreign_bytes;
   all.peak_device_bytes = std::max(counters.peak_device_bytes, h.peak_created_bytes);
   all.host_bytes = host.pinned_bytes();
@@ -260,9 +321,10 @@ EngineStatistics Engine::State::collect() const {
 void Engine::State::validate() const {
   heap.validate();
   residency.validate();
+  caches.validate();
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
-  THERMOCLINE_CHECK(live == live_block_bytes, "live block bytes are the sum of the blocks with live buffers");
+  THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");
 }
 
 }  // namespace thermocline

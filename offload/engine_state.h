@@ -11,6 +11,7 @@
 #include "allocator/heap.h"
 #include "allocator/host_pool.h"
 #include "allocator/stream_clock.h"
+#include "allocator/thread_cache.h"
 #include "driver/nvtx_memory.h"
 #include "offload/engine.h"
 #include "offload/learned.h"
@@ -47,6 +48,14 @@ class Engine::State {
   Status pin(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes);
 
+  // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
+  void hear();
+  // Frees what is parked with threads; true if anything was. `forget`: nothing of what is handed out now will be
+  // parked.
+  bool reclaim(bool forget = false);
+  Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
+  Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
+
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   void note_peaks();
   EngineStatistics collect() const;
@@ -62,6 +71,7 @@ class Engine::State {
   Residency residency;
   Reactive reactive;
   Learned learned;
+  ThreadCaches caches;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
@@ -70,7 +80,7 @@ class Engine::State {
   std::uint64_t touches = 0;     // that it was given
   std::uint64_t operation = 0;   // operations prepared so far
   std::uint64_t resolution = 0;  // stamps the operands
-  Bytes live_block_bytes = 0;    // whole blocks with live buffers: what device and host must hold together
+  Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
@@ -80,6 +90,11 @@ class Engine::State {
   State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes);
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
+  void collect_operands(std::span<const Touch> list);
+  bool any_absent() const;
+  Status place(Bytes bytes, StreamIndex hint, Buffer** out);
+  void freed_on(Buffer& buffer, StreamIndex on);
+  void release(Buffer& buffer);
 };
 
 }  // namespace thermocline

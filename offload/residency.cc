@@ -53,6 +53,17 @@ void Residency::forget(Block& block) {
   new (&state) BlockState;
 }
 
+void Residency::succeed(const Buffer& buffer) {
+  const Block& block = buffer.block();
+  BlockState& state = state_of(block);
+  state.wait_for.join(block.uses);
+  if (block.is_slab()) return;
+  state.defined = false;
+  state.prefetched = false;
+  migration_.drop_host_copy(state);
+  place(state, block.mapped() ? Place::kDirty : Place::kAway);
+}
+
 Status Residency::make_resident(std::span<BlockState* const> blocks) {
   ++preparation_;
   Bytes wanted = 0;

@@ -48,6 +48,9 @@ class Residency {
   // The block's last tenant is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 
+  // The buffer has been freed and is another one's now, or will be, as adopt after forget; its space stays with it.
+  void succeed(const Buffer& buffer);
+
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
   Status make_resident(std::span<BlockState* const> blocks);

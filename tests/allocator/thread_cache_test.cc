@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in front of the lock, with buffers of a heap behind it.
+#include "allocator/thread_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "allocator/heap.h"
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr StreamHandle kStream{0x10};
+
+class ThreadCacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HeapOptions options;
+    options.limit = Bytes{1} << 36;
+    options.reserve_bytes = Bytes{1} << 38;
+    ASSERT_TRUE(Heap::create(driver_, clock_, options, &heap_).ok());
+  }
+  Buffer& allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap_->allocate(bytes, StreamIndex{}, &buffer).ok());
+    return *buffer;
+  }
+  std::vector<Buffer*> reclaim(bool forget = false) {
+    std::vector<Buffer*> all;
+    caches_.reclaim(forget, [&all](Buffer& buffer, bool) { all.push_back(&buffer); });
+    caches_.validate();
+    return all;
+  }
+  int hear() {
+    int news = 0;
+    caches_.hear([&news](Buffer&, bool) { ++news; });
+    caches_.validate();
+    return news;
+  }
+
+  FakeDriver fake_;
+  Driver driver_{fake_.table()};
+  StreamClock clock_{driver_};
+  std::unique_ptr<Heap> heap_;
+  ThreadCaches caches_;
+  DeviceAddress address_;
+};
+
+TEST_F(ThreadCacheTest, WhatWasFreedComesBackForTheSameSizeAndStream) {
+  Buffer& buffer = allocate(1000);
+  EXPECT_EQ(caches_.remember(buffer, kStream), nullptr);
+  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  ASSERT_TRUE(caches_.park(buffer.address(), kStream));
+  EXPECT_TRUE(ThreadCache::is_parked(buffer));
+  EXPECT_FALSE(caches_.take(1001, kStream, &address_));
+  EXPECT_FALSE(caches_.take(1000, StreamHandle{0x20}, &address_));
+  EXPECT_FALSE(caches_.take(1000, std::nullopt, &address_));
+  ASSERT_TRUE(caches_.take(1000, kStream, &address_));
+  EXPECT_EQ(address_, buffer.address());
+  EXPECT_FALSE(ThreadCache::is_parked(buffer));
+  EXPECT_EQ(caches_.takes(), 1U);
+  EXPECT_EQ(caches_.parks(), 1U);
+}
+
+TEST_F(ThreadCacheTest, ParksNeitherTwiceNorOnAnotherStreamNorWhatItDoesNotKnow) {
+  Buffer& buffer = allocate(1000);
+  EXPECT_FALSE(caches_.park(buffer.address(), kStream));
+  caches_.remember(buffer, kStream);
+  EXPECT_FALSE(caches_.park(buffer.address(), std::nullopt));
+  EXPECT_FALSE(caches_.park(buffer.address() + 1, kStream));
+  EXPECT_TRUE(caches_.park(buffer.address(), kStream));
+  EXPECT_FALSE(caches_.park(buffer.address(), kStream));
+  EXPECT_FALSE(ThreadCache::withdraw(buffer));
+  EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
+  EXPECT_TRUE(ThreadCache::withdraw(buffer));
+}
+
+TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
+  Buffer& buffer = allocate(3 * kMiB);
+  caches_.remember(buffer, kStream);
+  EXPECT_EQ(hear(), 0);
+  caches_.park(buffer.address(), kStream);
+  EXPECT_EQ(hear(), 1);
+  EXPECT_EQ(caches_.parked_bytes(), 3 * kMiB);
+  EXPECT_EQ(caches_.parked_block_bytes(), 4 * kMiB);
+  // The same owner-to-be: nothing new but that it is live.
+  caches_.take(3 * kMiB, kStream, &address_);
+  EXPECT_EQ(hear(), 0);
+  EXPECT_EQ(caches_.parked_bytes(), 0U);
+  caches_.park(buffer.address(), kStream);
+  caches_.take(3 * kMiB, kStream, &address_);
+  EXPECT_EQ(hear(), 1);
+  EXPECT_EQ(hear(), 0);
+}
+
+TEST_F(ThreadCacheTest, WhatIsForgottenIsNotParked) {
+  Buffer& out = allocate(1000);
+  Buffer& parked = allocate(2000);
+  caches_.remember(out, kStream);
+  caches_.remember(parked, kStream);
+  caches_.park(parked.address(), kStream);
+  EXPECT_EQ(reclaim(true), std::vector<Buffer*>{&parked});
+  EXPECT_FALSE(caches_.park(out.address(), kStream));
+}
+
+TEST_F(ThreadCacheTest, HoldsNoMoreThanItsSlots) {
+  std::size_t displaced = 0;
+  for (unsigned i = 0; i < 4 * ThreadCache::kSlots; ++i) {
+    Buffer& buffer = allocate(512 * (1 + i));
+    if (Buffer* other = caches_.remember(buffer, kStream); other != nullptr) {
+      ++displaced;
+      EXPECT_TRUE(ThreadCache::withdraw(*other));
+      heap_->free(other);
+    }
+    ASSERT_TRUE(caches_.park(buffer.address(), kStream));
+    caches_.validate();
+  }
+  const std::vector<Buffer*> rest = reclaim();
+  EXPECT_LE(rest.size(), ThreadCache::kSlots);
+  EXPECT_EQ(rest.size() + displaced, 4 * ThreadCache::kSlots);
+}
+
+TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyParked) {
+  Buffer& buffer = allocate(1000);
+  Buffer& out = allocate(1000);
+  std::thread([&] {
+    caches_.remember(buffer, kStream);
+    caches_.remember(out, kStream);
+    caches_.park(buffer.address(), kStream);
+  }).join();
+  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
+  EXPECT_TRUE(ThreadCache::withdraw(out));
+  EXPECT_EQ(caches_.parks(), 1U);
+}
+
+TEST_F(ThreadCacheTest, OnlySoManyThreadsHaveOne) {
+  std::atomic<bool> end{false};
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  std::atomic<std::size_t> parked{0}, tried{0};
+  for (std::size_t i = 0; i < ThreadCaches::kMost + 4; ++i) {
+    threads.emplace_back([&] {
+      {
+        const std::lock_guard lock(mutex);
+        Buffer& buffer = allocate(1000);
+        caches_.remember(buffer, kStream);
+        if (caches_.park(buffer.address(), kStream)) ++parked;
+      }
+      ++tried;
+      while (!end) std::this_thread::yield();
+    });
+  }
+  while (tried < threads.size()) std::this_thread::yield();
+  EXPECT_EQ(parked, ThreadCaches::kMost);
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_FALSE(caches_.may_join());
+  }
+  end = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(caches_.may_join());
+  EXPECT_EQ(reclaim().size(), ThreadCaches::kMost);
+}
+
+TEST_F(ThreadCacheTest, AThreadThatGoesToOtherCachesLeavesTheFirst) {
+  ThreadCaches others;
+  Buffer& first = allocate(1000);
+  Buffer& second = allocate(1000);
+  caches_.remember(first, kStream);
+  others.remember(second, kStream);
+  EXPECT_FALSE(caches_.park(first.address(), kStream));
+  EXPECT_TRUE(others.park(second.address(), kStream));
+  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  others.reclaim(false, [](Buffer&, bool) {});
+}
+
+// Threads park and take while another one hears and reclaims: no buffer ever has two owners, and none is lost.
+TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
+  constexpr int kThreads = 3;
+  std::mutex lock;
+  std::map<std::uint64_t, std::atomic<int>> owners;
+  std::set<Buffer*> all;
+  const auto own = [&](DeviceAddress address) { EXPECT_EQ(owners.at(address.value).fetch_add(1), 0); };
+  const auto disown = [&](DeviceAddress address) { EXPECT_EQ(owners.at(address.value).fetch_sub(1), 1); };
+  std::vector<Buffer*> spare;
+  for (int i = 0; i < 64; ++i) {
+    spare.push_back(&allocate(1000));
+    owners[spare.back()->address().value] = 0;
+  }
+  const auto free_all = [&](bool forget) {
+    caches_.hear([](Buffer&, bool) {});
+    caches_.reclaim(forget, [&](Buffer& buffer, bool) { spare.push_back(&buffer); });
+  };
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      std::mt19937 random(static_cast<unsigned>(i));
+      std::vector<DeviceAddress> held;
+      for (int turn = 0; turn < 4000; ++turn) {
+        if (random() % 2 == 0 && held.size() < 8) {
+          DeviceAddress address;
+          if (!caches_.take(1000, kStream, &address)) {
+            const std::lock_guard guard(lock);
+            if (caches_.may_join()) free_all(false);
+            if (spare.empty()) free_all(false);
+            if (spare.empty()) continue;
+            Buffer* const buffer = spare.back();
+            spare.pop_back();
+            address = buffer->address();
+            if (Buffer* other = caches_.remember(*buffer, kStream); other != nullptr) spare.push_back(other);
+          }
+          own(address);
+          held.push_back(address);
+        } else if (!held.empty()) {
+          const DeviceAddress address = held.back();
+          held.pop_back();
+          disown(address);
+          if (caches_.park(address, kStream)) continue;
+          const std::lock_guard guard(lock);
+          Buffer* const buffer = heap_->find(address);
+          EXPECT_TRUE(ThreadCache::withdraw(*buffer));
+          spare.push_back(buffer);
+        }
+      }
+      for (const DeviceAddress address : held) {
+        disown(address);
+        const std::lock_guard guard(lock);
+        EXPECT_TRUE(ThreadCache::withdraw(*heap_->find(address)));
+        spare.push_back(heap_->find(address));
+      }
+      --running;
+    });
+  }
+  for (unsigned turn = 0; running > 0; ++turn) {
+    const std::lock_guard guard(lock);
+    free_all(turn % 5 == 0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  free_all(true);
+  EXPECT_EQ(std::set<Buffer*>(spare.begin(), spare.end()).size(), 64U);
+  EXPECT_EQ(spare.size(), 64U);
+}
+
+}  // namespace
+}  // namespace thermocline
