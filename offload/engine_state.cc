@@ -103,7 +103,7 @@ void Engine::State::collect_operands(std::span<const Touch> list) {
 }
 
 bool Engine::State::any_absent() const {
-  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->block->mapped(); });
+  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->resident(); });
 }
 
 void Engine::State::resolve_all() {

@@ -59,9 +59,12 @@ void Residency::succeed(const Buffer& buffer) {
   state.wait_for.join(block.uses);
   if (block.is_slab()) return;
   state.defined = false;
-  state.prefetched = false;
-  migration_.drop_host_copy(state);
-  place(state, block.mapped() ? Place::kDirty : Place::kAway);
+  for (BlockPart& part : state.parts()) {
+    state.wait_for.join(part.uses);
+    part.prefetched = false;
+    migration_.drop_host_copy(part);
+    place(part, part.mapped() ? Place::kDirty : Place::kAway);
+  }
 }
 
 Status Residency::make_resident(std::span<BlockState* const> blocks) {
