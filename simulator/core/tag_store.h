@@ -37,6 +37,25 @@ inline void append(std::vector<Piece>& pieces, Piece piece) {
 
 class TagStore {
  public:
+  // The page's tag and the offset of its first byte when the page is one piece; pages beyond all that were written are.
+  // Large buffers are all pages of one piece: these two are what their operators cost.
+  bool whole(std::uint32_t page, Tag* tag, Bytes* offset) const {
+    if (page >= pages_.size()) {
+      *tag = *offset = 0;
+      return true;
+    }
+    const Page& at = pages_[page];
+    *tag = at.whole.tag;
+    *offset = at.whole.offset;
+    return at.marks == 0;
+  }
+  // False: the page must be written with write().
+  bool write_whole(std::uint32_t page, Tag tag, Bytes offset) {
+    if (page >= pages_.size() || pages_[page].marks != 0) return false;
+    pages_[page].whole = {0, tag, is_constant(tag) ? 0 : offset};
+    return true;
+  }
+
   // Pages come into being, as zero, when they are first written.
   void read(std::uint32_t page, Bytes begin, Bytes end, std::vector<Piece>& out) const;
   void write(std::uint32_t page, Bytes begin, Bytes end, Tag tag, Bytes offset);

@@ -2,6 +2,7 @@
 // Contents as tags (core/tag_store.h): no byte of device or host memory is touched. Host memory is followed by its
 // address, a page at a time from its first write on; host memory that was never written counts as zero.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "simulator/core/check.h"
@@ -72,17 +73,28 @@ class TaggedContents final : public Contents {
  private:
   void read(Address at, Bytes bytes) {
     pieces_.clear();
+    Piece last;  // not in pieces_ yet
     for (const Address end = at + bytes; at < end;) {
       const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
       const PageTable::Entry entry = table_.entry(at);
       const Bytes begin = at % kPageBytes;
-      if (entry == 0) {
-        append(pieces_, {stop - at, 0, 0});
-      } else {
+      Piece next{stop - at, 0, 0};
+      if (entry != 0 && !store(entry).whole(PageTable::page(entry), &next.tag, &next.offset)) {
+        if (last.length > 0) append(pieces_, std::exchange(last, Piece()));
         store(entry).read(PageTable::page(entry), begin, begin + (stop - at), pieces_);
+        at = stop;
+        continue;
+      }
+      if (!is_constant(next.tag)) next.offset += begin;
+      if (next.tag == last.tag && (is_constant(next.tag) || last.offset + last.length == next.offset)) {
+        last.length += next.length;
+      } else {
+        if (last.length > 0) append(pieces_, last);
+        last = next;
       }
       at = stop;
     }
+    if (last.length > 0) append(pieces_, last);
   }
 
   void write_piece(Address at, Piece piece) {
@@ -90,11 +102,17 @@ class TaggedContents final : public Contents {
       const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
       PageTable::Entry entry = table_.entry(at);
       if (entry == 0 && piece.tag != 0) entry = adopt_host_page(at);
-      const Bytes begin = at % kPageBytes;
-      if (entry != 0) store(entry).write(PageTable::page(entry), begin, begin + (stop - at), piece.tag, piece.offset);
+      if (entry != 0) write_page(entry, at % kPageBytes, stop - at, piece);
       piece.offset += stop - at;
       at = stop;
     }
+  }
+
+  void write_page(PageTable::Entry entry, Bytes begin, Bytes length, const Piece& piece) {
+    TagStore& pages = store(entry);
+    const std::uint32_t page = PageTable::page(entry);
+    if (length == kPageBytes && pages.write_whole(page, piece.tag, piece.offset)) return;
+    pages.write(page, begin, begin + length, piece.tag, piece.offset);
   }
 
   PageTable::Entry adopt_host_page(Address at) {

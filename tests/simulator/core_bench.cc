@@ -14,11 +14,12 @@ namespace {
 
 using namespace simulator;
 
-void start(const char* memory) {
+void start(const char* memory, bool checked = false) {
   const auto machine = Machine::enter();
   machine->reset();
   machine->configure("memory", memory);
   machine->configure("progress", "off");
+  machine->configure("check", checked ? "1" : "0");
   if (machine->initialize() != CUDA_SUCCESS) std::abort();
 }
 
@@ -38,40 +39,68 @@ std::vector<Address> scattered_buffers(Machine& machine, std::size_t count, Byte
 }
 
 // One step of operators that read two buffers and write one, each behind a wait for the other stream's event.
-void operators(benchmark::State& state) {
-  const auto bytes = static_cast<Bytes>(state.range(0)) << 20;
-  start("tagged");
-  std::vector<Address> buffers;
-  StreamId streams[2];
-  EventId event = 0;
-  {
+class Operators {
+ public:
+  Operators(Bytes bytes, bool checked) : bytes_(bytes) {
+    start("tagged", checked);
     const auto machine = Machine::enter();
-    buffers = scattered_buffers(*machine, 16, bytes);
-    for (StreamId& stream : streams) stream = machine->create_stream(true);
-    event = machine->create_event();
+    buffers_ = scattered_buffers(*machine, 16, bytes);
+    for (StreamId& stream : streams_) stream = machine->create_stream(true);
+    event_ = machine->create_event();
   }
-  std::size_t i = 0;
-  for (auto _ : state) {
-    const StreamId stream = streams[i % 2];
-    SimulatedOperand operands[3] = {{buffers[i % 16], bytes, SIMULATED_OPERAND_READ},
-                                    {buffers[(i + 5) % 16], bytes, SIMULATED_OPERAND_READ},
-                                    {buffers[(i + 9) % 16], bytes, SIMULATED_OPERAND_WRITE}};
-    Machine::enter()->stream_wait_event(stream, event);
+
+  static constexpr std::int64_t kEvents = 3;  // operator, wait, record
+
+  void run_one() {
+    const StreamId stream = streams_[i_ % 2];
+    SimulatedOperand operands[3] = {{buffers_[i_ % 16], bytes_, SIMULATED_OPERAND_READ},
+                                    {buffers_[(i_ + 5) % 16], bytes_, SIMULATED_OPERAND_READ},
+                                    {buffers_[(i_ + 9) % 16], bytes_, SIMULATED_OPERAND_WRITE}};
+    Machine::enter()->stream_wait_event(stream, event_);
     simulated_device_control()->launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)), "gemm",
                                                 1e9, 1e6, NAN, operands, 3);
-    Machine::enter()->record_event(event, stream);
-    if (++i % 64 == 0) Machine::enter()->query_stream(stream);
-    if (i % 1024 == 0) Machine::enter()->wait_stream(stream);
+    Machine::enter()->record_event(event_, stream);
+    if (++i_ % 64 == 0) Machine::enter()->query_stream(stream);
+    if (i_ % 1024 == 0) Machine::enter()->wait_stream(stream);
   }
+
+ private:
+  const Bytes bytes_;
+  std::vector<Address> buffers_;
+  StreamId streams_[2];
+  EventId event_ = 0;
+  std::size_t i_ = 0;
+};
+
+// MiB of each buffer; with the race checker or without.
+void operators(benchmark::State& state) {
+  Operators program(static_cast<Bytes>(state.range(0)) << 20, state.range(1) != 0);
+  for (auto _ : state) program.run_one();
   Machine::enter()->wait_all();
-  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * 3));  // operator, wait, record
+  state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * Operators::kEvents);
 }
-BENCHMARK(operators)->Arg(2)->Arg(32)->Arg(400);
+BENCHMARK(operators)->ArgsProduct({{2, 32, 400}, {0, 1}})->ArgNames({"MiB", "check"});
+
+// So many events from the start of a device: the cost of one must not grow with their number.
+void run_of_events(benchmark::State& state) {
+  const std::int64_t events = state.range(0);
+  for (auto _ : state) {
+    Operators program(Bytes{2} << 20, state.range(1) != 0);
+    for (std::int64_t i = 0; i < events; i += Operators::kEvents) program.run_one();
+    Machine::enter()->wait_all();
+  }
+  state.SetItemsProcessed(events);
+}
+BENCHMARK(run_of_events)
+    ->ArgsProduct({{10'000, 100'000, 1'000'000, 10'000'000}, {0, 1}})
+    ->ArgNames({"events", "check"})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 // Out and in again, as eviction does.
 void copies(benchmark::State& state) {
   const auto bytes = static_cast<Bytes>(state.range(0)) << 20;
-  start("tagged");
+  start("tagged", state.range(1) != 0);
   const auto machine = Machine::enter();
   const std::vector<Address> buffers = scattered_buffers(*machine, 8, bytes);
   const StreamId stream = machine->create_stream(true);
@@ -93,7 +122,7 @@ void copies(benchmark::State& state) {
   machine->wait_all();
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * 3));
 }
-BENCHMARK(copies)->Arg(2)->Arg(32)->Arg(400);
+BENCHMARK(copies)->ArgsProduct({{2, 32, 400}, {0, 1}})->ArgNames({"MiB", "check"});
 
 void digest(benchmark::State& state) {
   const std::vector<char> data(64 << 20, 1);
