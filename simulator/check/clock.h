@@ -17,9 +17,7 @@ using Chain = std::uint32_t;
 
 class Clock {
  public:
-  bool covers(Chain chain, OperationId operation) const {
-    return chain < known_.size() && known_[chain] >= operation;
-  }
+  bool covers(Chain chain, OperationId operation) const { return chain < known_.size() && known_[chain] >= operation; }
 
   bool covers(const Clock& other) const {
     for (Chain chain = 0; chain < other.known_.size(); ++chain) {

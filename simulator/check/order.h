@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operations come behind which, by CUDA's documented rules alone: order in a stream, the legacy stream and blocking
-// streams, events as they stood when they were waited for, and what the host has learned by waiting or by a successful
-// query before it submitted. That an operation happened to run earlier is no order.
+// Which operations come behind which, by CUDA's documented rules alone: order in a stream, the legacy stream and
+// blocking streams, events as they stood when they were waited for, and what the host has learned by waiting or by a
+// successful query before it submitted. That an operation happened to run earlier is no order.
 //
 // All host threads count as one: their order among each other is invisible here, so every call counts as behind every
 // earlier one. That can hide a race between threads and never invents one.
@@ -88,10 +88,10 @@ class Order {
   std::vector<ChainState> chains_;
   std::vector<Chain> free_chains_;  // usable once the host knows their tips
   Clock host_;
-  Clock blocking_;                                      // of everything ever submitted to blocking streams
-  std::unordered_map<OperationId, Clock> kept_;         // of kept operations that have left the ring
-  std::size_t most_kept_ = kMostKept;                   // then those that the host knows are dropped
-  std::unordered_map<EventId, OperationId> newest_;     // records
+  Clock blocking_;                                   // of everything ever submitted to blocking streams
+  std::unordered_map<OperationId, Clock> kept_;      // of kept operations that have left the ring
+  std::size_t most_kept_ = kMostKept;                // then those that the host knows are dropped
+  std::unordered_map<EventId, OperationId> newest_;  // records
 };
 
 }  // namespace simulator

@@ -58,13 +58,40 @@ void Shadow::assign(Page page, Reference to) {
 // Each group among the pages once, with how many of them are its; split pages each.
 void Shadow::find_distinct(std::span<const Page> pages) {
   distinct_.clear();
-  for (const Page page : pages) {
-    const Reference at = reference(page);
+  reference(*std::max_element(pages.begin(), pages.end()));  // there is room for all of them
+  for (std::size_t i = 0; i < pages.size();) {
+    const Reference at = pages_[pages[i]];
     if ((at & kSplit) != 0) {
       distinct_.push_back(at);
-    } else if (groups_[at].seen++ == 0) {
-      distinct_.push_back(at);
+      ++i;
+      continue;
     }
+    const std::size_t first = i;
+    do {
+      ++i;
+    } while (i < pages.size() && pages_[pages[i]] == at);
+    if (groups_[at].seen == 0) distinct_.push_back(at);
+    groups_[at].seen += static_cast<std::uint32_t>(i - first);
+  }
+}
+
+// Neighbours mostly come from one group: it is left once for all of them.
+void Shadow::assign_all(std::span<const Page> pages, Reference to) {
+  for (std::size_t i = 0; i < pages.size();) {
+    const Reference from = pages_[pages[i]];
+    if ((from & kSplit) != 0) {
+      assign(pages[i++], to);
+      continue;
+    }
+    const std::size_t first = i;
+    do {
+      pages_[pages[i++]] = to;
+    } while (i < pages.size() && pages_[pages[i]] == from);
+    const auto moved = static_cast<std::uint32_t>(i - first);
+    groups_[to].pages += moved;
+    if (from == 0) continue;
+    groups_[from].pages -= moved - 1;
+    leave(from);
   }
 }
 
@@ -113,7 +140,7 @@ void Shadow::write_pages(std::span<const Page> pages, const Mark& mark, const Cl
     return;
   }
   const Reference made = new_group(std::move(merged));
-  for (const Page page : pages) assign(page, made);
+  assign_all(pages, made);
 }
 
 void Shadow::mark_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock) {
@@ -250,7 +277,8 @@ void Shadow::validate() const {
       continue;
     }
     const Intervals& intervals = splits_[at & ~kSplit].intervals;
-    SIMULATOR_CHECK(!intervals.empty() && intervals.front().begin == 0, "intervals cover their page from its beginning");
+    SIMULATOR_CHECK(!intervals.empty() && intervals.front().begin == 0,
+                    "intervals cover their page from its beginning");
     for (std::size_t i = 1; i < intervals.size(); ++i) {
       SIMULATOR_CHECK(intervals[i - 1].begin < intervals[i].begin && intervals[i].begin < kPageBytes,
                       "intervals rise within their page");

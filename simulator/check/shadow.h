@@ -3,8 +3,8 @@
 // cell, however many they are, so an operator on hundreds of megabytes costs a look at each page's number; pages that
 // are used in parts hold a sorted list of intervals.
 //
-// Invariants (validate()): a group counts the pages that refer to it; the intervals of a split page begin at 0 and rise;
-// neighbours differ.
+// Invariants (validate()): a group counts the pages that refer to it; the intervals of a split page begin at 0 and
+// rise; neighbours differ.
 #pragma once
 
 #include <span>
@@ -43,8 +43,8 @@ class Shadow {
   struct Group {
     Cell cell;
     std::uint32_t pages = 0;
-    std::uint32_t seen = 0;       // of its pages in the touch in hand
-    Reference replacement = 0;    // in the touch in hand
+    std::uint32_t seen = 0;     // of its pages in the touch in hand
+    Reference replacement = 0;  // in the touch in hand
   };
   struct Interval {
     Bytes begin = 0;
@@ -60,6 +60,7 @@ class Shadow {
   Reference new_group(Cell cell);
   void leave(Reference reference);
   void assign(Page page, Reference to);
+  void assign_all(std::span<const Page> pages, Reference to);
   Split& split(Page page);
   void unsplit(Page page);
   static void cut(Intervals& intervals, Bytes at);

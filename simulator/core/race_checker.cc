@@ -2,6 +2,7 @@
 #include "simulator/core/race_checker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/core/name_of.h"
 
@@ -64,24 +65,40 @@ void RaceChecker::touch(const Operation& operation, Touched touched, Address at,
 }
 
 void RaceChecker::touch_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
+  const auto part = [&](Address from, Bytes length) {
+    const PageTable::Entry entry = table_.entry(from);
+    if (length == 0 || !PageTable::is_device(entry)) return;  // the operation itself meets the fault
+    const Bytes begin = from % kPageBytes;
+    device_.touch(PageTable::page(entry), begin, begin + length, mark, clock, order_.host(), conflicts_);
+  };
+  const Address end = at + bytes;
+  const Address first = std::min(end, round_up(at, kPageBytes));
+  const Address last = std::max(first, round_down(end, kPageBytes));
+  part(at, first - at);
+  part(last, end - last);
   whole_.clear();
-  ++stamp_;
-  for_pages(at, bytes, [&](Address part, Bytes length) {
-    const PageTable::Entry entry = table_.entry(part);
-    if (!PageTable::is_device(entry)) return;  // the operation itself meets the fault
-    const Shadow::Page page = PageTable::page(entry);
-    if (length < kPageBytes) {
-      const Bytes begin = part % kPageBytes;
-      device_.touch(page, begin, begin + length, mark, clock, order_.host(), conflicts_);
-      return;
-    }
-    if (page >= stamps_.size()) stamps_.resize(std::max<std::size_t>(page + 1, 2 * stamps_.size()));
-    if (stamps_[page] == stamp_) return;  // mapped twice in this range
-    stamps_[page] = stamp_;
-    whole_.push_back(page);
-  });
+  bool rises = true;
+  Shadow::Page previous = 0;
+  for (Address page = first; page < last; page += kPageBytes) {
+    const PageTable::Entry entry = table_.entry(page);
+    if (!PageTable::is_device(entry)) continue;
+    rises &= PageTable::page(entry) > previous || whole_.empty();
+    previous = PageTable::page(entry);
+    whole_.push_back(previous);
+  }
+  if (!rises) name_once();
   device_.touch(whole_, mark, clock, conflicts_);
   report(mark);
+}
+
+// A page may be mapped twice in one range.
+void RaceChecker::name_once() {
+  ++stamp_;
+  const auto is_known = [this](Shadow::Page page) {
+    if (page >= stamps_.size()) stamps_.resize(std::max<std::size_t>(page + 1, 2 * stamps_.size()));
+    return std::exchange(stamps_[page], stamp_) == stamp_;
+  };
+  whole_.erase(std::remove_if(whole_.begin(), whole_.end(), is_known), whole_.end());
 }
 
 void RaceChecker::touch_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {

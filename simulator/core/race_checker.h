@@ -60,6 +60,7 @@ class RaceChecker {
   void touch_rows(const Operation& operation, Touched touched, Address at, const Shape& shape);
   void touch_lifetime(const Operation& operation, const Lifetime& lifetime);
   void touch_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
+  void name_once();
   void touch_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
   void check_late(const Mark& mark, Address at, Bytes bytes);
   void report(const Mark& mark);
