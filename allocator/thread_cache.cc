@@ -118,6 +118,7 @@ bool ThreadCache::empty() const {
 
 void ThreadCache::count_parked(const Slot& slot) {
   parked_bytes_ += slot.bytes;
+  parked_large_ |= slot.bytes >= kLarge;
   const Block& block = slot.buffer->block();
   if (!block.is_slab()) parked_block_bytes_ += block.bytes();
 }
@@ -179,6 +180,10 @@ void ThreadCaches::retire_abandoned() {
     retired_parks_ += cache->parks();
     return true;
   });
+}
+
+bool ThreadCaches::has_large() const {
+  return std::ranges::any_of(caches_, [](const auto& cache) { return cache->has_large(); });
 }
 
 Bytes ThreadCaches::parked_bytes() const {

@@ -110,7 +110,7 @@ void Engine::synchronized(const UseSet& uses) {
 void Engine::retire(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   // The handle may come again for another stream.
-  state_->reclaim(true);
+  state_->reclaim(Reclaim::kForget);
   state_->clock.retire(stream);
 }
 

@@ -165,9 +165,9 @@ void Engine::State::hear() {
   });
 }
 
-bool Engine::State::reclaim(bool forget) {
+bool Engine::State::reclaim(Reclaim what) {
   hear();
-  return caches.reclaim(forget, [this](Buffer& buffer, bool names_stream) {
+  return caches.reclaim(what, [this](Buffer& buffer, bool names_stream) {
     if (names_stream) freed_on(buffer, buffer.hint());
     release(buffer);
   });
@@ -179,6 +179,8 @@ void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().us
 // Addresses, and a block that has pages or may get them at its first touch. What is parked goes before more pages are
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
+  hear();
+  if (caches.has_large()) reclaim(Reclaim::kLarge);
   Status status = heap.allocate(bytes, hint, out);
   if (!status.ok() || !(*out)->block().mapped()) {
     if (status.ok()) heap.free(*out);
@@ -258,7 +260,7 @@ Status Engine::State::pin(DeviceAddress address) {
   Block* block = heap.block_at(address);
   if (block != nullptr && residency.state_of(*block).pins > 0) return {};
   // A pinned block is let go when its buffer is freed, so that must not be parked.
-  reclaim(true);
+  reclaim(Reclaim::kForget);
   block = heap.block_at(address);
   if (block == nullptr) return Status::invalid_value();
   BlockState* state = &residency.state_of(*block);

@@ -50,9 +50,8 @@ class Engine::State {
 
   // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
   void hear();
-  // Frees what is parked with threads; true if anything was. `forget`: nothing of what is handed out now will be
-  // parked.
-  bool reclaim(bool forget = false);
+  // Frees what is parked with threads; true if anything was.
+  bool reclaim(Reclaim what = Reclaim::kParked);
   Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
   Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
 

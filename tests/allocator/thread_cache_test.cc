@@ -32,9 +32,9 @@ class ThreadCacheTest : public testing::Test {
     EXPECT_TRUE(heap_->allocate(bytes, StreamIndex{}, &buffer).ok());
     return *buffer;
   }
-  std::vector<Buffer*> reclaim(bool forget = false) {
+  std::vector<Buffer*> reclaim(Reclaim what = Reclaim::kParked) {
     std::vector<Buffer*> all;
-    caches_.reclaim(forget, [&all](Buffer& buffer, bool) { all.push_back(&buffer); });
+    caches_.reclaim(what, [&all](Buffer& buffer, bool) { all.push_back(&buffer); });
     caches_.validate();
     return all;
   }
@@ -106,7 +106,7 @@ TEST_F(ThreadCacheTest, WhatIsForgottenIsNotParked) {
   caches_.remember(out, kStream);
   caches_.remember(parked, kStream);
   caches_.park(parked.address(), kStream);
-  EXPECT_EQ(reclaim(true), std::vector<Buffer*>{&parked});
+  EXPECT_EQ(reclaim(Reclaim::kForget), std::vector<Buffer*>{&parked});
   EXPECT_FALSE(caches_.park(out.address(), kStream));
 }
 
@@ -179,7 +179,7 @@ TEST_F(ThreadCacheTest, AThreadThatGoesToOtherCachesLeavesTheFirst) {
   EXPECT_FALSE(caches_.park(first.address(), kStream));
   EXPECT_TRUE(others.park(second.address(), kStream));
   EXPECT_FALSE(caches_.take(1000, kStream, &address_));
-  others.reclaim(false, [](Buffer&, bool) {});
+  others.reclaim(Reclaim::kParked, [](Buffer&, bool) {});
 }
 
 // Threads park and take while another one hears and reclaims: no buffer ever has two owners, and none is lost.
@@ -195,9 +195,9 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
     spare.push_back(&allocate(1000));
     owners[spare.back()->address().value] = 0;
   }
-  const auto free_all = [&](bool forget) {
+  const auto free_all = [&](Reclaim what) {
     caches_.hear([](Buffer&, bool) {});
-    caches_.reclaim(forget, [&](Buffer& buffer, bool) { spare.push_back(&buffer); });
+    caches_.reclaim(what, [&](Buffer& buffer, bool) { spare.push_back(&buffer); });
   };
   std::atomic<int> running{kThreads};
   std::vector<std::thread> threads;
@@ -210,8 +210,8 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
           DeviceAddress address;
           if (!caches_.take(1000, kStream, &address)) {
             const std::lock_guard guard(lock);
-            if (caches_.may_join()) free_all(false);
-            if (spare.empty()) free_all(false);
+            if (caches_.may_join()) free_all(Reclaim::kParked);
+            if (spare.empty()) free_all(Reclaim::kParked);
             if (spare.empty()) continue;
             Buffer* const buffer = spare.back();
             spare.pop_back();
@@ -242,10 +242,10 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
   }
   for (unsigned turn = 0; running > 0; ++turn) {
     const std::lock_guard guard(lock);
-    free_all(turn % 5 == 0);
+    free_all(turn % 5 == 0 ? Reclaim::kForget : Reclaim::kParked);
   }
   for (std::thread& thread : threads) thread.join();
-  free_all(true);
+  free_all(Reclaim::kForget);
   EXPECT_EQ(std::set<Buffer*>(spare.begin(), spare.end()).size(), 64U);
   EXPECT_EQ(spare.size(), 64U);
 }
