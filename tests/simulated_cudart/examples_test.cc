@@ -89,6 +89,23 @@ TEST(Examples, AMissingWaitIsFoundInEveryOrderAndTheMendedProgramIsSilent) {
   }
 }
 
+// Every third operation looks as if it came from another context, whose streams can not wait for the library's events.
+TEST(Examples, OperationsOfAnotherContextAreOrderedByTheHost) {
+  const std::string expected = digest_of(run_program({program("streams")}));
+  for (const char* seed : {"time", "1", "2", "3"}) {
+    const Outcome outcome =
+        run_program({program("streams")},
+                    {"LD_PRELOAD=" LIBRARY_FILE, "NVTX_INJECTION64_PATH=" SIMULATED_CUDA, "THERMOCLINE_NVTX=true",
+                     "THERMOCLINE_SIMULATE_CHECK=1", std::string("THERMOCLINE_SIMULATE_SEED=") + seed,
+                     "THERMOCLINE_SIMULATE_FAULTS=fail cuCtxGetCurrent every 3 DEINITIALIZED",
+                     "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0"});
+    EXPECT_EQ(outcome.status, 0) << seed << "\n" << outcome.errors;
+    EXPECT_EQ(digest_of(outcome), expected) << seed;
+    EXPECT_NE(outcome.errors.find("used in another context"), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("races=0\n"), std::string::npos) << seed << "\n" << outcome.errors;
+  }
+}
+
 TEST(Examples, AProgramWithTheStaticRuntimeIsRefusedAndEndsByItself) {
   const Outcome outcome = run_program({program("digits_static")});
   EXPECT_EQ(outcome.status, 1) << outcome.errors;
