@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use on device memory
-// (openxla/xla xla/tsl/framework/bfc_allocator.h), here with exact best fit from one tree per shelf in place of
-// power-of-two bins. It knows nothing of memory: a range is cut into chunks, and each chunk carries a tag of the
-// owner's.
+// (openxla/xla xla/tsl/framework/bfc_allocator.h), here with exact best fit from one tree per shelf, or a good fit from
+// many fine bins (size_bins.h), in place of power-of-two bins. It knows nothing of memory: a range is cut into chunks,
+// and each chunk carries a tag of the owner's.
 //
 // The tag says on which shelf a free chunk lies (shelves are searched one by one), which neighbours may become one, and
 // what the union of two tags is:
 //
 //   struct Tag {
 //     static constexpr unsigned kShelves;
+//     static constexpr bool kBinned;                // bins, or a tree: in order of size
 //     unsigned shelf() const;                       // of a free chunk; must not change while it is free (see set_tag)
 //     bool merges_with(const Tag& right) const;     // both free and side by side: make them one?
 //     void join(const Tag& right);                  // the tag of the union
@@ -19,12 +20,14 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 
 #include "allocator/object_pool.h"
+#include "allocator/size_bins.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -32,10 +35,12 @@ namespace thermocline {
 template <class Tag>
 class Bfc;
 
+using SizeTreeHook = boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>>;
+
 // Links by address and, while free, by size on its shelf.
 template <class Tag>
 class BfcChunk : public boost::intrusive::list_base_hook<>,
-                 public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+                 public std::conditional_t<Tag::kBinned, SizeBinHook, SizeTreeHook> {
  public:
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
@@ -53,20 +58,38 @@ class BfcChunk : public boost::intrusive::list_base_hook<>,
   bool begins_range_ = false;
 };
 
+// Free chunks by size, and by offset where that is equal: the best fit in O(log n).
+template <class Chunk>
+struct SizeThenOffset {
+  struct Key {
+    std::uint64_t size, offset;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  using type = Key;
+  Key operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
+};
+template <class Chunk>
+class SizeTree : public boost::intrusive::set<Chunk, boost::intrusive::key_of_value<SizeThenOffset<Chunk>>,
+                                              boost::intrusive::base_hook<SizeTreeHook>> {
+ public:
+  void put(Chunk& chunk) { this->insert(chunk); }
+  void remove(Chunk& chunk) { this->erase(this->iterator_to(chunk)); }
+  Chunk* fit(std::uint64_t size) {
+    const auto found = this->lower_bound({size, 0});
+    return found != this->end() ? &*found : nullptr;
+  }
+  bool has(const Chunk& chunk) const {
+    const auto found = this->find(SizeThenOffset<Chunk>()(chunk));
+    return found != this->end() && &*found == &chunk;
+  }
+  bool valid() const { return true; }
+};
+
 template <class Tag>
 class Bfc {
  public:
   using Chunk = BfcChunk<Tag>;
-
-  struct SizeThenOffset {
-    struct Key {
-      std::uint64_t size, offset;
-      friend auto operator<=>(const Key&, const Key&) = default;
-    };
-    using type = Key;
-    Key operator()(const Chunk& chunk) const { return {chunk.size(), chunk.offset()}; }
-  };
-  using Shelf = boost::intrusive::set<Chunk, boost::intrusive::key_of_value<SizeThenOffset>>;
+  using Shelf = std::conditional_t<Tag::kBinned, SizeBins<Chunk>, SizeTree<Chunk>>;
 
   Bfc() = default;
   Bfc(const Bfc&) = delete;
@@ -94,11 +117,9 @@ class Bfc {
     retire(first);
   }
 
-  // The smallest free chunk of the shelf that is large enough, the lowest of equals; null when there is none.
-  Chunk* best_fit(unsigned shelf, std::uint64_t size) {
-    const auto found = shelves_[shelf].lower_bound(typename SizeThenOffset::Key{size, 0});
-    return found != shelves_[shelf].end() ? &*found : nullptr;
-  }
+  // The smallest free chunk of the shelf that is large enough, the lowest of equals; null when there is none. In bins:
+  // one that is hardly larger than the smallest.
+  Chunk* best_fit(unsigned shelf, std::uint64_t size) { return shelves_[shelf].fit(size); }
 
   // Takes [offset, offset + size) out of `first` and, where that ends, the free chunks behind it, whatever their shelf.
   // The result is in use and carries the union of their tags.
@@ -155,6 +176,10 @@ class Bfc {
   }
 
   // Neighbours in the same range, or null.
+  const Chunk* right_of(const Chunk* chunk) const {
+    const auto next = std::next(chunks_.iterator_to(*chunk));
+    return next != chunks_.end() && !next->begins_range_ ? &*next : nullptr;
+  }
   Chunk* right_of(Chunk* chunk) {
     auto next = std::next(chunks_.iterator_to(*chunk));
     return next != chunks_.end() && !next->begins_range_ ? &*next : nullptr;
@@ -188,12 +213,12 @@ class Bfc {
       left = &chunk;
       if (!chunk.free_) continue;
       const unsigned index = chunk.tag.shelf();
-      const auto found = shelves_[index].find(SizeThenOffset()(chunk));
-      THERMOCLINE_CHECK(found != shelves_[index].end() && &*found == &chunk, "A free chunk lies on its shelf.");
+      THERMOCLINE_CHECK(shelves_[index].has(chunk), "A free chunk lies on its shelf.");
       sums[index] += chunk.size_;
       ++counts[index];
     }
     for (unsigned index = 0; index < Tag::kShelves; ++index) {
+      THERMOCLINE_CHECK(shelves_[index].valid(), "A shelf is in order.");
       THERMOCLINE_CHECK(counts[index] == shelves_[index].size(), "Only free chunks lie on a shelf.");
       THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
     }
@@ -220,14 +245,14 @@ class Bfc {
     chunk->free_ = true;
     const unsigned index = chunk->tag.shelf();
     free_size_[index] += chunk->size_;
-    shelves_[index].insert(*chunk);
+    shelves_[index].put(*chunk);
   }
 
   void unshelve(Chunk* chunk) {
     chunk->free_ = false;
     const unsigned index = chunk->tag.shelf();
     free_size_[index] -= chunk->size_;
-    shelves_[index].erase(shelves_[index].iterator_to(*chunk));
+    shelves_[index].remove(*chunk);
   }
 
   // Of a chunk on no shelf; the result, on none either, is the right part.

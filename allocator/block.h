@@ -6,8 +6,7 @@
 
 #include <cstdint>
 #include <span>
-
-#include <boost/intrusive/set.hpp>
+#include <vector>
 
 #include "allocator/use_set.h"
 #include "driver/driver.h"
@@ -18,12 +17,13 @@ namespace thermocline {
 class Block;
 class Heap;
 template <class Tag>
-class BfcChunk;     // bfc.h
-struct SpaceTag;    // address_space.h: level 1 of the allocator
-struct SlabTag;     // slabs.h: level 2
+class BfcChunk;   // bfc.h
+struct SpaceTag;  // address_space.h: level 1 of the allocator
+struct SlabTag;   // slabs.h: level 2
+class Slabs;
 class ThreadCache;  // thread_cache.h
 
-class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+class Buffer {
  public:
   DeviceAddress address() const { return address_; }
   DeviceAddress end() const { return address_ + requested_; }
@@ -55,12 +55,6 @@ class Buffer : public boost::intrusive::set_base_hook<boost::intrusive::optimize
   std::uint64_t number_ = 0;
 };
 
-struct BufferAddress {
-  using type = std::uint64_t;
-  type operator()(const Buffer& buffer) const { return buffer.address().value; }
-};
-using BuffersByAddress = boost::intrusive::set<Buffer, boost::intrusive::key_of_value<BufferAddress>>;
-
 class Block {
  public:
   DeviceAddress begin() const { return begin_; }
@@ -85,9 +79,6 @@ class Block {
   std::uint64_t serial() const { return serial_; }
   // Bytes from begin() behind which no live buffer has anything: what a copy has to move.
   Bytes contents_end() const;
-  // The live buffers in order of address.
-  const BuffersByAddress& buffers() const { return buffers_; }
-
   // Everything submitted that may still use the pages behind the block. Whoever submits such work adds it here; after
   // unmap it is empty, and when the block goes away while mapped it stays pending on the freed space.
   UseSet uses;
@@ -109,7 +100,9 @@ class Block {
   Bytes live_bytes_ = 0;
   std::uint32_t index_ = 0;
   std::uint64_t serial_ = 0;
-  BuffersByAddress buffers_;
+  Buffer* sole_ = nullptr;             // whose own it is; null: a slab
+  const Slabs* slabs_ = nullptr;       // of a slab: where its buffers are known
+  std::vector<std::uint64_t> starts_;  // of a slab: see Slabs
 };
 
 }  // namespace thermocline

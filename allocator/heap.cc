@@ -7,8 +7,6 @@
 
 namespace thermocline {
 
-Bytes Block::contents_end() const { return buffers_.empty() ? 0 : buffers_.rbegin()->end() - begin_; }
-
 Status Heap::create(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<Heap>* out) {
   std::unique_ptr<AddressSpace> space;
   const Status status = AddressSpace::reserve(
@@ -25,11 +23,7 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_)),
       slabs_(options.slab_bytes) {}
 
-Heap::~Heap() {
-  for (Block* block : blocks_) {
-    if (block != nullptr) block->buffers_.clear();
-  }
-}
+Heap::~Heap() = default;
 
 bool Heap::owns_pages(Bytes requested) const {
   if (requested >= options_.whole_pages_from) return true;
@@ -54,7 +48,7 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
   buffer->cache_ = nullptr;
   ++allocations_;
   Block* const block = buffer->block_;
-  block->buffers_.insert(*buffer);
+  if (!block->is_slab_) block->sole_ = buffer;
   ++block->live_buffers_;
   block->live_bytes_ += requested;
   if (block->is_slab_) slab_live_bytes_ += requested;
@@ -101,6 +95,8 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
   block->chunk_ = chunk;
   block->first_ = nullptr;
   block->is_slab_ = false;
+  block->sole_ = nullptr;
+  block->slabs_ = nullptr;
   block->live_buffers_ = 0;
   block->live_bytes_ = 0;
   block->uses = chunk->tag.pending;
@@ -131,8 +127,7 @@ void Heap::end_block(Block* block) {
 
 bool Heap::free(Buffer* buffer) {
   Block* const block = buffer->block_;
-  THERMOCLINE_CHECK(block != nullptr && buffer->is_linked(), "A buffer is freed once.");
-  block->buffers_.erase(block->buffers_.iterator_to(*buffer));
+  THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
   --block->live_buffers_;
   block->live_bytes_ -= buffer->requested_;
   live_bytes_ -= buffer->requested_;
@@ -160,8 +155,7 @@ Block* Heap::block_at(DeviceAddress address) const {
 
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
   if (block == nullptr) return nullptr;
-  auto next = block->buffers_.upper_bound(address.value);
-  return next == block->buffers_.begin() ? nullptr : &*std::prev(next);
+  return block->is_slab_ ? slabs_.at_or_before(*block, address) : block->sole_;
 }
 
 Buffer* Heap::find(DeviceAddress address) const {
@@ -258,8 +252,8 @@ void Heap::validate() const {
     if (block == nullptr) continue;
     ++blocks;
     THERMOCLINE_CHECK(block->index_ == index, "A block is found by its index.");
-    THERMOCLINE_CHECK(block->live_buffers_ == block->buffers_.size() && block->live_buffers_ > 0,
-                      "A block has live buffers.");
+    THERMOCLINE_CHECK(block->live_buffers_ > 0, "A block has live buffers.");
+    THERMOCLINE_CHECK(block->is_slab_ == (block->sole_ == nullptr), "A block is a slab's or one buffer's.");
     THERMOCLINE_CHECK(block->is_slab_ || block->live_buffers_ == 1, "Whole pages belong to one buffer.");
     THERMOCLINE_CHECK(!block->chunk_->is_free() && block->chunk_->size() == block->pages_ &&
                           space_->address_of(block->chunk_->offset()) == block->begin_,
@@ -274,11 +268,15 @@ void Heap::validate() const {
     THERMOCLINE_CHECK(mapped == block->mapped_pages_, "A block counts its mapped pages.");
     Bytes block_live = 0;
     DeviceAddress end = block->begin_;
-    for (const Buffer& buffer : block->buffers_) {
+    std::uint32_t counted = 0;
+    for_each_buffer(*block, [&](const Buffer& buffer) {
+      ++counted;
       THERMOCLINE_CHECK(buffer.block_ == block && buffer.address_ >= end, "Buffers of a block do not overlap.");
       block_live += buffer.requested_;
       end = buffer.end();
-    }
+    });
+    THERMOCLINE_CHECK(counted == block->live_buffers_, "A block counts its buffers.");
+    THERMOCLINE_CHECK(end == block->begin_ + block->contents_end(), "The last buffer is found.");
     THERMOCLINE_CHECK(end <= block->end(), "Buffers end in their block.");
     THERMOCLINE_CHECK(block_at(end) == block, "One past the end of a buffer is an address of its block.");
     THERMOCLINE_CHECK(block_live == block->live_bytes_, "A block's live bytes are its buffers'.");

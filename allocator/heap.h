@@ -85,6 +85,15 @@ class Heap {
   Buffer* find(DeviceAddress address) const;
   // The block whose addresses contain it, live buffer or not.
   Block* block_at(DeviceAddress address) const;
+  // In order of address.
+  template <class Visit>
+  void for_each_buffer(const Block& block, Visit visit) const {
+    if (block.is_slab()) {
+      slabs_.for_each_buffer(block, visit);
+    } else {
+      visit(*block.sole_);
+    }
+  }
   // Every live block, in order of address. `visit` must not allocate or free.
   void for_each_block(const std::function<void(Block&)>& visit) const;
 

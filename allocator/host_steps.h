@@ -21,6 +21,7 @@ namespace thermocline {
 
 struct StepTag {
   static constexpr unsigned kShelves = 1;
+  static constexpr bool kBinned = false;
   std::uint64_t step = 0;  // address of the step
 
   unsigned shelf() const { return 0; }

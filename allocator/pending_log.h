@@ -41,7 +41,7 @@ class PendingLog {
     joined_ += kMost / 2;
   }
 
-  UseSet older_;              // of all times up to joined_
+  UseSet older_;  // of all times up to joined_
   FreeTime joined_ = 0;
   std::deque<UseSet> entries_;
 };

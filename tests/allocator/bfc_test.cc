@@ -15,6 +15,7 @@ namespace {
 // A tag with everything that a tag may do: two shelves, merging only within one colour, and a sum of who was joined.
 struct Colour {
   static constexpr unsigned kShelves = 2;
+  static constexpr bool kBinned = false;
   unsigned colour = 0;
   std::set<int> owners;
 

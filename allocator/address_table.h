@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an address to what begins there: open addressing with linear probing, so that a look-up is one line of memory.
+// At most half full; removal moves later entries up, so that there are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "driver/check.h"
+#include "driver/units.h"
+
+namespace thermocline {
+
+// Invariants: every entry can be reached from its home without passing an empty slot; size is the number of entries.
+template <class T>
+class AddressTable {
+ public:
+  T* find(DeviceAddress address) const {
+    for (std::size_t at = home(address.value);; at = (at + 1) & mask_) {
+      if (slots_[at].address == address.value) return slots_[at].value;
+      if (slots_[at].address == 0) return nullptr;
+    }
+  }
+  // Not there yet, and not 0.
+  void put(DeviceAddress address, T* value) {
+    if (2 * (size_ + 1) > slots_.size()) grow();
+    insert({address.value, value});
+    ++size_;
+  }
+  void remove(DeviceAddress address) {
+    std::size_t hole = home(address.value);
+    while (slots_[hole].address != address.value) {
+      THERMOCLINE_CHECK(slots_[hole].address != 0, "What is removed is there.");
+      hole = (hole + 1) & mask_;
+    }
+    for (std::size_t at = (hole + 1) & mask_; slots_[at].address != 0; at = (at + 1) & mask_) {
+      // An entry may move to the hole unless its home lies behind that.
+      if (((at - home(slots_[at].address)) & mask_) < ((at - hole) & mask_)) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole] = Slot{};
+    --size_;
+  }
+  std::size_t size() const { return size_; }
+
+  void validate() const {
+    std::size_t entries = 0;
+    for (const Slot& slot : slots_) {
+      if (slot.address == 0) continue;
+      ++entries;
+      THERMOCLINE_CHECK(find(DeviceAddress{slot.address}) == slot.value, "An entry is found.");
+    }
+    THERMOCLINE_CHECK(entries == size_ && 2 * size_ <= slots_.size(), "A table counts its entries, and has room.");
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t address = 0;
+    T* value = nullptr;
+  };
+  static constexpr std::size_t kLeast = 64;
+
+  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
+  std::size_t home(std::uint64_t address) const { return (address * 0x9E3779B97F4A7C15u) >> shift_; }
+  void insert(Slot slot) {
+    std::size_t at = home(slot.address);
+    while (slots_[at].address != 0) at = (at + 1) & mask_;
+    slots_[at] = slot;
+  }
+  void grow() {
+    std::vector<Slot> old(2 * slots_.size());
+    old.swap(slots_);
+    mask_ = slots_.size() - 1;
+    --shift_;
+    for (const Slot& slot : old) {
+      if (slot.address != 0) insert(slot);
+    }
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(kLeast);
+  std::size_t mask_ = kLeast - 1;
+  unsigned shift_ = 58;
+  std::size_t size_ = 0;
+};
+
+}  // namespace thermocline

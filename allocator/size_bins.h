@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Free chunks by size, in bins: a good fit in O(1). The structure is that of TLSF (Masmano et al., ECRTS 2004) with its
+// two levels of bitmaps, outside the memory that it manages.
+//
+// Sizes below kExact have a bin each; above, each doubling is divided into kParts. A chunk that fits is in the bin of
+// the wanted size, if at all there among the first kTried (in a bin of one size any), or else any of the next bin that
+// is not empty, since all in it are larger: one list, one word of the bitmap, one of the summary. What is found wastes
+// less than 1 / kParts of itself, and no more than best fit does where the sizes are exact. The chunk that was put in
+// last comes out first: its links are in the cache.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include <boost/intrusive/list.hpp>
+
+namespace thermocline {
+
+struct SizeBinTag;
+using SizeBinHook = boost::intrusive::list_base_hook<boost::intrusive::tag<SizeBinTag>,
+                                                     boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+
+// Invariant: a bin's bit is set exactly when it is not empty, a word's bit in the summary when the word is not 0.
+template <class Chunk>
+class SizeBins {
+ public:
+  static constexpr std::uint64_t kExact = 64;
+  static constexpr unsigned kParts = 32;
+  static constexpr unsigned kTried = 4;
+  // Larger ones share the last bin.
+  static constexpr unsigned kDoublings = 30;
+  static constexpr unsigned kBins = kExact + kDoublings * kParts;
+
+  static constexpr unsigned bin_of(std::uint64_t size) {
+    if (size < kExact) return static_cast<unsigned>(size);
+    const unsigned doubling = static_cast<unsigned>(std::bit_width(size)) - 1;
+    constexpr unsigned kFirst = std::bit_width(kExact) - 1;
+    if (doubling >= kFirst + kDoublings) return kBins - 1;
+    const unsigned part = static_cast<unsigned>(size >> (doubling - 5)) % kParts;
+    return static_cast<unsigned>(kExact) + (doubling - kFirst) * kParts + part;
+  }
+  static_assert(kParts == 1u << 5, "A part is told by five bits.");
+
+  void put(Chunk& chunk) {
+    const unsigned bin = bin_of(chunk.size());
+    bins_[bin].push_front(chunk);
+    words_[bin / 64] |= std::uint64_t{1} << bin % 64;
+    summary_ |= std::uint64_t{1} << bin / 64;
+    ++size_;
+  }
+  void remove(Chunk& chunk) {
+    const unsigned bin = bin_of(chunk.size());
+    bins_[bin].erase(bins_[bin].iterator_to(chunk));
+    --size_;
+    if (!bins_[bin].empty()) return;
+    words_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
+    if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << bin / 64);
+  }
+  Chunk* fit(std::uint64_t size) {
+    const unsigned own = bin_of(size);
+    unsigned tried = 0;
+    for (Chunk& chunk : bins_[own]) {
+      if (chunk.size() >= size) return &chunk;
+      // The last bin has no next one.
+      if (++tried == kTried && own != kBins - 1) break;
+    }
+    const unsigned bin = next_used(own + 1);
+    return bin < kBins ? &bins_[bin].front() : nullptr;
+  }
+  bool has(const Chunk& chunk) const {
+    for (const Chunk& other : bins_[bin_of(chunk.size())]) {
+      if (&other == &chunk) return true;
+    }
+    return false;
+  }
+  std::size_t size() const { return size_; }
+  void clear() {
+    for (auto& bin : bins_) bin.clear();
+    words_ = {};
+    summary_ = 0;
+    size_ = 0;
+  }
+
+  bool valid() const {
+    std::size_t count = 0;
+    for (unsigned bin = 0; bin < kBins; ++bin) {
+      const bool used = (words_[bin / 64] >> bin % 64 & 1) != 0;
+      if (used == bins_[bin].empty()) return false;
+      for (const Chunk& chunk : bins_[bin]) {
+        if (bin_of(chunk.size()) != bin) return false;
+        ++count;
+      }
+    }
+    for (unsigned word = 0; word < kWords; ++word) {
+      if ((words_[word] != 0) != ((summary_ >> word & 1) != 0)) return false;
+    }
+    return count == size_;
+  }
+
+ private:
+  static constexpr unsigned kWords = (kBins + 63) / 64;
+  static_assert(kWords <= 64, "One word sums up all words.");
+
+  // The first bin at or behind `bin` that is not empty, or kBins.
+  unsigned next_used(unsigned bin) const {
+    if (bin >= kBins) return kBins;
+    unsigned word = bin / 64;
+    std::uint64_t bits = words_[word] >> bin % 64 << bin % 64;
+    if (bits == 0) {
+      const std::uint64_t rest = word + 1 < 64 ? summary_ >> (word + 1) << (word + 1) : 0;
+      if (rest == 0) return kBins;
+      word = static_cast<unsigned>(std::countr_zero(rest));
+      bits = words_[word];
+    }
+    return word * 64 + static_cast<unsigned>(std::countr_zero(bits));
+  }
+
+  using Bin = boost::intrusive::list<Chunk, boost::intrusive::base_hook<SizeBinHook>,
+                                     boost::intrusive::constant_time_size<false>>;
+  std::array<Bin, kBins> bins_;
+  std::array<std::uint64_t, kWords> words_{};
+  std::uint64_t summary_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two structures that stand in for trees: bins of sizes, and a table of addresses.
+#include "allocator/size_bins.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "allocator/address_table.h"
+#include "tests/allocator/seeds.h"
+
+namespace thermocline {
+namespace {
+
+struct Piece : SizeBinHook {
+  explicit Piece(std::uint64_t bytes) : bytes_(bytes) {}
+  std::uint64_t size() const { return bytes_; }
+
+ private:
+  std::uint64_t bytes_;
+};
+using Bins = SizeBins<Piece>;
+
+TEST(SizeBins, ASizeIsInABinOfNoneButItsOwnKind) {
+  unsigned last = 0;
+  for (std::uint64_t size = 1; size < 1'000'000; ++size) {
+    const unsigned bin = Bins::bin_of(size);
+    ASSERT_TRUE(bin == last || bin == last + 1) << size;
+    ASSERT_LT(bin, Bins::kBins);
+    last = bin;
+  }
+  EXPECT_EQ(Bins::bin_of(~std::uint64_t{0}), Bins::kBins - 1);
+}
+
+TEST(SizeBins, FindsAFitWhereThereIsOneAndWastesLittle) {
+  for (const std::uint64_t seed : test_seeds(20)) {
+    std::mt19937_64 random(seed);
+    std::deque<Piece> pieces;
+    std::multiset<std::uint64_t> sizes;
+    std::vector<Piece*> in;
+    Bins bins;
+    for (int turn = 0; turn < 4000; ++turn) {
+      const std::uint64_t size = 1 + random() % (std::uint64_t{1} << (1 + random() % 20));
+      if (random() % 2 == 0 || in.empty()) {
+        in.push_back(&pieces.emplace_back(size));
+        bins.put(*in.back());
+        sizes.insert(size);
+      } else {
+        std::swap(in[random() % in.size()], in.back());
+        ASSERT_TRUE(bins.has(*in.back()));
+        bins.remove(*in.back());
+        sizes.erase(sizes.find(in.back()->size()));
+        in.pop_back();
+      }
+      Piece* const found = bins.fit(size);
+      // What is in the bin of the size itself may be passed over; what is larger than all of that bin may not.
+      const auto best = sizes.lower_bound(size);
+      const auto sure = sizes.lower_bound(size + size / Bins::kParts + 1);
+      if (sure != sizes.end()) {
+        ASSERT_NE(found, nullptr);
+      }
+      if (best == sizes.end()) {
+        ASSERT_EQ(found, nullptr);
+      }
+      if (found == nullptr) continue;
+      ASSERT_GE(found->size(), size);
+      if (sure != sizes.end()) {
+        ASSERT_LE(found->size(), *sure + *sure / Bins::kParts);
+      }
+    }
+    ASSERT_TRUE(bins.valid());
+    ASSERT_EQ(bins.size(), sizes.size());
+    bins.clear();
+  }
+}
+
+TEST(AddressTable, SaysWhatAMapSays) {
+  for (const std::uint64_t seed : test_seeds(5)) {
+    std::mt19937_64 random(seed);
+    std::map<std::uint64_t, int*> model;
+    AddressTable<int> table;
+    std::vector<int> values(600);
+    for (int turn = 0; turn < 20'000; ++turn) {
+      const std::size_t which = random() % values.size();
+      const std::uint64_t address = (std::uint64_t{1} << 40) + 512 * which;
+      const auto known = model.find(address);
+      ASSERT_EQ(table.find(DeviceAddress{address}), known == model.end() ? nullptr : known->second);
+      if (known == model.end()) {
+        table.put(DeviceAddress{address}, &values[which]);
+        model[address] = &values[which];
+      } else {
+        table.remove(DeviceAddress{address});
+        model.erase(known);
+      }
+      ASSERT_EQ(table.size(), model.size());
+      if (turn % 500 == 0) table.validate();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thermocline
