@@ -26,7 +26,7 @@ std::uint64_t scramble(std::uint64_t x) {
 
 }  // namespace
 
-// Of blocks only those count that one buffer has to itself: how small buffers share slabs varies from one iteration to
+// Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration to
 // the next.
 std::uint64_t Learned::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
@@ -45,12 +45,16 @@ std::uint64_t Learned::nanoseconds_of(const Arrival& arrival) const {
 }
 
 void Learned::arriving(const Arrival& arrival) {
-  scratch_.clear();
   operands_.clear();
-  for (BlockState* state : arrival.operands) {
+  for (const bool slabs : {false, true}) {
+    for (BlockState* state : arrival.operands) {
+      if (state->block->is_slab() == slabs) operands_.push_back(state);
+    }
+    if (!slabs) own_pages_ = operands_.size();
+  }
+  scratch_.clear();
+  for (const BlockState* state : operands_) {
     const Block& block = *state->block;
-    if (block.is_slab()) continue;
-    operands_.push_back(state);
     scratch_.push_back({block.serial(), block.bytes(), block.bytes() >= min_offload_bytes_ && state->pins == 0});
   }
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
@@ -98,8 +102,10 @@ void Learned::learn() {
 void Learned::bind() {
   if (!following_) return;
   const std::span<const std::uint32_t> names = profile_.operands(recogniser_.position());
-  THERMOCLINE_CHECK(names.size() == operands_.size(), "equal tokens have equally many operands");
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
+  const std::size_t known = names.size() == operands_.size() ? names.size() : own_pages_;
+  THERMOCLINE_CHECK(known <= names.size(), "equal tokens have equally many operands of their own pages");
+  for (std::size_t i = 0; i < known; ++i) {
     if (names[i] != kNoBuffer) actors_[names[i]] = {operands_[i], operands_[i]->block->serial()};
   }
 }

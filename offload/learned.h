@@ -82,8 +82,9 @@ class Learned {
   bool following_ = false;
   std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
   std::uint64_t plans_ = 0, divergences_ = 0;
-  // Of the operation in preparation: the blocks that are no slabs.
+  // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.
   std::vector<BlockState*> operands_;
+  std::size_t own_pages_ = 0;  // how many are not slabs
   std::vector<ProfileRecorder::Operand> scratch_;
 };
 
