@@ -5,6 +5,7 @@
 // been handed out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -110,11 +111,13 @@ class AddressSpace {
   void for_each_mapped_guard(Visit visit) {
     for (Chunk& chunk : space_.shelf(SpaceTag::guard_shelf_of(true))) visit(chunk);
   }
-  template <class Visit>
-  void for_each_lent(Visit visit) {
-    for (Chunk& chunk : space_.shelf(SpaceTag::kLentShelf)) visit(chunk);
+  template <class Wanted>
+  Chunk* largest_lent(Wanted wanted) {
+    Space::Shelf& shelf = space_.shelf(SpaceTag::kLentShelf);
+    const auto found = std::find_if(shelf.rbegin(), shelf.rend(), wanted);
+    return found != shelf.rend() ? &*found : nullptr;
   }
-  bool has_lent() const { return space_.free_size(SpaceTag::kLentShelf) != 0; }
+  std::uint64_t lent_pages() const { return space_.free_size(SpaceTag::kLentShelf); }
   // Guards that have pages are among them.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {

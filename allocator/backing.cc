@@ -13,6 +13,10 @@ namespace {
 // alternate would cost driver calls in every step.
 constexpr std::uint64_t kCreatedPerGuard = 256;
 
+// Lent addresses are unmapped when there are as many as half of all pages: what lies side by side then goes together,
+// and each call costs the same whatever its length.
+constexpr std::uint64_t kCreatedPerLent = 2;
+
 }  // namespace
 
 Backing::~Backing() {
@@ -31,7 +35,9 @@ Backing::~Backing() {
     }
   });
   if (end > first) static_cast<void>(unmap_pages(first, end - first));
-  static_cast<void>(sweep(true));
+  while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
+    if (!sweep(lent).ok()) break;
+  }
 }
 
 // Free mapped pages that were freed together lie together, and become free for others together.
@@ -88,7 +94,9 @@ std::uint64_t Backing::available_pages(Wait wait) {
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
-  if (const Status status = sweep(false); !status.ok()) return status;
+  if (space_->lent_pages() * kCreatedPerLent > pool_->created_pages()) {
+    if (const Status status = sweep_one(); !status.ok()) return status;
+  }
   if (const Status status = fill_pool(count, wait); !status.ok()) return status;
   const std::uint64_t at_hand = std::min(count, pool_->free_pages());
   if (const Status status = pool_->take(at_hand, &taken_); !status.ok() || at_hand == count) return status;
@@ -110,7 +118,8 @@ Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   // The device may hold less than the limit, because others use it too.
   const Status created = pool_->create(count - pool_->free_pages());
   if (!created.ok() && !created.is_out_of_memory()) return created;
-  if (pool_->free_pages() < count) {
+  // What can be borrowed is not unmapped first.
+  if (pool_->free_pages() < count && wait != Wait::kBehind) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
   }
   if (pool_->free_pages() >= count) return Status();
@@ -182,20 +191,20 @@ void Backing::lend_run(const Run& run) {
   space_->space().give(taken);
 }
 
-Status Backing::sweep(bool all) {
-  if (!space_->has_lent()) return Status();
-  candidates_.clear();
-  space_->for_each_lent([this](Chunk& chunk) { candidates_.push_back(&chunk); });
-  for (Chunk* chunk : candidates_) {
-    if (!all && !clock_->passed(chunk->tag.pending)) continue;
-    const Status status = driver_->unmap(space_->address_of(chunk->offset()), chunk->size() * space_->page_bytes());
-    if (!status.ok()) return status;
-    ++unmaps_;
-    Chunk* const taken = space_->space().take(chunk, chunk->offset(), chunk->size());
-    taken->tag.lent = false;
-    taken->tag.pending.clear();
-    space_->space().give(taken);
-  }
+// The largest first: a call costs the same whatever its length.
+Status Backing::sweep_one() {
+  Chunk* const chunk = space_->largest_lent([this](const Chunk& lent) { return clock_->passed(lent.tag.pending); });
+  return chunk == nullptr ? Status() : sweep(chunk);
+}
+
+Status Backing::sweep(Chunk* chunk) {
+  const Status status = driver_->unmap(space_->address_of(chunk->offset()), chunk->size() * space_->page_bytes());
+  if (!status.ok()) return status;
+  ++unmaps_;
+  Chunk* const taken = space_->space().take(chunk, chunk->offset(), chunk->size());
+  taken->tag.lent = false;
+  taken->tag.pending.clear();
+  space_->space().give(taken);
   return Status();
 }
 

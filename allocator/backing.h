@@ -74,8 +74,9 @@ class Backing {
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
   void borrow(std::uint64_t count, UseSet* behind);
   void lend_run(const Run& run);
-  // Unmaps lent addresses whose last users have passed; all of them when `all`.
-  Status sweep(bool all);
+  // Unmaps lent addresses, those whose last users have passed.
+  Status sweep_one();
+  Status sweep(Chunk* lent);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();

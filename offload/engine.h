@@ -94,6 +94,7 @@ struct EngineStatistics {
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
+  std::uint64_t predicted_step_ns = 0;              // of an iteration under the plan in force; 0: there is none
   std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device
   std::uint64_t out_of_memory = 0;                  // answers to the program

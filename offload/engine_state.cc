@@ -313,6 +313,7 @@ EngineStatistics Engine::State::collect() const {
   all.write_behinds = reactive.write_behinds();
   all.plans = learned.plans();
   all.divergences = learned.divergences();
+  all.predicted_step_ns = learned.predicted_ns();
   all.creates = h.creates;
   all.maps = h.maps;
   all.unmaps = h.unmaps;

@@ -51,6 +51,10 @@ class Learned {
   bool following() const { return following_; }
   std::uint64_t plans() const { return plans_; }
   std::uint64_t divergences() const { return divergences_; }
+  // What the plan in force makes of an iteration; 0 without a plan.
+  std::uint64_t predicted_ns() const {
+    return plan_.fits ? static_cast<std::uint64_t>(plan_.predicted_ns) : 0;
+  }
 
  private:
   // A block that plays a buffer of the profile.

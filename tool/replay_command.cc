@@ -192,6 +192,9 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
       {"bound_ms", outcome.bounds.bound_ms()},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
+      {"predicted_step_ms", result.statistics.predicted_step_ns == 0
+                                ? ordered_json(nullptr)
+                                : ordered_json(static_cast<double>(result.statistics.predicted_step_ns) * 1e-6)},
       {"checksum", if_complete(hex(result.checksum))},
       {"races", result.races},
       {"race_check", flags.check},
