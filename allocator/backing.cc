@@ -17,6 +17,8 @@ constexpr std::uint64_t kCreatedPerGuard = 256;
 // and each call costs the same whatever its length.
 constexpr std::uint64_t kCreatedPerLent = 2;
 
+bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindNewest; }
+
 }  // namespace
 
 Backing::~Backing() {
@@ -41,7 +43,7 @@ Backing::~Backing() {
 }
 
 // Free mapped pages that were freed together lie together, and become free for others together.
-void Backing::collect_runs() {
+void Backing::collect_runs(bool newest) {
   runs_.clear();
   space_->for_each_free_mapped([this](Chunk& chunk) {
     for (std::uint64_t page = chunk.offset(); page < chunk.end();) {
@@ -54,6 +56,7 @@ void Backing::collect_runs() {
   });
   std::sort(runs_.begin(), runs_.end(),
             [](const Run& a, const Run& b) { return a.time != b.time ? a.time < b.time : a.first < b.first; });
+  if (newest) std::reverse(runs_.begin(), runs_.end());
 }
 
 // A guard was laid over space that had been freed, and belongs to a block since.
@@ -62,8 +65,8 @@ const UseSet& Backing::pending_on(const Run& run) const {
 }
 
 template <class Wanted>
-std::uint64_t Backing::choose_runs(std::uint64_t count, Wanted wanted) {
-  collect_runs();
+std::uint64_t Backing::choose_runs(std::uint64_t count, bool newest, Wanted wanted) {
+  collect_runs(newest);
   std::uint64_t chosen = 0;
   auto kept = runs_.begin();
   for (auto run = runs_.begin(); run != runs_.end() && chosen < count; ++run) {
@@ -87,9 +90,9 @@ std::uint64_t Backing::passed_free_pages() {
 }
 
 std::uint64_t Backing::available_pages(Wait wait) {
-  const std::uint64_t harvestable = wait == Wait::kNo       ? passed_free_pages()
-                                    : wait == Wait::kBehind ? space_->free_mapped_pages() - space_->mapped_guards()
-                                                            : space_->free_mapped_pages();
+  const std::uint64_t harvestable = wait == Wait::kNo    ? passed_free_pages()
+                                    : borrows(wait) ? space_->free_mapped_pages() - space_->mapped_guards()
+                                                    : space_->free_mapped_pages();
   return pool_->free_pages() + pool_->creatable_pages() + harvestable;
 }
 
@@ -100,7 +103,7 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
   if (const Status status = fill_pool(count, wait); !status.ok()) return status;
   const std::uint64_t at_hand = std::min(count, pool_->free_pages());
   if (const Status status = pool_->take(at_hand, &taken_); !status.ok() || at_hand == count) return status;
-  borrow(count - at_hand, behind);
+  borrow(count - at_hand, wait == Wait::kBehindNewest, behind);
   return Status();
 }
 
@@ -119,21 +122,21 @@ Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   const Status created = pool_->create(count - pool_->free_pages());
   if (!created.ok() && !created.is_out_of_memory()) return created;
   // What can be borrowed is not unmapped first.
-  if (pool_->free_pages() < count && wait != Wait::kBehind) {
+  if (pool_->free_pages() < count && !borrows(wait)) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
   }
   if (pool_->free_pages() >= count) return Status();
   // Others on the device may have left less to create than the limit allows.
-  return wait == Wait::kBehind && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
+  return borrows(wait) && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
                                                                                             : Status::out_of_memory();
 }
 
 Status Backing::harvest(std::uint64_t count, Wait wait) {
-  count -= choose_runs(count, [this](const Run& run) { return clock_->passed(pending_on(run)); });
+  count -= choose_runs(count, false, [this](const Run& run) { return clock_->passed(pending_on(run)); });
   if (const Status status = harvest_runs(); !status.ok() || wait != Wait::kYes) return status;
   while (count > 0) {
     bool first = true;
-    const std::uint64_t pages = choose_runs(count, [&first](const Run&) { return std::exchange(first, false); });
+    const std::uint64_t pages = choose_runs(count, false, [&first](const Run&) { return std::exchange(first, false); });
     if (pages == 0) return Status();
     if (const Status status = clock_->synchronize(pending_on(runs_.front())); !status.ok()) return status;
     if (const Status status = harvest_runs(); !status.ok()) return status;
@@ -167,8 +170,8 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
-void Backing::borrow(std::uint64_t count, UseSet* behind) {
-  count -= choose_runs(count, [](const Run& run) { return !run.chunk->tag.guard; });
+void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
+  count -= choose_runs(count, newest, [](const Run& run) { return !run.chunk->tag.guard; });
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
   for (const Run& run : runs_) {
     behind->join(pending_on(run));

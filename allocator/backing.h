@@ -15,9 +15,11 @@
 
 namespace thermocline {
 
-// What to do about pages that submitted work may still use. kNo: leave them. kBehind: take them, for a user whose work
-// is ordered behind that work on the device; nobody waits. kYes: block the host until it has passed.
-enum class Wait { kNo, kBehind, kYes };
+// What to do about pages that submitted work may still use. kNo: leave them. kBehind: take them, what was freed first
+// first, for a user whose work is ordered behind that work on the device; nobody waits. kBehindNewest: the same, what was
+// freed last first: for work that runs behind all that anyway, and leaves the others to those who can begin earlier.
+// kYes: block the host until it has passed.
+enum class Wait { kNo, kBehind, kBehindNewest, kYes };
 
 // Pages of a block, counted from its begin.
 struct PageRange {
@@ -72,7 +74,7 @@ class Backing {
   // Puts `pages` behind those of the range that have none, in order; all or none.
   Status map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages);
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
-  void borrow(std::uint64_t count, UseSet* behind);
+  void borrow(std::uint64_t count, bool newest, UseSet* behind);
   void lend_run(const Run& run);
   // Unmaps lent addresses, those whose last users have passed.
   Status sweep_one();
@@ -80,12 +82,12 @@ class Backing {
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();
-  // All runs into runs_, what was freed first first.
-  void collect_runs();
+  // All runs into runs_, what was freed first first, or last.
+  void collect_runs(bool newest = false);
   const UseSet& pending_on(const Run& run) const;
-  // Leaves in runs_ the oldest that are wanted, `count` pages at most, in descending order of address; how many.
+  // Leaves in runs_ the first that are wanted, `count` pages at most, in descending order of address; how many.
   template <class Wanted>
-  std::uint64_t choose_runs(std::uint64_t count, Wanted wanted);
+  std::uint64_t choose_runs(std::uint64_t count, bool newest, Wanted wanted);
   // Up to `count` pages from behind guards, without waiting.
   Status harvest_guards(std::uint64_t count);
   std::uint64_t passed_free_pages();

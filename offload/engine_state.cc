@@ -192,7 +192,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy != Policy::kNone;
   // A slab that is away has contents: it comes back with them, at its first touch.
-  if (new_block && !block.mapped()) status = heap.map(block, Wait::kBehind);
+  if (new_block && !block.mapped()) status = heap.map(block, Wait::kBehindNewest);
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
     // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of

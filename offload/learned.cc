@@ -26,8 +26,8 @@ std::uint64_t scramble(std::uint64_t x) {
 
 }  // namespace
 
-// Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration to
-// the next.
+// Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration
+// to the next.
 std::uint64_t Learned::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
   token = scramble(token ^ arrival.touches);
@@ -124,7 +124,7 @@ void Learned::after_operation(StreamIndex stream) {
 
 void Learned::leave(const PlannedGap& gap) {
   const Actor& actor = actors_[gap.buffer];
-  if (actor.alive()) residency_.leave(*actor.state);
+  if (actor.alive()) residency_.leave(*actor.state, gap.parts);
 }
 
 void Learned::poll_returns() {

@@ -52,9 +52,7 @@ class Learned {
   std::uint64_t plans() const { return plans_; }
   std::uint64_t divergences() const { return divergences_; }
   // What the plan in force makes of an iteration; 0 without a plan.
-  std::uint64_t predicted_ns() const {
-    return plan_.fits ? static_cast<std::uint64_t>(plan_.predicted_ns) : 0;
-  }
+  std::uint64_t predicted_ns() const { return plan_.fits ? static_cast<std::uint64_t>(plan_.predicted_ns) : 0; }
 
  private:
   // A block that plays a buffer of the profile.

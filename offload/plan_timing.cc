@@ -16,8 +16,6 @@ constexpr double kHostNsPerUnmap = 26e3;
 constexpr double kHostNsPerMap = 36e3;
 constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
-// As Residency cuts blocks.
-constexpr double kPartBytes = 32.0 * static_cast<double>(kMiB);
 constexpr int kIterations = 3;
 
 // Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
@@ -27,7 +25,7 @@ struct Release {
   double bytes;
 };
 
-enum class Where : std::uint8_t { kDead, kResident, kAway };
+constexpr double kSliver = 0.5;  // of a byte: what rounding leaves
 
 // A queue that is taken from at both ends, and knows its sum.
 class Releases {
@@ -69,7 +67,6 @@ class Releases {
   }
 
  private:
-  static constexpr double kSliver = 0.5;  // of a byte: what rounding leaves
   std::deque<Release> items_;
   double sum_ = 0;
 };
@@ -110,31 +107,36 @@ class Simulation {
 
  private:
   struct State {
-    Where where = Where::kDead;
-    double missing = 0;  // bytes that are not back yet, while kAway and on its way
+    bool alive = false;
+    double missing = 0;  // bytes that are not on the device
     double arrived = 0;  // its copy back has passed
     double left = 0;     // its copy out has passed
   };
 
   // What lives across the end of the iteration begins on the device, unless the plan has it away there.
   void begin() {
-    std::vector<bool> away(buffers_.size(), false);
+    std::vector<double> away(buffers_.size(), 0);
     for (const PlannedGap& gap : plan_.gaps) {
-      if (gap.arrive <= gap.leave) away[gap.buffer] = true;
+      if (gap.arrive <= gap.leave) away[gap.buffer] = away_bytes(gap, profile_);
     }
     for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
       const ProfiledBuffer& buffer = profile_.buffers[i];
       if (!buffer.always && buffer.birth <= buffer.death) continue;
-      const auto bytes = static_cast<double>(buffer.bytes);
-      if (away[i] || free_.sum() - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
-        buffers_[i].where = Where::kAway;
-        buffers_[i].missing = bytes;
+      State& state = buffers_[i];
+      state.alive = true;
+      const double bytes = bytes_of(i) - away[i];
+      state.missing = away[i];
+      if (free_.sum() - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
+        state.missing += bytes;
       } else {
-        buffers_[i].where = Where::kResident;
         free_.take_oldest(bytes);
       }
     }
     unplanned_ = 0;
+  }
+  double bytes_of(std::uint32_t name) const { return static_cast<double>(profile_.buffers[name].bytes); }
+  double part_of(std::uint32_t name) const {
+    return bytes_of(name) / static_cast<double>(parts_of(profile_.buffers[name].bytes));
   }
 
   // What has left by now is dropped for whoever asks.
@@ -176,17 +178,13 @@ class Simulation {
     state.arrived = in_;
     state.missing -= bytes;
   }
-  static double part_of(double bytes) { return bytes / std::ceil(bytes / kPartBytes); }
-
   bool bring_back(std::uint32_t name) {
     State& state = buffers_[name];
-    const double part = part_of(static_cast<double>(profile_.buffers[name].bytes));
-    while (state.missing > 0.5) {
-      const double bytes = std::min(part, state.missing);
+    while (state.missing > kSliver) {
+      const double bytes = std::min(part_of(name), state.missing);
       if (!make_room(bytes)) return false;
       bring_part(state, bytes);
     }
-    state.where = Where::kResident;
     return true;
   }
 
@@ -194,14 +192,12 @@ class Simulation {
     while (!returning_.empty()) {
       const std::uint32_t name = returning_.front();
       State& state = buffers_[name];
-      const double part = part_of(static_cast<double>(profile_.buffers[name].bytes));
-      while (state.where == Where::kAway && state.missing > 0.5) {
-        const double bytes = std::min(part, state.missing);
+      while (state.alive && state.missing > kSliver) {
+        const double bytes = std::min(part_of(name), state.missing);
         if (free_.sum() < bytes) collect_left();
         if (free_.sum() < bytes) return;
         bring_part(state, bytes);
       }
-      if (state.where == Where::kAway) state.where = Where::kResident;
       returning_.pop_front();
     }
   }
@@ -217,43 +213,43 @@ class Simulation {
     }
     unplanned_ = unplanned;
     for (const std::uint32_t name : births_[q]) {
-      if (buffers_[name].where != Where::kDead) continue;
-      if (!bear(static_cast<double>(profile_.buffers[name].bytes))) return false;
-      buffers_[name].where = Where::kResident;
+      if (buffers_[name].alive) continue;
+      if (!bear(bytes_of(name))) return false;
+      buffers_[name].alive = true;
     }
     for (const std::uint32_t name : profile_.operands(q)) {
       if (name == kNoBuffer) continue;
       State& state = buffers_[name];
-      if (state.where != Where::kResident && !bring_back(name)) return false;
+      if (!state.alive && !bear(bytes_of(name))) return false;
+      state.alive = true;
+      if (state.missing > kSliver && !bring_back(name)) return false;
       ready_ = std::max({ready_, state.arrived, state.left});
     }
     started_ = std::max({compute_, ready_, host_});
     compute_ = started_ + static_cast<double>(profile_.nanoseconds[q]);
     for (const std::uint32_t name : deaths_[q]) {
-      const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
-      if (buffers_[name].where == Where::kResident) free_.push(compute_, bytes);
-      buffers_[name].where = Where::kDead;
+      State& state = buffers_[name];
+      if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
+      state = {};
     }
-    for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap].buffer);
+    for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap]);
     for (const std::uint32_t gap : plan_.returns[q]) returning_.push_back(plan_.gaps[gap].buffer);
     poll_returns();
     return true;
   }
 
-  void leave(std::uint32_t name) {
-    State& state = buffers_[name];
-    if (state.where != Where::kResident) return;
-    const auto bytes = static_cast<double>(profile_.buffers[name].bytes);
-    const double part = part_of(bytes);
+  void leave(const PlannedGap& gap) {
+    State& state = buffers_[gap.buffer];
+    if (!state.alive || state.missing > kSliver) return;
+    const double part = part_of(gap.buffer);
     out_ = std::max({out_, compute_, host_});
-    for (double rest = bytes; rest > 0.5; rest -= part) {
+    for (std::uint32_t i = 0; i < gap.parts; ++i) {
       host_ += kHostNsPerCopy;
       out_ += part / link_.out_bytes_per_ns;
       leaving_.push(out_, part);
     }
     state.left = out_;
-    state.where = Where::kAway;
-    state.missing = bytes;
+    state.missing = part * gap.parts;
   }
 
   const Profile& profile_;

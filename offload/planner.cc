@@ -2,13 +2,14 @@
 // Choosing gaps is covering: at every place, the gaps chosen across it must hold what exceeds the limit. Sweeping over
 // the places and taking, where it is needed, the gap that reaches farthest is Belady's rule on intervals; sweeping
 // backward takes the one that began first. Which is faster depends on where the link is idle, so both are tried, with
-// preferences for length and size, and timed.
+// preferences for length and size, and timed. Of a gap only as many parts are taken as are needed.
 //
 // Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that
 // is free by then allows; earlier starts are tried as well, and timed.
 #include "offload/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <queue>
 
@@ -54,9 +55,8 @@ class Planner {
     best.predicted_ns = std::numeric_limits<double>::infinity();
     for (const bool backward : {false, true}) {
       for (const Preference preference : {Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
-        const std::vector<bool> chosen = choose(preference, backward);
-        if (chosen.empty()) continue;
-        consider(make_plan(chosen), chosen, &best);
+        const std::vector<std::uint32_t> chosen = choose(preference, backward);
+        if (!chosen.empty()) consider(make_plan(chosen), &best);
       }
     }
     best.index(places_);
@@ -131,16 +131,16 @@ class Planner {
     return result;
   }
 
-  // By gap; empty when some place can not be made to fit.
-  std::vector<bool> choose(Preference preference, bool backward) const {
+  // How many parts, by gap; empty when some place can not be made to fit.
+  std::vector<std::uint32_t> choose(Preference preference, bool backward) const {
     const std::vector<Interval> parts = intervals(preference, backward);
-    std::vector<std::vector<std::uint32_t>> parts_of(gaps_.size());
-    for (std::uint32_t i = 0; i < parts.size(); ++i) parts_of[parts[i].gap].push_back(i);
+    std::vector<std::vector<std::uint32_t>> intervals_of(gaps_.size());
+    for (std::uint32_t i = 0; i < parts.size(); ++i) intervals_of[parts[i].gap].push_back(i);
     const auto less = [&parts](std::uint32_t a, std::uint32_t b) {
       return parts[a].key != parts[b].key ? parts[a].key < parts[b].key : parts[a].gap > parts[b].gap;
     };
     std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(less)> open(less);
-    std::vector<bool> chosen(gaps_.size(), false);
+    std::vector<std::uint32_t> chosen(gaps_.size(), 0);
     std::vector<double> change(places_ + 1, 0);
     double away = 0;
     std::size_t next = 0;
@@ -151,31 +151,39 @@ class Planner {
       while (live_[place] - away > limit_) {
         if (open.empty()) return {};
         const Interval part = parts[open.top()];
-        open.pop();
-        if (part.end <= step || chosen[part.gap]) continue;
-        chosen[part.gap] = true;
-        for (const std::uint32_t i : parts_of[part.gap]) {
+        const Bytes bytes = profile_.buffers[gaps_[part.gap].buffer].bytes;
+        const auto all = static_cast<std::uint32_t>(parts_of(bytes));
+        if (part.end <= step || chosen[part.gap] == all) {
+          open.pop();
+          continue;
+        }
+        const double one = static_cast<double>(bytes) / all;
+        const double needed = std::ceil((live_[place] - away - limit_) / one);
+        const auto more = std::min<std::uint32_t>(all - chosen[part.gap], static_cast<std::uint32_t>(needed));
+        chosen[part.gap] += more;
+        const double leaving = more * one;
+        for (const std::uint32_t i : intervals_of[part.gap]) {
           // The steps behind this one that the part covers; those before are swept already.
           const std::int64_t from = std::max<std::int64_t>(parts[i].begin + 1, step + 1);
           if (parts[i].begin < step && parts[i].end > step)
-            away += bytes_of(part.gap);
+            away += leaving;
           else if (from < parts[i].end && from < places_)
-            change[static_cast<std::size_t>(from)] += bytes_of(part.gap);
+            change[static_cast<std::size_t>(from)] += leaving;
           if (parts[i].end > step && parts[i].end <= places_ && from <= parts[i].end)
-            change[static_cast<std::size_t>(parts[i].end)] -= bytes_of(part.gap);
+            change[static_cast<std::size_t>(parts[i].end)] -= leaving;
         }
       }
     }
     return chosen;
   }
 
-  Plan make_plan(const std::vector<bool>& chosen) const {
+  Plan make_plan(const std::vector<std::uint32_t>& chosen) const {
     Plan plan;
     plan.fits = true;
     for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
-      if (!chosen[g]) continue;
+      if (chosen[g] == 0) continue;
       const std::uint32_t before = (gaps_[g].arrive + places_ - 1) % places_;
-      plan.gaps.push_back({gaps_[g].buffer, gaps_[g].leave, gaps_[g].arrive % places_, before});
+      plan.gaps.push_back({gaps_[g].buffer, chosen[g], gaps_[g].leave, gaps_[g].arrive % places_, before});
     }
     return plan;
   }
@@ -188,13 +196,13 @@ class Planner {
 
   // Times the plan as it is, then with earlier and earlier returns, the operations' start times taken from the last
   // timing.
-  void consider(Plan plan, const std::vector<bool>& chosen, Plan* best) const {
+  void consider(Plan plan, Plan* best) const {
     plan.index(places_);
     PlanTiming timing = time_plan(profile_, plan, limit_bytes_, link_);
     keep_if_faster(plan, timing, best);
     if (!timing.runs) return;
     for (const double lead : {1e9, 4.0, 2.0, 1.2}) {
-      schedule_returns(chosen, timing, lead, &plan);
+      schedule_returns(timing, lead, &plan);
       plan.index(places_);
       const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
       keep_if_faster(plan, next, best);
@@ -206,7 +214,7 @@ class Planner {
   std::vector<double> slack_of(const Plan& plan) const {
     std::vector<double> away(places_ + 1, 0);
     for (const PlannedGap& gap : plan.gaps) {
-      const auto bytes = static_cast<double>(profile_.buffers[gap.buffer].bytes);
+      const double bytes = away_bytes(gap, profile_);
       const std::uint32_t from = (gap.leave + 1) % places_;
       away[from] += bytes;
       away[gap.arrive] -= bytes;
@@ -222,7 +230,7 @@ class Planner {
   }
 
   // Sets return_at of every gap. `lead` stretches the time that a copy is given.
-  void schedule_returns(const std::vector<bool>& /*chosen*/, const PlanTiming& timing, double lead, Plan* plan) const {
+  void schedule_returns(const PlanTiming& timing, double lead, Plan* plan) const {
     const auto place_from_lowest = [this](std::uint32_t place) { return (place + places_ - lowest_) % places_; };
     std::vector<std::uint32_t> order(plan->gaps.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -238,14 +246,14 @@ class Planner {
     double next = std::numeric_limits<double>::infinity();
     for (std::size_t i = order.size(); i-- > 0;) {
       const PlannedGap& gap = plan->gaps[order[i]];
-      const double copy = static_cast<double>(profile_.buffers[gap.buffer].bytes) / link_.in_bytes_per_ns;
+      const double copy = away_bytes(gap, profile_) / link_.in_bytes_per_ns;
       next = std::min(start(gap.arrive), next) - copy;
       latest[i] = start(gap.arrive) - (start(gap.arrive) - next) * lead;
     }
     std::vector<double> slack = slack_of(*plan);
     for (std::size_t i = 0; i < order.size(); ++i) {
       PlannedGap& gap = plan->gaps[order[i]];
-      const auto bytes = static_cast<double>(profile_.buffers[gap.buffer].bytes);
+      const double bytes = away_bytes(gap, profile_);
       const std::uint32_t first = (gap.leave + 1) % places_;  // it is away from here on
       std::uint32_t at = gap.arrive;                          // it is back from here on
       while (at != first) {

@@ -11,18 +11,26 @@
 
 #include "driver/units.h"
 #include "offload/link_meter.h"
+#include "offload/part_size.h"
 #include "offload/profile.h"
 
 namespace thermocline {
 
-// A buffer is away between two of its uses. All places are within one iteration; arrive <= leave means that it arrives
-// in the next one.
+// A buffer, or some parts of it, is away between two of its uses. All places are within one iteration; arrive <= leave
+// means that it arrives in the next one.
 struct PlannedGap {
   std::uint32_t buffer = 0;
+  std::uint32_t parts = 1;      // how many of its parts (part_size.h)
   std::uint32_t leave = 0;      // place of the use behind which it is copied out
   std::uint32_t arrive = 0;     // place of its next use
   std::uint32_t return_at = 0;  // it may come back behind this operation; leave <= return_at < arrive, going round
 };
+
+// Bytes that are away in the gap.
+inline double away_bytes(const PlannedGap& gap, const Profile& profile) {
+  const Bytes bytes = profile.buffers[gap.buffer].bytes;
+  return static_cast<double>(bytes) * gap.parts / static_cast<double>(parts_of(bytes));
+}
 
 struct Plan {
   std::vector<PlannedGap> gaps;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "driver/check.h"
+#include "offload/part_size.h"
 
 namespace thermocline {
 
@@ -24,8 +25,7 @@ void Residency::adopt(const Buffer& buffer) {
 // Into parts of nearly equal size; each goes to the list of what its pages say.
 void Residency::cut(BlockState& state) {
   const Block& block = *state.block;
-  const std::uint64_t largest = std::max<std::uint64_t>(1, options_.part_bytes / block.page_bytes());
-  state.count = (block.pages() + largest - 1) / largest;
+  state.count = std::min(parts_of(block.bytes()), block.pages());
   if (state.count > 1) state.many = std::make_unique<BlockPart[]>(state.count);
   const std::span<BlockPart> parts = state.parts();
   const std::span<const PageHandle> handles = block.page_handles();
@@ -97,7 +97,7 @@ bool Residency::map_whole(BlockState& state) {
     if (part.host != nullptr) return false;
   }
   Block& block = *state.block;
-  if (!heap_.map(block, Wait::kBehind).ok()) return false;
+  if (!heap_.map(block, Wait::kBehindNewest).ok()) return false;
   state.wait_for.join(block.uses);
   for (BlockPart& part : state.parts()) {
     resident_bytes_ += part.bytes();
@@ -146,9 +146,9 @@ bool Residency::write_behind() {
   return false;
 }
 
-void Residency::leave(BlockState& state) {
+void Residency::leave(BlockState& state, std::size_t parts) {
   if (!state.defined || state.pins > 0) return;
-  for (BlockPart& part : state.parts()) {
+  for (BlockPart& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped()) continue;
     part.prefetched = false;
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
@@ -162,7 +162,8 @@ bool Residency::bring_back(BlockState& state) {
       part.prefetched = true;
       place(part, part.place);
     } else if (!prefetch(part)) {
-      return false;
+      // What has left by now gives its room to what comes.
+      if (!drop_clean_if(part.bytes(), false) || !prefetch(part)) return false;
     }
   }
   return true;

@@ -27,9 +27,6 @@ namespace thermocline {
 struct ResidencyOptions {
   bool may_evict = true;
   Bytes min_offload_bytes = kMiB;
-  // Blocks leave and return in parts of at most this size. Mapping one costs about 90 us (36 for SetAccess, 26 for
-  // Unmap, 1.5 a page), its copy 670 us at 50 GB/s.
-  Bytes part_bytes = 32 * kMiB;
 };
 
 struct ResidencyStatistics {
@@ -65,8 +62,8 @@ class Residency {
 
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
-  // As planned: the block is copied out now, and is the next to go when room is needed.
-  void leave(BlockState& state);
+  // As planned: the first `parts` parts of the block are copied out now, and are the next to go when room is needed.
+  void leave(BlockState& state, std::size_t parts);
   // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when that would
   // mean to wait.
   bool bring_back(BlockState& state);
