@@ -212,7 +212,7 @@ void AddressSpace::validate() const {
                         "A guard belongs to the block on its left.");
     }
     left = &chunk;
-    THERMOCLINE_CHECK(!chunk.tag.lent || (chunk.is_free() && !chunk.tag.mapped && !chunk.tag.guard),
+    THERMOCLINE_CHECK(!chunk.tag.lent || (chunk.is_free() && !chunk.tag.mapped),
                       "What is lent is free and has no pages of its own.");
     if (chunk.is_free() && !chunk.tag.mapped) {
       THERMOCLINE_CHECK(chunk.tag.lent || chunk.tag.pending.empty(),

@@ -90,9 +90,7 @@ std::uint64_t Backing::passed_free_pages() {
 }
 
 std::uint64_t Backing::available_pages(Wait wait) {
-  const std::uint64_t harvestable = wait == Wait::kNo    ? passed_free_pages()
-                                    : borrows(wait) ? space_->free_mapped_pages() - space_->mapped_guards()
-                                                    : space_->free_mapped_pages();
+  const std::uint64_t harvestable = wait == Wait::kNo ? passed_free_pages() : space_->free_mapped_pages();
   return pool_->free_pages() + pool_->creatable_pages() + harvestable;
 }
 
@@ -128,7 +126,7 @@ Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   if (pool_->free_pages() >= count) return Status();
   // Others on the device may have left less to create than the limit allows.
   return borrows(wait) && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
-                                                                                            : Status::out_of_memory();
+                                                                                    : Status::out_of_memory();
 }
 
 Status Backing::harvest(std::uint64_t count, Wait wait) {
@@ -171,7 +169,7 @@ Status Backing::harvest_guards(std::uint64_t count) {
 }
 
 void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
-  count -= choose_runs(count, newest, [](const Run& run) { return !run.chunk->tag.guard; });
+  count -= choose_runs(count, newest, [](const Run&) { return true; });
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
   for (const Run& run : runs_) {
     behind->join(pending_on(run));
@@ -180,6 +178,7 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
 }
 
 void Backing::lend_run(const Run& run) {
+  const UseSet pending = pending_on(run);
   Chunk* const taken = space_->space().take(run.chunk, run.first, run.count);
   for (std::uint64_t page = taken->offset(); page < taken->end(); ++page) {
     taken_.push_back(space_->handles()[page]);
@@ -187,11 +186,19 @@ void Backing::lend_run(const Run& run) {
   }
   taken->tag.mapped = false;
   taken->tag.lent = true;
-  taken->tag.pending.clear();
-  taken->tag.pending.join(space_->pending_since(run.time));
+  taken->tag.pending = pending;
   mapped_pages_ -= run.count;
   lent_pages_ += run.count;
   space_->space().give(taken);
+}
+
+Status Backing::sweep_all(Wait wait) {
+  while (Chunk* const chunk = space_->largest_lent(
+             [&](const Chunk& lent) { return wait == Wait::kYes || clock_->passed(lent.tag.pending); })) {
+    if (const Status status = clock_->synchronize(chunk->tag.pending); !status.ok()) return status;
+    if (const Status status = sweep(chunk); !status.ok()) return status;
+  }
+  return Status();
 }
 
 // The largest first: a call costs the same whatever its length.

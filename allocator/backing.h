@@ -16,9 +16,9 @@
 namespace thermocline {
 
 // What to do about pages that submitted work may still use. kNo: leave them. kBehind: take them, what was freed first
-// first, for a user whose work is ordered behind that work on the device; nobody waits. kBehindNewest: the same, what was
-// freed last first: for work that runs behind all that anyway, and leaves the others to those who can begin earlier.
-// kYes: block the host until it has passed.
+// first, for a user whose work is ordered behind that work on the device; nobody waits. kBehindNewest: the same, what
+// was freed last first: for work that runs behind all that anyway, and leaves the others to those who can begin
+// earlier. kYes: block the host until it has passed.
 enum class Wait { kNo, kBehind, kBehindNewest, kYes };
 
 // Pages of a block, counted from its begin.
@@ -39,6 +39,11 @@ class Backing {
   // See Heap.
   Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
   Status unmap(Block& block, PageRange range);
+
+  // Unmaps all lent addresses whose last users have passed (kYes: waits for them). A page is given back to the driver
+  // only when no address leads to it any more.
+  Status sweep_all(Wait wait);
+  bool has_lent() const { return space_->lent_pages() != 0; }
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
@@ -76,7 +81,7 @@ class Backing {
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
   void lend_run(const Run& run);
-  // Unmaps lent addresses, those whose last users have passed.
+  // Unmaps lent addresses whose last users have passed.
   Status sweep_one();
   Status sweep(Chunk* lent);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);

@@ -200,6 +200,8 @@ Status Heap::unmap(Block& block) {
 Bytes Heap::available_bytes(Wait wait) { return backing_->available_pages(wait) * options_.page_bytes; }
 
 Status Heap::trim(Bytes keep, Wait wait) {
+  if (const Status status = backing_->sweep_all(wait); !status.ok()) return status;
+  if (backing_->has_lent()) return Status();  // which pages those addresses lead to is not known
   if (const Status status = pool_.trim(keep); !status.ok()) return status;
   if (pool_.created_bytes() <= keep) return Status();
   const std::uint64_t excess = (pool_.created_bytes() - keep + options_.page_bytes - 1) / options_.page_bytes;

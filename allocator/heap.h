@@ -108,10 +108,11 @@ class Heap {
   // The whole block: block.uses must have passed (checked), and is cleared.
   Status unmap(Block& block);
   // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
-  // passed; kBehind: without guards).
+  // passed).
   Bytes available_bytes(Wait wait);
 
-  // Gives unused pages back to the driver until no more than `keep` bytes are created.
+  // Gives unused pages back to the driver until no more than `keep` bytes are created; kNo: none while work that was
+  // submitted may use lent addresses.
   Status trim(Bytes keep, Wait wait = Wait::kNo);
   // Trims as far as needed (kYes: waits). out_of_memory, and no change, when live blocks hold more.
   Status set_limit(Bytes limit, Wait wait = Wait::kYes);

@@ -8,7 +8,7 @@
 //   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits;
 //   3. wait for the copy out that began first;
 //   4. take pages from parts that have only some of theirs and nothing in them yet;
-//   5. wait for what of the free space cannot be borrowed (guards);
+//   5. wait for free space, where the driver refused what the first step needs;
 //   6. begin to copy out the oldest idle parts, enough of them;
 //   7. out of memory.
 #pragma once

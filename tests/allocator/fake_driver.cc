@@ -82,7 +82,7 @@ struct FakeCalls {
   static CUresult destroy(CUmemGenericAllocationHandle page) {
     FAKE_ENTER("cuMemRelease");
     if (!current->pages_.contains(page)) current->error("destroyed what does not exist");
-    if (current->mapped_at_.contains(page)) current->error("destroyed a mapped page");
+    if (current->times_mapped_.contains(page)) current->error("destroyed a mapped page");
     current->pages_.erase(page);
     return CUDA_SUCCESS;
   }
@@ -93,14 +93,14 @@ struct FakeCalls {
     if (bytes != FakeDriver::kPage || offset != 0 || at % bytes != 0) current->error("mapped a part of a page");
     if (!current->pages_.contains(page)) current->error("mapped what does not exist");
     if (current->mappings_.contains(at)) current->error("mapped over a mapping");
-    if (current->mapped_at_.contains(page)) current->error("mapped a page twice");
+    if (current->times_mapped_.contains(page) && !current->allow_aliases) current->error("mapped a page twice");
     const auto reservation = current->reservations_.upper_bound(at);
     if (reservation == current->reservations_.begin() ||
         at + bytes > std::prev(reservation)->first + std::prev(reservation)->second) {
       current->error("mapped outside the reservation");
     }
     current->mappings_[at] = {page, false};
-    current->mapped_at_[page] = at;
+    ++current->times_mapped_[page];
     return CUDA_SUCCESS;
   }
   static CUresult set_access(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
@@ -121,8 +121,10 @@ struct FakeCalls {
     for (CUdeviceptr page = at; page < at + bytes; page += FakeDriver::kPage) {
       const std::uint64_t handle = current->mappings_[page].page;
       current->drop_done(current->pages_[handle]);
-      if (!current->pages_[handle].empty()) current->error("unmapped a page that is in use");
-      current->mapped_at_.erase(handle);
+      for (const FakeDriver::Use& use : current->pages_[handle]) {
+        if (use.page == page) current->error("unmapped a page that is in use");
+      }
+      if (--current->times_mapped_[handle] == 0) current->times_mapped_.erase(handle);
       current->mappings_.erase(page);
     }
     return CUDA_SUCCESS;
@@ -304,7 +306,7 @@ void FakeDriver::submit(StreamHandle stream, std::uint64_t owner, DeviceAddress 
       for (const Use& use : uses) {
         if (use.owner != owner && use.begin < end && begin < use.end) item.follows.push_back(use.work);
       }
-      uses.push_back({item.work, owner, begin, end});
+      uses.push_back({item.work, owner, begin, end, page_begin});
     }
     address = page_begin + kPage;
   }

@@ -35,6 +35,8 @@ class FakeDriver {
   Bytes device_bytes = Bytes{1} << 40;
   Bytes most_reserved = Bytes{1} << 42;
   Bytes host_bytes = Bytes{1} << 40;
+  // A page may stand behind several addresses.
+  bool allow_aliases = false;
 
   // The n-th call from now (1: the next) of the function answers `result`.
   void fail(const std::string& function, std::uint64_t n, CUresult result);
@@ -92,7 +94,8 @@ class FakeDriver {
   };
   struct Use {
     std::uint64_t work, owner;
-    Bytes begin, end;  // in the page
+    Bytes begin, end;    // in the page
+    std::uint64_t page;  // address of it
   };
 
   CUresult enter(const char* function);
@@ -109,9 +112,9 @@ class FakeDriver {
   std::map<std::uint64_t, Stream> streams_;
   std::map<std::uint64_t, Event> events_;
   std::map<std::uint64_t, Bytes> reservations_;
-  std::map<std::uint64_t, Mapping> mappings_;         // by address
-  std::map<std::uint64_t, std::vector<Use>> pages_;   // by handle: who uses it
-  std::map<std::uint64_t, std::uint64_t> mapped_at_;  // by handle
+  std::map<std::uint64_t, Mapping> mappings_;        // by address
+  std::map<std::uint64_t, std::vector<Use>> pages_;  // by handle: who uses it
+  std::map<std::uint64_t, int> times_mapped_;        // by handle; none: 0
   std::map<std::uint64_t, Bytes> host_;
   std::set<std::uint64_t> running_;  // work submitted and not run
   Bytes host_taken_ = 0;

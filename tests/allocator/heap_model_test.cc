@@ -24,6 +24,7 @@ class Program {
     options.page_bytes = kPage;
     options.limit = (8 + pick(60)) * kPage;
     options.reserve_bytes = (200 + pick(2000)) * kPage;
+    fake_.allow_aliases = true;
     if (pick(4) == 0) fake_.device_bytes = (4 + pick(40)) * kPage;
     EXPECT_TRUE(Heap::create(driver_, clock_, options, &heap_).ok());
     for (std::uint64_t i = 0; i <= pick(3); ++i) streams_.push_back(fake_.create_stream());
@@ -127,21 +128,33 @@ class Program {
 
   void touch(const Live& live) {
     Block& block = live.buffer->block();
-    const Wait wait = pick(2) == 0 ? Wait::kYes : Wait::kNo;
-    Status status = heap_->map(block, wait);
+    constexpr Wait kWaits[] = {Wait::kYes, Wait::kNo, Wait::kBehind, Wait::kBehindNewest};
+    const Wait wait = kWaits[pick(4)];
+    Status status = map(block, wait);
     // Evict until it fits; nobody keeps contents here.
     for (std::size_t i = 0; status.is_out_of_memory() && i < live_.size(); ++i) {
       Block& victim = live_[i].buffer->block();
       if (&victim == &block || victim.mapped_pages() == 0 || !clock_.passed(victim.uses)) continue;
       static_cast<void>(heap_->unmap(victim));
-      status = heap_->map(block, wait);
+      status = map(block, wait);
     }
     if (!status.ok()) return;
     EXPECT_TRUE(block.mapped());
     const StreamIndex on = stream();
-    if (!clock_.wait_all(on, live.buffer->former).ok()) return;
+    // Borrowed pages have former users of their own.
+    if (!clock_.wait_all(on, live.buffer->former).ok() || !clock_.wait_all(on, block.uses).ok()) return;
     fake_.submit(clock_.handle_of(on), live.number, live.address, live.bytes);
     block.uses.add({on, clock_.advance(on)});
+  }
+
+  // The whole block, or a part first.
+  Status map(Block& block, Wait wait) {
+    if (pick(3) == 0) {
+      const std::uint64_t first = pick(block.pages());
+      const PageRange range{first, 1 + pick(block.pages() - first)};
+      if (const Status status = heap_->map(block, range, wait, &block.uses); !status.ok()) return status;
+    }
+    return heap_->map(block, wait);
   }
 
   void unmap() {

@@ -114,6 +114,40 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
   EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
 }
 
+// Three buffers of 64 pages behind a budget of two and a half: what does not fit leaves, and not the whole of a buffer.
+TEST_F(EngineTest, LargeBuffersLeaveInParts) {
+  start({.budget_bytes = 160 * kPage});
+  std::vector<DeviceAddress> buffers;
+  for (int i = 0; i < 3; ++i) {
+    buffers.push_back(allocate(64 * kPage));
+    ASSERT_TRUE(operate({{buffers.back(), 64 * kPage}}, Access::kWrite).ok());
+  }
+  const EngineStatistics s = engine_->statistics();
+  EXPECT_GE(s.evicted_bytes, 32 * kPage);
+  EXPECT_LT(s.evicted_bytes, 64 * kPage + 64 * kPage) << "write-behind may be ahead by some parts";
+  EXPECT_GT(s.evictions, 1u);
+  EXPECT_LE(s.peak_device_bytes, 160 * kPage);
+  ASSERT_TRUE(operate({{buffers[0], 64 * kPage}, {buffers[1], 64 * kPage}}).ok());
+  EXPECT_GT(engine_->statistics().restored_bytes, 0u);
+}
+
+// What died is under the feet of what comes, and nobody waits for it on the host.
+TEST_F(EngineTest, FreedMemoryMovesToOtherAddressesWithoutWaiting) {
+  start({.budget_bytes = 16 * kPage});
+  for (int turn = 0; turn < 20; ++turn) {
+    const DeviceAddress a = allocate(5 * kPage), b = allocate(6 * kPage);
+    ASSERT_TRUE(operate({{a, 5 * kPage}, {b, 6 * kPage}}, Access::kWrite).ok());
+    ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
+    const DeviceAddress c = allocate(10 * kPage);
+    ASSERT_TRUE(operate({{b, 6 * kPage}, {c, 10 * kPage}}).ok());
+    ASSERT_TRUE(engine_->free(b, std::nullopt).ok());
+    ASSERT_TRUE(engine_->free(c, std::nullopt).ok());
+  }
+  const EngineStatistics s = engine_->statistics();
+  EXPECT_EQ(s.evicted_bytes, 0u);
+  EXPECT_EQ(s.host_waits, 0u);
+}
+
 TEST_F(EngineTest, EvictsWholeSlabsOfSmallBuffers) {
   start({.budget_bytes = 8 * kPage});
   std::vector<DeviceAddress> small;

@@ -121,7 +121,7 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
         const ProfiledBuffer& buffer = profile.buffers[i];
         const bool alive = buffer.always || (buffer.birth <= buffer.death ? buffer.birth <= q && q <= buffer.death
                                                                           : q <= buffer.death || q >= buffer.birth);
-        bool away = false;
+        Bytes away = 0;
         for (const PlannedGap& gap : plan.gaps) {
           if (gap.buffer != i) continue;
           // Away from behind `leave` until behind `return_at`.
@@ -129,9 +129,10 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
                                       static_cast<std::uint32_t>(profile.places());
           const std::uint32_t until = (gap.return_at + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
                                       static_cast<std::uint32_t>(profile.places());
-          away |= since > 0 && since <= until;
+          if (since > 0 && since <= until) away += static_cast<Bytes>(away_bytes(gap, profile));
         }
-        if (alive && !away) load += buffer.bytes;
+        EXPECT_LE(away, buffer.bytes);
+        if (alive) load += buffer.bytes - away;
       }
       EXPECT_LE(load, limit) << "at place " << q << " with " << percent << " %";
     }
@@ -157,6 +158,15 @@ TEST(Planner, IsBoundByASlowLinkAndSaysSo) {
   // What exceeds the limit at the peak must leave before it and return after it.
   const double transfer = static_cast<double>(peak_of(profile) - limit - 2 * kActivation) / 2;
   EXPECT_GT(plan.predicted_ns, 2 * transfer);
+}
+
+TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {
+  const Profile profile = profile_of(24);
+  const Bytes missing = kPartBytes;  // half an activation
+  const Plan plan = plan_iteration(profile, peak_of(profile) - missing, kLink);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_EQ(static_cast<Bytes>(away_bytes(plan.gaps.front(), profile)), missing);
 }
 
 TEST(Planner, RefusesWhatCanNotFit) {
