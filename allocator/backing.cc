@@ -168,13 +168,17 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
+// Single pages from behind guards only where there is nothing else.
 void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
-  count -= choose_runs(count, newest, [](const Run&) { return true; });
-  THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
-  for (const Run& run : runs_) {
-    behind->join(pending_on(run));
-    lend_run(run);
+  for (const bool guards : {false, true}) {
+    if (count == 0) return;
+    count -= choose_runs(count, newest, [guards](const Run& run) { return run.chunk->tag.guard == guards; });
+    for (const Run& run : runs_) {
+      behind->join(pending_on(run));
+      lend_run(run);
+    }
   }
+  THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
 }
 
 void Backing::lend_run(const Run& run) {

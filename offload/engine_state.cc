@@ -93,7 +93,10 @@ void Engine::State::resolve(std::span<const Touch> list) {
   touches = list.size();
   collect_operands(list);
   // Room has to be made: what is parked goes first, and may be what a stale word led to.
-  if (any_absent() && reclaim()) collect_operands(list);
+  if (!any_absent()) return;
+  const bool reclaimed = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
+  pressed = true;
+  if (reclaimed) collect_operands(list);
 }
 
 void Engine::State::collect_operands(std::span<const Touch> list) {
@@ -182,9 +185,8 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
   Status status = heap.allocate(bytes, hint, out);
-  if (!status.ok() || !(*out)->block().mapped()) {
+  if ((!status.ok() || !(*out)->block().mapped()) && reclaim()) {
     if (status.ok()) heap.free(*out);
-    reclaim();
     status = heap.allocate(bytes, hint, out);
   }
   if (!status.ok()) return status;
@@ -224,8 +226,8 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
     annotations->add(buffer->address(), bytes);
-  } else if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) {
-    release(*displaced);
+  } else if (!pressed || bytes < ThreadCache::kLarge) {
+    if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};
 }
