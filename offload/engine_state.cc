@@ -226,7 +226,7 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
     annotations->add(buffer->address(), bytes);
-  } else if (!pressed || bytes < ThreadCache::kLarge) {
+  } else if (!pressed) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};

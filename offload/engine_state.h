@@ -79,8 +79,8 @@ class Engine::State {
   std::uint64_t touches = 0;     // that it was given
   std::uint64_t operation = 0;   // operations prepared so far
   std::uint64_t resolution = 0;  // stamps the operands
-  // Something has been absent when it was wanted. From then on what a large buffer's lifetime is matters more than what
-  // an allocation costs: one that is parked would be kept, or copied, as if it were alive.
+  // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
+  // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
   Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
