@@ -72,7 +72,8 @@ class ThreadCache {
   // was last called.
   template <class Visit>
   void hear(Visit visit) {
-    if (!news_.exchange(false, std::memory_order_acquire)) return;
+    // The exchange is dearer, and mostly there is none.
+    if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false, std::memory_order_acquire)) return;
     parked_bytes_ = 0;
     parked_block_bytes_ = 0;
     parked_large_ = false;

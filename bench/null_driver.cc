@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kPage = std::size_t{2} << 20;
 constexpr std::size_t kDeviceMemory = std::size_t{1} << 39;
-// Parameters of the function whose handle is n: one of n bytes (cuFuncGetParamInfo).
 
 thread_local std::uint64_t calls = 0;
 std::uint64_t next_address = std::uint64_t{0x7E} << 40;

@@ -11,9 +11,7 @@ namespace thermocline {
 bool add_arguments(const Engine& engine, CUfunction function, KernelArguments arguments, TouchList* touches) {
   // Without arguments there is nothing to ask the driver for.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
-  const auto layout = layouts().of(function);
-  return scan_arguments(
-      layout.get(), arguments, [&engine](DeviceAddress address) { return engine.owns(address); }, touches);
+  return scan_arguments(layouts().of(function), arguments, {engine.range_begin(), engine.range_bytes()}, touches);
 }
 
 namespace {

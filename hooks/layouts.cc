@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/layouts.h"
 
+#include <array>
 #include <mutex>
+#include <utility>
 
 #include "hooks/symbols.h"
 
@@ -26,29 +28,46 @@ bool read_layout(Ask ask, ParameterLayout* out) {
   return false;
 }
 
-std::shared_ptr<const ParameterLayout> ask_driver(CUfunction function, bool is_kernel) {
-  auto layout = std::make_shared<ParameterLayout>();
-  const bool known = read_layout(
+bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
+  return read_layout(
       [function, is_kernel](std::size_t i, std::size_t* offset, std::size_t* bytes) {
         return is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), i, offset, bytes)
                          : real<Function::cuFuncGetParamInfo>(function, i, offset, bytes);
       },
-      layout.get());
-  return known ? layout : nullptr;
+      layout);
 }
+
+// What a thread launched last, by function.
+struct Remembered {
+  CUfunction function = nullptr;
+  std::uint64_t generation = 0;
+  const ParameterLayout* layout = nullptr;
+};
+constexpr std::size_t kRemembered = 64;
+constinit thread_local std::array<Remembered, kRemembered> remembered{};
 
 }  // namespace
 
-std::shared_ptr<const ParameterLayout> Layouts::of(CUfunction function) {
+const ParameterLayout* Layouts::of(CUfunction function) {
+  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
+  Remembered& last = remembered[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
+  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+  if (last.function != function || last.generation != generation) last = {function, generation, ask(function)};
+  return last.layout;
+}
+
+const ParameterLayout* Layouts::ask(CUfunction function) {
   bool is_kernel = false;
   {
     const std::shared_lock lock(mutex_);
     if (const auto found = layouts_.find(function); found != layouts_.end()) return found->second;
     is_kernel = kernels_.contains(function);
   }
-  auto layout = ask_driver(function, is_kernel);
+  ParameterLayout layout;
+  const bool known = ask_driver(function, is_kernel, &layout);
   const std::unique_lock lock(mutex_);
-  return layouts_.emplace(function, std::move(layout)).first->second;
+  const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
+  return layouts_.emplace(function, shared).first->second;
 }
 
 void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
@@ -63,6 +82,7 @@ void Layouts::forget_kernels(CUlibrary library) {
 
 void Layouts::forget() {
   const std::unique_lock lock(mutex_);
+  generation_.fetch_add(1, std::memory_order_acq_rel);
   layouts_.clear();
 }
 

@@ -3,7 +3,9 @@
 // CUkernel in a CUfunction's clothes cuKernelGetParamInfo). Thread-safe.
 #pragma once
 
-#include <memory>
+#include <atomic>
+#include <cstdint>
+#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -14,8 +16,9 @@ namespace thermocline {
 
 class Layouts {
  public:
-  // Null: the driver can not tell.
-  std::shared_ptr<const ParameterLayout> of(CUfunction function);
+  // Null: the driver can not tell. What is returned stays as long as the process: functions of one layout share it. Of
+  // the functions that a thread launched last it knows the layout without the lock.
+  const ParameterLayout* of(CUfunction function);
   // The driver gave out the handle as a CUkernel.
   void is_kernel(CUkernel kernel, CUlibrary library);
   // Handles may come again for other functions after their module or library is unloaded.
@@ -23,8 +26,12 @@ class Layouts {
   void forget_kernels(CUlibrary library);
 
  private:
+  const ParameterLayout* ask(CUfunction function);
+
+  std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
   std::shared_mutex mutex_;
-  std::unordered_map<CUfunction, std::shared_ptr<const ParameterLayout>> layouts_;
+  std::set<ParameterLayout> all_;
+  std::unordered_map<CUfunction, const ParameterLayout*> layouts_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
 };
 

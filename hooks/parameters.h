@@ -6,9 +6,9 @@
 // that falls into our range touches; a false one costs a touch and nothing else.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -19,29 +19,30 @@ namespace thermocline {
 struct ParameterSlot {
   std::size_t offset = 0;  // in the block that `extra` hands over
   std::size_t bytes = 0;
+
+  friend auto operator<=>(const ParameterSlot&, const ParameterSlot&) = default;
 };
 using ParameterLayout = std::vector<ParameterSlot>;
 
-// `owns(DeviceAddress)` says which words are addresses of ours.
-template <class Owns>
-void scan_parameter(const void* parameter, std::size_t bytes, Owns owns, TouchList* out) {
-  const auto* at = static_cast<const unsigned char*>(parameter);
-  for (std::size_t offset = 0; offset + sizeof(std::uint64_t) <= bytes; ++offset) {
-    std::uint64_t word;
-    std::memcpy(&word, at + offset, sizeof word);
-    if (owns(DeviceAddress{word})) out->word(word);
-  }
-}
+// Which words are addresses of ours.
+struct OwnRange {
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+
+  bool operator()(DeviceAddress address) const { return address.value - begin < bytes; }
+};
+
+// At every byte offset there is a word.
+void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, TouchList* out);
 
 // kernelParams: one pointer for each parameter.
-template <class Owns>
-void scan_parameters(const ParameterLayout& layout, void* const* parameters, Owns owns, TouchList* out) {
+inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, TouchList* out) {
   for (std::size_t i = 0; i < layout.size(); ++i) scan_parameter(parameters[i], layout[i].bytes, owns, out);
 }
 
 // The block of `extra`; what the layout has beyond `bytes` was not handed over.
-template <class Owns>
-void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, Owns owns, TouchList* out) {
+inline void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, OwnRange owns,
+                       TouchList* out) {
   for (const ParameterSlot& slot : layout) {
     if (slot.offset >= bytes) continue;
     const std::size_t there = bytes - slot.offset < slot.bytes ? bytes - slot.offset : slot.bytes;
@@ -64,8 +65,7 @@ ExtraBlock read_extra(void* const* extra);
 
 // False when nothing can be known (kernelParams without a layout): then everything counts as touched. Without a layout
 // the block of `extra` is scanned as one parameter.
-template <class Owns>
-bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, Owns owns, TouchList* out) {
+inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, TouchList* out) {
   if (arguments.parameters != nullptr) {
     if (layout == nullptr) return false;
     scan_parameters(*layout, arguments.parameters, owns, out);

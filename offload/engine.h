@@ -146,6 +146,8 @@ class Engine {
 
   // True for every address of the reservation, live or not. Lock-free.
   bool owns(DeviceAddress address) const noexcept { return address.value - range_begin_ < range_bytes_; }
+  std::uint64_t range_begin() const noexcept { return range_begin_; }
+  std::uint64_t range_bytes() const noexcept { return range_bytes_; }
   std::optional<BufferFacts> find(DeviceAddress address) const;
 
   Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <vector>
 
 namespace thermocline {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::uint64_t kBegin = 0x7000'0000'0000;
 constexpr std::uint64_t kBytes = 0x1'0000'0000;
 
-bool owns(DeviceAddress address) { return address.value - kBegin < kBytes; }
+constexpr OwnRange owns{kBegin, kBytes};
 
 std::vector<std::uint64_t> words(const TouchList& touches) {
   std::vector<std::uint64_t> found;
@@ -123,6 +124,36 @@ TEST(Parameters, NoArgumentsTouchNothing) {
   TouchList touches;
   EXPECT_TRUE(scan_arguments(nullptr, {}, owns, &touches));
   EXPECT_TRUE(touches.empty());
+}
+
+// Long parameters are sieved sixteen words at a time: whatever lies in them, and wherever our range does, what is found
+// is what a look at every word finds.
+TEST(ScanParameters, FindsWhatALookAtEveryWordFinds) {
+  std::mt19937_64 random(1);
+  const OwnRange ranges[] = {owns,
+                             {0x7FFF'FFF0'0000, 0x20'0000},     // crosses into another 2^47
+                             {0xFFFF'FFFF'0000, 0x2'0000},      // crosses a multiple of 2^48
+                             {0x1'0000'0000, 0x100'0000'0000},  // has a zero among its third bytes
+                             {0, 0x1000},
+                             {0x7000'0000'0000, 0}};
+  for (const OwnRange range : ranges) {
+    for (std::size_t bytes = 0; bytes < 200; ++bytes) {
+      std::vector<unsigned char> parameter(bytes);
+      for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 4 == 0 ? random() : 0);
+      for (int i = 0; i < 3 && bytes >= 8; ++i) {
+        const std::uint64_t word = range.begin + (range.bytes == 0 ? 0 : random() % range.bytes);
+        std::memcpy(&parameter[random() % (bytes - 7)], &word, sizeof word);
+      }
+      TouchList expected, found;
+      for (std::size_t offset = 0; offset + 8 <= bytes; ++offset) {
+        std::uint64_t word;
+        std::memcpy(&word, &parameter[offset], sizeof word);
+        if (range(DeviceAddress{word})) expected.word(word);
+      }
+      scan_parameter(parameter.data(), bytes, range, &found);
+      ASSERT_EQ(words(found), words(expected)) << bytes;
+    }
+  }
 }
 
 }  // namespace
