@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/heap.h"
+
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class HeapLendingTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::unique_ptr<StreamClock> clock = std::make_unique<StreamClock>(driver);
+  std::unique_ptr<Heap> heap;
+  StreamHandle handle_a = fake.create_stream();
+  StreamHandle handle_b = fake.create_stream();
+  StreamIndex a = clock->index_of(handle_a);
+  StreamIndex b = clock->index_of(handle_b);
+
+  void SetUp() override { make(64 * kPage); }
+
+  void make(Bytes limit) {
+    heap.reset();
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = limit;
+    ASSERT_TRUE(Heap::create(driver, *clock, options, &heap).ok());
+  }
+
+  Buffer* allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap->allocate(bytes, a, &buffer).ok());
+    heap->validate();
+    return buffer;
+  }
+  Buffer* allocate_mapped(Bytes bytes) {
+    Buffer* const buffer = allocate(bytes);
+    EXPECT_TRUE(heap->map(buffer->block(), Wait::kNo).ok());
+    heap->validate();
+    return buffer;
+  }
+  void free(Buffer* buffer) {
+    heap->free(buffer);
+    heap->validate();
+  }
+  void use(Buffer* buffer, StreamIndex stream) {
+    EXPECT_TRUE(clock->wait_all(stream, buffer->former).ok());
+    fake.submit(clock->handle_of(stream), buffer->number(), buffer->address(), buffer->requested());
+    buffer->block().uses.add({stream, clock->advance(stream)});
+  }
+
+  void TearDown() override {
+    fake.run_all();
+    if (heap != nullptr) heap->validate();
+    heap.reset();
+    clock.reset();
+    EXPECT_EQ(fake.pages(), 0u);
+    EXPECT_EQ(fake.mappings(), 0u);
+    EXPECT_EQ(fake.reservations(), 0u);
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+};
+
+TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const former = allocate_mapped(6 * kPage - 1);
+  use(former, a);
+  const DeviceAddress at = former->address();
+  const std::uint64_t page = fake.page_behind(at);
+  Buffer* const wall = allocate_mapped(kPage - 1);
+  free(former);
+  Buffer* const large = allocate(7 * kPage - 1);
+  EXPECT_TRUE(heap->map(large->block(), Wait::kNo).is_out_of_memory());
+  ASSERT_TRUE(heap->map(large->block(), Wait::kBehind).ok());
+  heap->validate();
+  EXPECT_EQ(clock->host_waits(), 0u) << "nobody waits";
+  EXPECT_EQ(fake.calls("cuMemUnmap"), 0u) << "the old addresses lead there until their users have passed";
+  EXPECT_EQ(fake.page_behind(at), page);
+  EXPECT_EQ(heap->created_bytes(), 8 * kPage);
+  EXPECT_NE(large->block().uses.newest(a), 0u) << "the new user is told behind what it has to run";
+  EXPECT_TRUE(clock->wait_all(b, large->block().uses).ok());
+  use(large, b);
+  static_cast<void>(wall);
+}
+
+TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  for (int turn = 0; turn < 40; ++turn) {
+    Buffer* const former = allocate(6 * kPage - 1);
+    ASSERT_TRUE(heap->map(former->block(), Wait::kBehind).ok());
+    EXPECT_TRUE(clock->wait_all(a, former->block().uses).ok());
+    use(former, a);
+    free(former);
+    Buffer* const other = allocate(7 * kPage - 1);
+    ASSERT_TRUE(heap->map(other->block(), Wait::kBehindNewest).ok());
+    EXPECT_TRUE(clock->wait_all(b, other->block().uses).ok());
+    use(other, b);
+    free(other);
+    heap->validate();
+    if (turn % 3 == 0) fake.run_all();
+  }
+  EXPECT_LE(heap->created_bytes(), 8 * kPage);
+  EXPECT_EQ(clock->host_waits(), 0u);
+}
+
+TEST_F(HeapLendingTest, PagesAreNotDestroyedWhileLentAddressesLeadToThem) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const former = allocate_mapped(6 * kPage - 1);
+  Buffer* const wall = allocate_mapped(kPage - 1);
+  use(former, a);
+  free(former);
+  Buffer* const large = allocate(7 * kPage - 1);
+  ASSERT_TRUE(heap->map(large->block(), Wait::kBehind).ok());
+  EXPECT_TRUE(clock->synchronize(large->block().uses).ok());
+  free(large);
+  free(wall);
+  ASSERT_TRUE(heap->trim(0, Wait::kYes).ok());
+  heap->validate();
+  EXPECT_EQ(heap->created_bytes(), 0u);
+  EXPECT_EQ(fake.mappings(), 0u);
+}
+
+TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow) {
+  make(6 * kPage);
+  Buffer* const left = allocate_mapped(2 * kPage - 1);
+  Buffer* const right = allocate_mapped(2 * kPage - 1);
+  Buffer* const wall = allocate_mapped(2 * kPage - 1);
+  free(left);  // nobody has used it
+  use(right, a);
+  free(right);  // one free chunk, half of it in use
+  Buffer* const one = allocate(5 * kPage - 1);
+  EXPECT_EQ(heap->available_bytes(Wait::kNo), 2 * kPage);
+  UseSet behind;
+  ASSERT_TRUE(heap->map(one->block(), {0, 2}, Wait::kNo, &behind).ok());
+  EXPECT_TRUE(behind.empty());
+  heap->validate();
+  static_cast<void>(wall);
+}
+
+TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
+  Buffer* const buffer = allocate(6 * kPage - 1);
+  Block& block = buffer->block();
+  UseSet behind;
+  ASSERT_TRUE(heap->map(block, {2, 2}, Wait::kNo, &behind).ok());
+  heap->validate();
+  EXPECT_EQ(block.mapped_pages(), 2u);
+  EXPECT_FALSE(fake.accessible(block.begin() + kPage));
+  EXPECT_TRUE(fake.accessible(block.begin() + 2 * kPage));
+  EXPECT_FALSE(fake.accessible(block.begin() + 4 * kPage));
+  ASSERT_TRUE(heap->map(block, Wait::kNo).ok());
+  EXPECT_TRUE(block.mapped());
+  ASSERT_TRUE(heap->unmap(block, {0, 3}).ok());
+  heap->validate();
+  EXPECT_EQ(block.mapped_pages(), 3u);
+  free(buffer);
+}
+
+}  // namespace
+}  // namespace thermocline
