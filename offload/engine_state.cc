@@ -185,8 +185,10 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
   Status status = heap.allocate(bytes, hint, out);
-  if ((!status.ok() || !(*out)->block().mapped()) && reclaim()) {
+  if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
+    // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
     if (status.ok()) heap.free(*out);
+    reclaim();
     status = heap.allocate(bytes, hint, out);
   }
   if (!status.ok()) return status;
