@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/dynamic_linker.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 
 #include <atomic>
@@ -36,19 +38,21 @@ bool contains(const dl_phdr_info& object, const void* code) {
   return false;
 }
 
-Tables tables_of(const dl_phdr_info& object) {
-  Tables tables;
-  const ElfW(Dyn)* dynamic = nullptr;
+const ElfW(Dyn) * dynamic_section_of(const dl_phdr_info& object) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     if (object.dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+      return reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
     }
   }
-  if (dynamic == nullptr) return tables;
-  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+  return nullptr;
+}
+
+Tables tables_of(const ElfW(Dyn) * dynamic, ElfW(Addr) base) {
+  Tables tables;
+  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
     // glibc has relocated these, except where the section is read-only (the vdso).
     std::uintptr_t at = dynamic->d_un.d_ptr;
-    if (at < object.dlpi_addr) at += object.dlpi_addr;
+    if (at < base) at += base;
     if (dynamic->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(at);
     if (dynamic->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(at);
     if (dynamic->d_tag == DT_GNU_HASH) tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(at);
@@ -94,8 +98,8 @@ std::uint32_t find_by_gnu_hash(const Tables& tables, const char* name) {
   }
 }
 
-void* definition_in(const dl_phdr_info& object, const char* name) {
-  const Tables tables = tables_of(object);
+void* definition_in(const ElfW(Dyn) * dynamic, ElfW(Addr) base, const char* name) {
+  const Tables tables = tables_of(dynamic, base);
   if (tables.symbols == nullptr || tables.strings == nullptr) return nullptr;
   std::uint32_t index = 0;
   if (tables.gnu_hash != nullptr) {
@@ -104,7 +108,30 @@ void* definition_in(const dl_phdr_info& object, const char* name) {
     const std::uint32_t count = tables.hash[1];
     for (std::uint32_t i = 1; i < count && index == 0; ++i) index = defines(tables, i, name) ? i : 0;
   }
-  return index == 0 ? nullptr : reinterpret_cast<void*>(object.dlpi_addr + tables.symbols[index].st_value);
+  return index == 0 ? nullptr : reinterpret_cast<void*>(base + tables.symbols[index].st_value);
+}
+
+void* definition_in(const dl_phdr_info& object, const char* name) {
+  return definition_in(dynamic_section_of(object), object.dlpi_addr, name);
+}
+
+using Iterate = decltype(&dl_iterate_phdr);
+std::atomic<Iterate> libc_iterate{nullptr};
+
+// glibc's own dl_iterate_phdr. The thread sanitizer's run time stands before it, and asks us for symbols before its own
+// can be called.
+Iterate iterate_objects() {
+  Iterate iterate = libc_iterate.load(std::memory_order_relaxed);
+  if (iterate != nullptr) return iterate;
+  Dl_info info{};
+  void* libc = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&gnu_get_libc_version), &info, &libc, RTLD_DL_LINKMAP) != 0) {
+    const auto* map = static_cast<const link_map*>(libc);
+    iterate = reinterpret_cast<Iterate>(definition_in(map->l_ld, map->l_addr, "dl_iterate_phdr"));
+  }
+  if (iterate == nullptr) iterate = &dl_iterate_phdr;
+  libc_iterate.store(iterate, std::memory_order_relaxed);
+  return iterate;
 }
 
 struct Search {
@@ -152,7 +179,7 @@ int visit_for_order(dl_phdr_info* object, std::size_t, void* data) {
 // Where we came late (dlopen), everybody else stands before us.
 void* search_from_us(const char* name, bool also_before) {
   Search search{.name = name};
-  dl_iterate_phdr(visit_for_definition, &search);
+  iterate_objects()(visit_for_definition, &search);
   return search.behind == nullptr && also_before ? search.before : search.behind;
 }
 
@@ -162,7 +189,7 @@ void* next_definition(const char* name) { return search_from_us(name, false); }
 
 Place place_of(const void* code, const char* name) {
   Order order{.code = code, .name = name};
-  dl_iterate_phdr(visit_for_order, &order);
+  iterate_objects()(visit_for_order, &order);
   return order.place;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #define PROGRAM_TEXT(text) #text
 #define PROGRAM_EXACT_NAME(name) PROGRAM_TEXT(name)
@@ -35,10 +36,14 @@ void* by_dlsym(const char*, const char* exact) { return dlsym(driver(), exact); 
 void* by_old_dlsym(const char*, const char* exact) { return old_dlsym(driver(), exact); }
 void* by_default(const char*, const char* exact) { return dlsym(RTLD_DEFAULT, exact); }
 
+// As of the version that has the parameters of the declaration: since 13.0 there is a cuCtxSynchronize that takes a
+// context.
+int version_of(const char* base) { return std::strcmp(base, "cuCtxSynchronize") == 0 ? 12090 : CUDA_VERSION; }
+
 void* by_proc(const char* base, cuuint64_t flags) {
   void* found = nullptr;
   CUdriverProcAddressQueryResult status{};
-  CHECK(cuGetProcAddress_v2(base, &found, CUDA_VERSION, flags, &status));
+  CHECK(cuGetProcAddress_v2(base, &found, version_of(base), flags, &status));
   return found;
 }
 void* by_proc_legacy(const char* base, const char*) { return by_proc(base, CU_GET_PROC_ADDRESS_LEGACY_STREAM); }
@@ -51,12 +56,12 @@ void* by_proc_default(const char* base, const char*) {
   static const auto resolve =
       reinterpret_cast<Resolver>(by_proc("cuGetProcAddress", CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
   void* found = nullptr;
-  CHECK(resolve(base, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, nullptr));
+  CHECK(resolve(base, &found, version_of(base), CU_GET_PROC_ADDRESS_DEFAULT, nullptr));
   return found;
 }
 void* by_proc_11(const char* base, const char*) {
   void* found = nullptr;
-  CHECK(cuGetProcAddress(base, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT));
+  CHECK(cuGetProcAddress(base, &found, version_of(base), CU_GET_PROC_ADDRESS_DEFAULT));
   return found;
 }
 

@@ -6,11 +6,6 @@
 
 namespace program {
 
-void Digest::add(const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  for (std::size_t i = 0; i < bytes; ++i) value_ = (value_ ^ at[i]) * 0x100000001b3u;
-}
-
 Workload::Workload(const Cuda& cuda, const Plan& plan, CUmodule module, CUstream stream)
     : cuda_(cuda), plan_(plan), stream_(stream), host_(plan.buffer_bytes), state_(plan.seed * 0x9e3779b97f4a7c15u + 1) {
   CHECK(cuda_.cuModuleGetFunction(&combine_, module, "combine"));
