@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver under examination: the entry points that the rules call, found in one shared library by dlsym, typed by
+// cuda.h. Nothing of CUDA is linked. A member carries the exact name that cuda.h's macros map the function to, so
+// `cu.cuMemAlloc` is cuMemAlloc_v2.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#define CONFORMANCE_DRIVER_FUNCTIONS(X)     \
+  X(cuCtxCreate)                            \
+  X(cuCtxDestroy)                           \
+  X(cuCtxGetCurrent)                        \
+  X(cuCtxGetDevice)                         \
+  X(cuCtxGetStreamPriorityRange)            \
+  X(cuCtxPopCurrent)                        \
+  X(cuCtxPushCurrent)                       \
+  X(cuCtxSetCurrent)                        \
+  X(cuCtxSynchronize)                       \
+  X(cuDeviceGet)                            \
+  X(cuDeviceGetAttribute)                   \
+  X(cuDeviceGetCount)                       \
+  X(cuDeviceGetDefaultMemPool)              \
+  X(cuDeviceGetMemPool)                     \
+  X(cuDeviceGetName)                        \
+  X(cuDeviceGetUuid)                        \
+  X(cuDevicePrimaryCtxGetState)             \
+  X(cuDevicePrimaryCtxRelease)              \
+  X(cuDevicePrimaryCtxRetain)               \
+  X(cuDeviceSetMemPool)                     \
+  X(cuDeviceTotalMem)                       \
+  X(cuDriverGetVersion)                     \
+  X(cuEventCreate)                          \
+  X(cuEventDestroy)                         \
+  X(cuEventElapsedTime)                     \
+  X(cuEventQuery)                           \
+  X(cuEventRecord)                          \
+  X(cuEventRecordWithFlags)                 \
+  X(cuEventSynchronize)                     \
+  X(cuFuncGetAttribute)                     \
+  X(cuFuncGetModule)                        \
+  X(cuFuncGetName)                          \
+  X(cuFuncGetParamInfo)                     \
+  X(cuFuncSetAttribute)                     \
+  X(cuGetErrorName)                         \
+  X(cuGetErrorString)                       \
+  X(cuGetProcAddress)                       \
+  X(cuGraphDestroy)                         \
+  X(cuGraphExecDestroy)                     \
+  X(cuGraphInstantiate)                     \
+  X(cuGraphLaunch)                          \
+  X(cuInit)                                 \
+  X(cuKernelGetFunction)                    \
+  X(cuKernelGetLibrary)                     \
+  X(cuKernelGetParamInfo)                   \
+  X(cuLaunchHostFunc)                       \
+  X(cuLaunchKernel)                         \
+  X(cuLaunchKernelEx)                       \
+  X(cuLibraryGetGlobal)                     \
+  X(cuLibraryGetKernel)                     \
+  X(cuLibraryGetModule)                     \
+  X(cuLibraryLoadData)                      \
+  X(cuMemAddressFree)                       \
+  X(cuMemAddressReserve)                    \
+  X(cuMemAlloc)                             \
+  X(cuMemAllocAsync)                        \
+  X(cuMemAllocFromPoolAsync)                \
+  X(cuMemAllocHost)                         \
+  X(cuMemAllocManaged)                      \
+  X(cuMemAllocPitch)                        \
+  X(cuMemCreate)                            \
+  X(cuMemFree)                              \
+  X(cuMemFreeAsync)                         \
+  X(cuMemFreeHost)                          \
+  X(cuMemGetAccess)                         \
+  X(cuMemGetAddressRange)                   \
+  X(cuMemGetAllocationGranularity)          \
+  X(cuMemGetAllocationPropertiesFromHandle) \
+  X(cuMemGetInfo)                           \
+  X(cuMemHostAlloc)                         \
+  X(cuMemHostGetDevicePointer)              \
+  X(cuMemHostGetFlags)                      \
+  X(cuMemHostRegister)                      \
+  X(cuMemHostUnregister)                    \
+  X(cuMemMap)                               \
+  X(cuMemPoolCreate)                        \
+  X(cuMemPoolDestroy)                       \
+  X(cuMemPoolGetAccess)                     \
+  X(cuMemPoolGetAttribute)                  \
+  X(cuMemPoolSetAttribute)                  \
+  X(cuMemPoolTrimTo)                        \
+  X(cuMemRelease)                           \
+  X(cuMemRetainAllocationHandle)            \
+  X(cuMemSetAccess)                         \
+  X(cuMemUnmap)                             \
+  X(cuMemcpy)                               \
+  X(cuMemcpy2D)                             \
+  X(cuMemcpy3D)                             \
+  X(cuMemcpyDtoD)                           \
+  X(cuMemcpyDtoDAsync)                      \
+  X(cuMemcpyDtoH)                           \
+  X(cuMemcpyDtoHAsync)                      \
+  X(cuMemcpyHtoD)                           \
+  X(cuMemcpyHtoDAsync)                      \
+  X(cuMemsetD16)                            \
+  X(cuMemsetD2D16)                          \
+  X(cuMemsetD2D32)                          \
+  X(cuMemsetD2D8)                           \
+  X(cuMemsetD32)                            \
+  X(cuMemsetD32Async)                       \
+  X(cuMemsetD8)                             \
+  X(cuModuleGetFunction)                    \
+  X(cuModuleGetGlobal)                      \
+  X(cuModuleLoadData)                       \
+  X(cuModuleUnload)                         \
+  X(cuPointerGetAttribute)                  \
+  X(cuPointerGetAttributes)                 \
+  X(cuPointerSetAttribute)                  \
+  X(cuStreamBeginCapture)                   \
+  X(cuStreamCreate)                         \
+  X(cuStreamCreateWithPriority)             \
+  X(cuStreamDestroy)                        \
+  X(cuStreamEndCapture)                     \
+  X(cuStreamGetCtx)                         \
+  X(cuStreamGetFlags)                       \
+  X(cuStreamGetId)                          \
+  X(cuStreamGetPriority)                    \
+  X(cuStreamIsCapturing)                    \
+  X(cuStreamQuery)                          \
+  X(cuStreamSynchronize)                    \
+  X(cuStreamWaitEvent)                      \
+  X(cuThreadExchangeStreamCaptureMode)
+
+namespace conformance {
+
+// Thrown by a call whose function the library does not have: the driver is older than the rule.
+struct MissingFunction {
+  const char* name;
+};
+
+template <typename Pointer>
+class Entry;
+
+template <typename... Parameters>
+class Entry<CUresult (*)(Parameters...)> {
+ public:
+  CUresult operator()(Parameters... parameters) const {
+    if (address_ == nullptr) throw MissingFunction{name_};
+    return address_(parameters...);
+  }
+  void set(const char* name, void* address) {
+    name_ = name;
+    address_ = reinterpret_cast<CUresult (*)(Parameters...)>(address);
+  }
+
+ private:
+  CUresult (*address_)(Parameters...) = nullptr;
+  const char* name_ = "";
+};
+
+struct Driver {
+#define CONFORMANCE_MEMBER(function) Entry<decltype(&::function)> function;
+  CONFORMANCE_DRIVER_FUNCTIONS(CONFORMANCE_MEMBER)
+#undef CONFORMANCE_MEMBER
+
+  // From a shared library; empty, or a sentence that says why not.
+  std::string load(const std::string& library);
+};
+
+// CUDA_SUCCESS, CUDA_ERROR_..., or the number where `cu` has no name for it.
+std::string name_of(const Driver& cu, CUresult result);
+
+}  // namespace conformance
