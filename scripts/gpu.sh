@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The acceptance run on a real GPU: the example program without the library, with it, and with a third of the memory that it uses must
-# print the same. gpu.sh BUILD_FOLDER; called by ./dev gpu, and runs on its own where only the build folder was copied.
+# The acceptance run on a real GPU: the rules of tests/conformance must hold for its driver, and the example program without the library,
+# with it, and with a third of the memory that it uses must print the same. gpu.sh BUILD_FOLDER; called by ./dev gpu, and runs on its own where only the build folder was copied.
 # Status: 0 done, 1 something differs, 4 no usable GPU.
 set -euo pipefail
 build=${1:?the build folder}
@@ -31,6 +31,18 @@ run() {
   printf '  %-34s %8.2f s  %s\n' "$name" "$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN {print b - a}')" "$verdict"
   [[ $result -eq 0 ]] || tail -5 "$work/$name.err" | sed 's/^/      /'
 }
+
+# The driver alone, asked what the simulated device is held to. docs/conformance.md is made from the results.
+conformance=$build/tests/conformance/conformance
+device=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' '-')
+result=bench/results/conformance-$device.json
+mkdir -p bench/results docs
+"$conformance" --json "$result" || status=1
+if [[ -s $result ]]; then
+  "$conformance" --markdown bench/results/conformance-*.json >"$work/conformance.md"
+  cp "$work/conformance.md" docs/conformance.md
+  echo "gpu: wrote $result and docs/conformance.md"
+fi
 
 run plain "$program"
 run with-the-library "$thermocline" run --stats -- "$program"

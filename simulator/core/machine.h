@@ -146,6 +146,7 @@ class Machine {
   CUresult retain_physical(PhysicalId physical);           // one more release is due
   CUresult release_physical(PhysicalId physical);          // memory returns when released and unmapped everywhere
   Bytes physical_bytes(PhysicalId physical) const;         // 0: no such handle
+  bool physical_exists(PhysicalId physical) const;         // a handle or a mapping keeps it
   Bytes capacity() const;
   Bytes free_bytes() const;
 

@@ -37,6 +37,7 @@ CUresult Machine::create_physical(Bytes bytes, PhysicalId* out) {
 
 CUresult Machine::retain_physical(PhysicalId physical) { return device().physical.retain(physical); }
 CUresult Machine::release_physical(PhysicalId physical) { return device().physical.release(physical); }
+bool Machine::physical_exists(PhysicalId physical) const { return device().physical.exists(physical); }
 
 Bytes Machine::physical_bytes(PhysicalId physical) const {
   const PageRun* const run = device().physical.find(physical);

@@ -33,6 +33,7 @@ class PhysicalMemory {
   CUresult release(PhysicalId id);
   // nullptr: no such handle, or all its handles are released.
   const PageRun* find(PhysicalId id) const;
+  bool exists(PhysicalId id) const { return runs_.count(id) != 0; }  // by a handle or a mapping
 
   void mapped(PhysicalId id);
   void unmapped(PhysicalId id);

@@ -10,13 +10,19 @@ namespace {
 
 constexpr unsigned kKnownFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
+CUcontext context_of(const Call& call, CUstream stream) {
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  return is_default ? call.context() : stream->context;
+}
+
 CUresult record(CUevent event, CUstream stream, unsigned flags, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (event->context != context_of(call, stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags != CU_EVENT_RECORD_DEFAULT) return CUDA_ERROR_INVALID_VALUE;  // others are for capture
   call.machine().record_event(event->id, id);
   return CUDA_SUCCESS;
 }

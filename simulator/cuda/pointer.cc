@@ -13,10 +13,13 @@ struct Known {
   const std::pair<const Address, Allocation>* allocation = nullptr;
   Address begin = 0;
   Bytes bytes = 0;
+  // What could be mapped around the address: a mapping's reservation, else the same.
+  Address range_begin = 0;
+  Bytes range_bytes = 0;
   bool is_managed = false;
 };
 
-Known look_up(Call& call, Address at) {
+Known find(Call& call, Address at) {
   Known known;
   known.allocation = call.state().allocation_at(at);
   if (known.allocation != nullptr) {
@@ -39,8 +42,18 @@ Known look_up(Call& call, Address at) {
   Machine& machine = call.machine();
   if (machine.mapping_at(at, &known.begin, &known.bytes)) {
     known.place = Place::kDevice;
+    machine.reservation_at(at, &known.range_begin, &known.range_bytes);
   } else if (machine.pinned_at(reinterpret_cast<const void*>(at), &known.begin, &known.bytes)) {
     known.place = Place::kPinned;
+  }
+  return known;
+}
+
+Known look_up(Call& call, Address at) {
+  Known known = find(call, at);
+  if (known.range_bytes == 0) {
+    known.range_begin = known.begin;
+    known.range_bytes = known.bytes;
   }
   return known;
 }
@@ -73,9 +86,9 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return answer<int>(out, 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return answer<CUdeviceptr>(out, known.begin);
+      return answer<CUdeviceptr>(out, known.range_begin);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return answer<std::size_t>(out, known.bytes);
+      return answer<std::size_t>(out, known.range_bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return answer<bool>(out, true);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:

@@ -130,7 +130,7 @@ SIMULATED_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t reserved) 
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (!is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
-  trim_pool(call, pool, reserved > pool->blocks ? reserved - pool->blocks : 0);
+  trim_pool(call, pool, reserved > pool->blocks ? reserved - pool->blocks : 0, TrimTo::kAtLeast);
   return CUDA_SUCCESS;
 }
 

@@ -26,8 +26,10 @@ std::optional<PoolBlock> take_kept(Call& call, CUmemoryPool pool, Bytes requeste
 // The block is freed in `stream`, now.
 void keep(Call& call, CUmemoryPool pool, PoolBlock block, StreamId stream);
 
-// Gives back blocks whose work has completed until the pool keeps no more than `most` bytes.
-void trim_pool(Call& call, CUmemoryPool pool, Bytes most);
+// Gives back blocks whose work has completed, the smallest first: until the pool keeps no more than so many bytes, or
+// (cuMemPoolTrimTo, which promises that much) only as long as it then still keeps as many.
+enum class TrimTo { kAtMost, kAtLeast };
+void trim_pool(Call& call, CUmemoryPool pool, Bytes bytes, TrimTo end);
 void trim_pools_to_thresholds(Call& call);
 
 // The stream goes: its blocks are no longer anybody's before they are everybody's.

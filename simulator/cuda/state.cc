@@ -12,6 +12,12 @@ const std::pair<const Address, Allocation>* State::allocation_at(Address at) con
   return at - next->first < next->second.bytes ? &*next : nullptr;
 }
 
+unsigned long long State::number_of(StreamId stream) {
+  const auto [found, is_new] = stream_numbers.try_emplace(stream, next_id);
+  if (is_new) ++next_id;
+  return found->second;
+}
+
 State& state() {
   static State* const instance = new State;  // never destroyed, like the machine
   return *instance;

@@ -133,9 +133,12 @@ struct State {
   std::unordered_map<PhysicalId, CUmemAllocationProp> physical;
   std::map<Address, Bytes> mapped_buffers;  // the program's own mappings that are registered as buffers
   std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;
+  std::unordered_map<StreamId, unsigned long long> stream_numbers;  // of those that were asked for
   Registry<nvtxMemHeap_v1> nvtx_heaps;
   std::map<Address, nvtxMemHeap_v1*> nvtx_regions;  // by address, with their heap
-  unsigned long long next_id = 1;                   // of contexts and allocations
+  unsigned long long next_id = 1;                   // of contexts, allocations and streams
+
+  unsigned long long number_of(StreamId stream);
 
   // The allocation that contains the address, or nothing.
   const std::pair<const Address, Allocation>* allocation_at(Address at) const;

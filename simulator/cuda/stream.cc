@@ -42,6 +42,7 @@ SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   if (is_default(stream) || !call.state().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
   forget_stream(call.state(), stream->id);
   call.machine().destroy_stream(stream->id);
+  call.state().stream_numbers.erase(stream->id);
   call.state().streams.remove(stream);
   return CUDA_SUCCESS;
 }
@@ -74,7 +75,7 @@ SIMULATED_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigne
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;  // others are for capture
   call.machine().stream_wait_event(id, event->id);
   return CUDA_SUCCESS;
 }
@@ -109,14 +110,14 @@ SIMULATED_API CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
-// Streams are numbered in the process, with the legacy stream's number one of them.
+// Numbers are never given twice, not even when the machine uses an id again.
 SIMULATED_API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
   Call call;
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (number == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *number = id + 1ull;
+  *number = call.state().number_of(id);
   return CUDA_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include "simulator/cuda/pool_cache.h"
 
 #include <algorithm>
+#include <vector>
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -28,6 +29,23 @@ void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
   for (auto entry = mapped.lower_bound(at); entry != mapped.end() && entry->first < at + bytes;) {
     call.machine().unregister_buffer(entry->first);
     entry = mapped.erase(entry);
+  }
+}
+
+// What is mapped from `at` on without a gap, up to `bytes` further.
+std::vector<PhysicalId> physical_in(Machine& machine, Address at, Bytes bytes) {
+  std::vector<PhysicalId> found;
+  Address begin = 0;
+  Bytes length = 0;
+  for (Address next = at; next - at < bytes && machine.mapping_at(next, &begin, &length); next = begin + length)
+    found.push_back(*machine.physical_at(next));
+  return found;
+}
+
+// Properties live as long as the memory: a mapping leads back to a handle (cuMemRetainAllocationHandle).
+void forget_properties(Call& call, const std::vector<PhysicalId>& ids) {
+  for (const PhysicalId id : ids) {
+    if (!call.machine().physical_exists(id)) call.state().physical.erase(id);
   }
 }
 
@@ -80,7 +98,7 @@ SIMULATED_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   Call call;
   if (!call) return call.result();
   const CUresult result = call.machine().release_physical(handle);
-  if (call.machine().physical_bytes(handle) == 0) call.state().physical.erase(handle);
+  forget_properties(call, {handle});
   return result;
 }
 
@@ -100,7 +118,8 @@ SIMULATED_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPro
   Call call;
   if (!call) return call.result();
   const auto found = call.state().physical.find(handle);
-  if (out == nullptr || found == call.state().physical.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || found == call.state().physical.end() || call.machine().physical_bytes(handle) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *out = found->second;
   return CUDA_SUCCESS;
 }
@@ -120,8 +139,12 @@ SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t o
 SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
   Call call;
   if (!call) return call.result();
+  const std::vector<PhysicalId> mapped = physical_in(call.machine(), at, bytes);
   const CUresult result = call.machine().unmap(at, bytes);
-  if (result == CUDA_SUCCESS) forget_mapped_buffers(call, at, bytes);
+  if (result == CUDA_SUCCESS) {
+    forget_mapped_buffers(call, at, bytes);
+    forget_properties(call, mapped);
+  }
   return result;
 }
 

@@ -48,7 +48,7 @@ TEST_P(Conformance, IsAsTheTableSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulated, Conformance, testing::ValuesIn(cases()),
-                         [](const auto& info) { return std::string(info.param.rule.name) + "_" + info.param.seed; });
+                         [](const auto& one) { return std::string(one.param.rule.name) + "_" + one.param.seed; });
 
 TEST(ConformanceRules, AreManyAndHaveNamesOfTheirOwn) {
   std::set<std::string> names;
