@@ -38,8 +38,11 @@ void keep(Call& call, CUmemoryPool pool, PoolBlock block, StreamId stream) {
   pool->kept_bytes += block.bytes;
 }
 
-void trim_pool(Call& call, CUmemoryPool pool, Bytes most) {
-  for (auto block = pool->kept.begin(); block != pool->kept.end() && pool->kept_bytes > most;) {
+void trim_pool(Call& call, CUmemoryPool pool, Bytes bytes, TrimTo end) {
+  const auto may_go = [&](Bytes block) {
+    return end == TrimTo::kAtMost ? pool->kept_bytes > bytes : pool->kept_bytes - block >= bytes;
+  };
+  for (auto block = pool->kept.begin(); block != pool->kept.end() && may_go(block->first);) {
     if (!call.machine().is_done(block->second.freed)) {
       ++block;
       continue;
@@ -51,7 +54,8 @@ void trim_pool(Call& call, CUmemoryPool pool, Bytes most) {
 }
 
 void trim_pools_to_thresholds(Call& call) {
-  call.state().pools.for_each([&](CUmemPoolHandle_st& pool) { trim_pool(call, &pool, threshold(pool)); });
+  call.state().pools.for_each(
+      [&](CUmemPoolHandle_st& pool) { trim_pool(call, &pool, threshold(pool), TrimTo::kAtMost); });
 }
 
 void forget_stream(State& state, StreamId stream) {
@@ -79,7 +83,7 @@ CUresult with_room(Call& call, const std::function<CUresult()>& allocate) {
   Bytes kept = 0;
   call.state().pools.for_each([&](CUmemPoolHandle_st& pool) {
     kept += pool.kept_bytes;
-    trim_pool(call, &pool, 0);
+    trim_pool(call, &pool, 0, TrimTo::kAtMost);
   });
   return kept == 0 ? result : allocate();
 }
