@@ -16,6 +16,10 @@ command -v valgrind >/dev/null || {
   exit 77
 }
 built="$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt"), g++ $(${CXX:-g++} -dumpversion), $(uname -m)"
+if [[ ${2:-} == --check && $(jq -r .built "$3") != "$built" ]]; then
+  echo "count_instructions: $3 stands for $(jq -r .built "$3"), this is $built; nothing is compared" >&2
+  exit 77
+fi
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
@@ -40,10 +44,6 @@ count() {
 cat "$folder/found.json"
 [[ ${2:-} == --check ]] || exit 0
 
-[[ $(jq -r .built "$3") == "$built" ]] || {
-  echo "count_instructions: $3 stands for $(jq -r .built "$3"), this is $built; nothing is compared" >&2
-  exit 77
-}
 jq -e -n --slurpfile found "$folder/found.json" --slurpfile pinned "$3" '
   [$pinned[0].instructions | to_entries[] | select($found[0].instructions[.key] > .value * 1.05)
    | "\(.key): \(.value) pinned, \($found[0].instructions[.key]) found"] | if length == 0 then true else error(join("; ")) end' >/dev/null
