@@ -16,11 +16,12 @@ namespace thermocline {
 namespace {
 
 struct Piece : SizeBinHook {
-  explicit Piece(std::uint64_t bytes) : bytes_(bytes) {}
+  Piece(std::uint64_t offset, std::uint64_t bytes) : offset_(offset), bytes_(bytes) {}
+  std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return bytes_; }
 
  private:
-  std::uint64_t bytes_;
+  std::uint64_t offset_, bytes_;
 };
 using Bins = SizeBins<Piece>;
 
@@ -45,7 +46,7 @@ TEST(SizeBins, FindsAFitWhereThereIsOneAndWastesLittle) {
     for (int turn = 0; turn < 4000; ++turn) {
       const std::uint64_t size = 1 + random() % (std::uint64_t{1} << (1 + random() % 20));
       if (random() % 2 == 0 || in.empty()) {
-        in.push_back(&pieces.emplace_back(size));
+        in.push_back(&pieces.emplace_back(pieces.size(), size));
         bins.put(*in.back());
         sizes.insert(size);
       } else {
@@ -75,6 +76,15 @@ TEST(SizeBins, FindsAFitWhereThereIsOneAndWastesLittle) {
     ASSERT_EQ(bins.size(), sizes.size());
     bins.clear();
   }
+}
+
+TEST(SizeBins, TakesTheLowestOfThoseItLooksAt) {
+  Bins bins;
+  Piece high(300, 10), low(100, 10), middle(200, 10);
+  for (Piece* piece : {&high, &low, &middle}) bins.put(*piece);
+  EXPECT_EQ(bins.fit(10), &low);
+  EXPECT_EQ(bins.fit(7), &low);
+  bins.clear();
 }
 
 TEST(AddressTable, SaysWhatAMapSays) {
