@@ -52,8 +52,10 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
       return give(data, static_cast<unsigned int>(CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return give(data, address);
+    // Callers give these 32 bits (cuPointerSetAttribute says so of the first).
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give(data, 0u);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "tests/conformance/kernels.h"
 #include "tests/conformance/report.h"
 
 namespace {
@@ -15,9 +16,10 @@ namespace {
 constexpr const char* kUsage = R"(usage: conformance [--library FILE] [--json FILE] [--rule NAME]...
        conformance --list
        conformance --markdown [RESULT_FILE]...
+       conformance --kernels
 
 Runs every rule (or those that are named) against the CUDA driver FILE (else libcuda.so.1), one line each, and keeps the results.
---markdown prints docs/conformance.md, with the results of runs on GPUs.
+--markdown prints docs/conformance.md, with the results of runs on GPUs; --kernels the text of the kernels.
 Status: 0 nothing disagrees, 1 something does, 2 wrong usage, 4 no usable device.
 )";
 
@@ -27,7 +29,7 @@ struct Options {
   std::string library = "libcuda.so.1";
   std::string json_file;
   std::vector<std::string> rules;
-  bool lists = false, prints_page = false;
+  bool lists = false, prints_page = false, prints_kernels = false;
   std::vector<std::string> result_files;
 };
 
@@ -42,6 +44,8 @@ bool parse(const std::vector<std::string>& words, Options* out) {
       out->rules.push_back(words[++i]);
     } else if (words[i] == "--list") {
       out->lists = true;
+    } else if (words[i] == "--kernels") {
+      out->prints_kernels = true;
     } else if (words[i] == "--markdown") {
       out->prints_page = true;
     } else if (out->prints_page && words[i][0] != '-') {
@@ -118,6 +122,10 @@ int main(int count, char** words) try {
     return 2;
   }
   if (options.prints_page) return print_page(options);
+  if (options.prints_kernels) {
+    std::cout << kKernels;
+    return 0;
+  }
   if (!options.lists) return run_rules(options);
   for (const Rule& rule : all_rules()) std::printf("%-44s %s\n", rule.name, rule.says);
   return 0;

@@ -67,10 +67,15 @@ RULE(buffer_numbers_are_not_reused, "Allocations have numbers that no later one 
   HOLDS(first != second && second != third && first != third, "three numbers");
 }
 
-RULE(sync_memops_is_a_switch, "That memory operations always synchronise can be set and is off at first",
-     "Unified Addressing: cuPointerSetAttribute") {
+RULE(sync_memops_is_off, "That memory operations always synchronise is off at first; the answer is a whole unsigned number",
+     "Unified Addressing: cuPointerGetAttribute, cuPointerSetAttribute") {
+  unsigned found = ~0u;
+  OK(cu.cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, session.allocate(4096)));
+  HOLDS(found == 0, "off");
+}
+
+RULE(sync_memops_is_a_switch, "It can be set", "Unified Addressing: cuPointerSetAttribute") {
   const CUdeviceptr at = session.allocate(4096);
-  HOLDS(ask<unsigned>(session, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at) == 0, "off");
   const unsigned on = 1;
   OK(cu.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
   HOLDS(ask<unsigned>(session, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at) == 1, "on");

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program may rely on under the library: the rules, asked through it. It keeps all of them but those listed
+// here, each for a reason; a rule that is kept again leaves the list.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/subprocess.h"
+
+namespace {
+
+const std::map<std::string, std::string> kNotKept = {
+    {"sync_memops_is_a_switch", "the driver is asked, and to it a buffer is a mapping"},
+    {"copy_to_unknown_address_fails", "a freed address keeps its memory, for the next allocation"},
+    {"current_pool_serves", "memory in stream order is the library's, so it tells no pool"},
+    {"pool_counts_what_is_used", "the same"},
+    {"threshold_keeps_memory", "the same"},
+    {"trim_keeps_what_it_is_told", "the same"},
+    {"pool_has_a_limit", "the same: the budget is the limit"},
+};
+
+TEST(ConformanceUnderTheLibrary, KeepsEveryRuleButThoseListed) {
+  const std::string file = testing::TempDir() + "conformance-preload.json";
+  const auto ended = thermocline::test::run_process(
+      {CONFORMANCE, "--json", file},
+      {"LD_PRELOAD=" LIBRARY_FILE, "LD_LIBRARY_PATH=" SIMULATOR_FOLDER, "THERMOCLINE_SIMULATE_DEVICE=reference",
+       "THERMOCLINE_SIMULATE_MEMORY_BYTES=2147483648", "THERMOCLINE_SIMULATE_PROGRESS=off"});
+  ASSERT_LE(ended.status, 1) << ended.out << ended.err;
+  std::ifstream stream(file);
+  const nlohmann::json results = nlohmann::json::parse(stream);
+  std::remove(file.c_str());
+  std::map<std::string, std::string> differs;
+  for (const auto& rule : results.at("rules")) {
+    if (rule.at("outcome") == "disagrees") differs[rule.at("name")] = rule.at("detail");
+  }
+  for (const auto& [name, detail] : differs) EXPECT_TRUE(kNotKept.count(name) != 0) << name << ": " << detail;
+  for (const auto& [name, reason] : kNotKept)
+    EXPECT_TRUE(differs.count(name) != 0) << name << " is kept, although: " << reason;
+}
+
+}  // namespace
