@@ -40,7 +40,9 @@ void Reactive::after_operation(StreamIndex stream) {
   if (returning_) prefetch();
 }
 
+// Before anything has had to leave everything may fit: then nothing is copied.
 bool Reactive::filling() const {
+  if (residency_.statistics().evictions == 0 && residency_.youngest_away() == nullptr) return false;
   return residency_.resident_bytes() > heap_.limit() / 100 * options_.low_water_percent ||
          residency_.youngest_away() != nullptr;
 }

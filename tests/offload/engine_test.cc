@@ -83,6 +83,17 @@ TEST_F(EngineTest, CopiesNothingWhileEverythingFits) {
   EXPECT_EQ(s.unmaps, 0u);
 }
 
+// However full it is: nothing is copied before something has to leave.
+TEST_F(EngineTest, CopiesNothingWhileEverythingJustFits) {
+  start({.budget_bytes = 16 * kPage});
+  const DeviceAddress a = allocate(8 * kPage - 1), b = allocate(8 * kPage - 1);
+  for (int turn = 0; turn < 20; ++turn) {
+    ASSERT_TRUE(operate({{a, 8 * kPage - 1}}).ok());
+    ASSERT_TRUE(operate({{b, 8 * kPage - 1}}).ok());
+  }
+  EXPECT_EQ(engine_->statistics().evicted_bytes, 0u);
+}
+
 // Ten buffers of four pages behind a budget of three of them, used in order and in reverse, give the same results as
 // with all memory.
 TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
