@@ -66,12 +66,12 @@ constexpr std::array kOptions = {
     option<&Settings::budget>(
         "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
         "Most memory to hold on the device; a percentage is of the device's memory. Unset: all of it."),
-    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "reactive",
+    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "learned",
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
-                              "touch), learned (by plan, where steps repeat).",
+                              "touch), learned (reactive until steps repeat, then by plan).",
                               kPolicies),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
-                              "strict: pages change hands only when all work submitted so far has passed.", kSafeties),
+                              "strict: a live buffer's pages change hands only when all work submitted so far has passed.", kSafeties),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::min_offload_bytes>(

@@ -65,7 +65,8 @@ typedef struct SimulatedDeviceControl {
    *   memory-bytes capacity in place of the profile's
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
-   *   check        0 | 1 | strict: the race checker (docs/race_checker.md) */
+   *   check        0 | 1 | strict: the race checker (docs/race_checker.md)
+   *   timeline     a file: when each operation ran, for Perfetto or chrome://tracing; empty: none */
   const char* (*configure)(const char* key, const char* value);
 
   /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where

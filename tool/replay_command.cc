@@ -25,7 +25,7 @@ using nlohmann::ordered_json;
 
 struct Flags {
   std::string trace, device = "reference";
-  std::optional<std::string> budget, policy, safety, config;
+  std::optional<std::string> budget, policy, safety, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint64_t> seed;
   bool exact = false, json = false, check = true;
@@ -94,8 +94,12 @@ int prepare(const Flags& flags, Job* job) {
 
 ReplayOptions options_of(const Flags& flags, const Job& job) {
   ReplayOptions options;
-  options.device = {
-      .library = job.simulator, .profile = flags.device, .seed = flags.seed, .memory_bytes = 0, .check = flags.check};
+  options.device = {.library = job.simulator,
+                    .profile = flags.device,
+                    .timeline = flags.timeline.value_or(""),
+                    .seed = flags.seed,
+                    .memory_bytes = 0,
+                    .check = flags.check};
   options.engine = engine_options(job.settings, 0, job.profile->memory_bytes.value, 0);
   options.engine.budget_bytes = job.budget_bytes;
   // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
@@ -110,6 +114,7 @@ ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace
   ReplayOptions unlimited = options;
   unlimited.device.memory_bytes = std::max<Bytes>(2 * trace.peak_live_bytes + 4 * kGiB, 64 * kGiB);
   unlimited.engine.budget_bytes = 0;
+  unlimited.device.timeline.clear();
   unlimited.engine.policy = Policy::kNone;
   unlimited.device.check = false;
   return unlimited;
@@ -259,7 +264,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option("--budget", flags->budget,
                       "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
-  command->add_option("--policy", flags->policy, "none, reactive or learned (default: reactive)");
+  command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--safety", flags->safety, "strict");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
@@ -267,6 +272,8 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_flag("--exact", flags->exact,
                     "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");
+  command->add_option("--timeline", flags->timeline,
+                      "write when everything ran into this file (open it with ui.perfetto.dev)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return replay_trace(*flags); }; });
 }

@@ -159,7 +159,7 @@ void add_run(CLI::App& app, CommandLine* line) {
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
   command->add_option("--budget", flags->budget,
                       "most device memory to hold: a size, or a percentage of the device's memory");
-  command->add_option("--policy", flags->policy, "none, reactive or learned (default: reactive)");
+  command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
   command->add_option("--simulate", flags->device,
                       "run on the simulated device of this profile ('thermocline devices' lists them)");

@@ -53,7 +53,8 @@ std::unique_ptr<SimulatedDevice> SimulatedDevice::open(const SimulatedDeviceOpti
   for (const auto& [key, value] :
        {Setting{"device", options.profile}, Setting{"memory", "tagged"}, Setting{"progress", "off"},
         Setting{"seed", options.seed ? std::to_string(*options.seed) : "time"},
-        Setting{"memory-bytes", std::to_string(memory)}, Setting{"check", options.check ? "1" : "0"}}) {
+        Setting{"memory-bytes", std::to_string(memory)}, Setting{"check", options.check ? "1" : "0"},
+        Setting{"timeline", options.timeline}}) {
     if (const char* wrong = table->configure(key, value.c_str())) {
       *reason = std::string("the simulated device refuses ") + key + " = " + value + ": " + wrong;
       return nullptr;

@@ -19,6 +19,7 @@
 #include "simulator/core/settings.h"
 #include "simulator/core/streams.h"
 #include "simulator/core/timeline.h"
+#include "simulator/core/timeline_file.h"
 #include "simulator/faults/faults.h"
 
 namespace simulator {
@@ -54,7 +55,8 @@ struct Device {
   Events events;
   std::unique_ptr<RaceChecker> checker =
       settings.check == Checking::kOff ? nullptr : std::make_unique<RaceChecker>(table, host, buffers, settings.tagged);
-  Executor executor{table, *contents, buffers, host, events, settings.tagged, checker.get()};
+  std::unique_ptr<TimelineFile> timeline_file = TimelineFile::open(settings.timeline);
+  Executor executor{table, *contents, buffers, host, events, settings.tagged, checker.get(), timeline_file.get()};
   Timeline timeline{executor, settings.seed};
   Streams streams{timeline};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator

@@ -8,6 +8,7 @@
 #include "simulator/core/hash.h"
 #include "simulator/core/mixing.h"
 #include "simulator/core/name_of.h"
+#include "simulator/core/timeline_file.h"
 
 namespace simulator {
 namespace {
@@ -233,6 +234,7 @@ void Executor::completed(Operation& operation) {
   if (std::holds_alternative<Marker>(operation.work) || std::holds_alternative<Internal>(operation.work) ||
       std::holds_alternative<Lifetime>(operation.work))
     return;
+  if (timeline_file_ != nullptr) timeline_file_->ran(operation);
   counts_.last_end_ns = std::max(counts_.last_end_ns, operation.end);
   if (const auto* copy = std::get_if<Copy>(&operation.work)) count(*copy);
   if (const auto* set = std::get_if<Set>(&operation.work)) {

@@ -17,17 +17,20 @@
 
 namespace simulator {
 
+class TimelineFile;
+
 class Executor final : public Effects {
  public:
   Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events,
-           bool tagged, RaceChecker* checker)
+           bool tagged, RaceChecker* checker, TimelineFile* timeline_file = nullptr)
       : table_(table),
         contents_(contents),
         buffers_(buffers),
         host_(host),
         events_(events),
         tagged_(tagged),
-        checker_(checker) {}
+        checker_(checker),
+        timeline_file_(timeline_file) {}
 
   void execute(Operation& operation) override;
   void completed(Operation& operation) override;
@@ -55,7 +58,8 @@ class Executor final : public Effects {
   const HostMemory& host_;
   Events& events_;
   const bool tagged_;
-  RaceChecker* const checker_;  // nullptr: nobody checks
+  RaceChecker* const checker_;         // nullptr: nobody checks
+  TimelineFile* const timeline_file_;  // nullptr: nobody wants one
   CUresult error_ = CUDA_SUCCESS;
   std::uint64_t checksum_ = 0;
   SimulatedStatistics counts_{};

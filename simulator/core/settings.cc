@@ -78,6 +78,11 @@ constexpr Key kKeys[] = {
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",
      [](Settings& s, std::string_view v) { return choose(v, "1", "0", s.stats); }},
     {"check", "THERMOCLINE_SIMULATE_CHECK", "0, 1 or strict", set_check},
+    {"timeline", "THERMOCLINE_SIMULATE_TIMELINE", "a file",
+     [](Settings& s, std::string_view v) {
+       s.timeline = v;
+       return true;
+     }},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
 };
 

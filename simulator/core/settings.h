@@ -28,6 +28,7 @@ struct Settings {
   bool stats = false;
   Checking check = Checking::kOff;
   FaultPlan faults;
+  std::string timeline;  // a file; empty: none
 
   Bytes capacity() const { return memory_bytes.value_or(profile->memory_bytes.value); }
 

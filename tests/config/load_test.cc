@@ -43,7 +43,7 @@ TEST_F(Load, WithoutAnySourceTheDefaultsHold) {
   const LoadedSettings loaded = load();
   EXPECT_TRUE(loaded.problems.empty());
   EXPECT_TRUE(loaded.files.empty());
-  EXPECT_EQ(value(loaded, "policy"), "reactive");
+  EXPECT_EQ(value(loaded, "policy"), "learned");
   EXPECT_EQ(origin(loaded, "policy"), "default");
   EXPECT_FALSE(loaded.settings.budget.is_set());
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/core/timeline_file.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <variant>
+
+#include "simulator/core/name_of.h"
+#include "simulator/core/timeline.h"
+
+namespace simulator {
+namespace {
+
+constexpr std::array<const char*, kEngines> kRows = {"compute", "link to device", "link to host"};
+constexpr double kNsPerUs = 1e3;
+
+// Names come from programs: what JSON does not allow as it is becomes an underscore.
+std::string plain(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '_';
+  }
+  return result;
+}
+
+Bytes bytes_of(const Work& work) {
+  if (const auto* copy = std::get_if<Copy>(&work)) return copy->to_shape.bytes();
+  if (const auto* set = std::get_if<Set>(&work)) return set->shape.bytes();
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path) {
+  if (path.empty()) return nullptr;
+  std::FILE* const file = std::fopen(path.c_str(), "we");
+  if (file == nullptr) {
+    std::fprintf(stderr, "simulated device: the timeline %s can not be written: %s\n", path.c_str(),
+                 std::strerror(errno));
+    return nullptr;
+  }
+  return std::unique_ptr<TimelineFile>(new TimelineFile(file));
+}
+
+TimelineFile::TimelineFile(std::FILE* file) : file_(file) {
+  std::fputs("[\n", file);
+  for (std::size_t row = 0; row < kRows.size(); ++row) {
+    std::fprintf(file,
+                 R"({"ph":"M","pid":1,"tid":%zu,"name":"thread_name","args":{"name":"%s"}},)"
+                 "\n",
+                 row, kRows[row]);
+  }
+}
+
+void TimelineFile::ran(const Operation& operation) {
+  if (operation.engine == Engine::kNone) return;
+  std::fprintf(
+      file_.get(),
+      R"({"ph":"X","pid":1,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu}},)"
+      "\n",
+      static_cast<int>(operation.engine), plain(name_of(operation.work)).c_str(),
+      static_cast<double>(operation.end - operation.duration) / kNsPerUs,
+      static_cast<double>(operation.duration) / kNsPerUs, operation.stream,
+      static_cast<double>(operation.submitted) / kNsPerUs, static_cast<unsigned long long>(bytes_of(operation.work)));
+}
+
+}  // namespace simulator
