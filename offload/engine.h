@@ -40,7 +40,7 @@ struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
   Bytes budget_bytes = 0;
-  Policy policy = Policy::kReactive;
+  Policy policy = Policy::kLearned;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
   // Smaller buffers stay on the device unless a whole slab of them is idle.
