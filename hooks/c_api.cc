@@ -82,6 +82,14 @@ THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
   });
 }
 
+THERMOCLINE_EXPORT thermocline_result thermocline_step() {
+  using namespace thermocline;
+  return with_engine([](Engine& engine) {
+    engine.step();
+    return CUDA_SUCCESS;
+  });
+}
+
 THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   using namespace thermocline;
   return with_engine([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });

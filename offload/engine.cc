@@ -136,6 +136,11 @@ void Engine::remove_foreign(Bytes bytes) {
   static_cast<void>(state_->heap.set_limit(state_->budget_bytes - state_->foreign_bytes));
 }
 
+void Engine::step() {
+  const std::lock_guard lock(mutex_);
+  if (state_->options.policy == Policy::kLearned) state_->learned.step();
+}
+
 Status Engine::trim() {
   const std::lock_guard lock(mutex_);
   state_->reclaim();

@@ -174,6 +174,9 @@ class Engine {
   Status add_foreign(Bytes bytes);
   void remove_foreign(Bytes bytes);
 
+  // The program says that a step of its iteration ends here; learning needs no marks, but believes them.
+  void step();
+
   // Gives unused device and host memory back to the driver.
   Status trim();
 

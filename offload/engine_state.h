@@ -82,7 +82,7 @@ class Engine::State {
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
-  Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
+  Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps

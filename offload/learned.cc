@@ -78,6 +78,10 @@ void Learned::arriving(const Arrival& arrival) {
   }
 }
 
+void Learned::step() {
+  if (recogniser_.mark()) learn();
+}
+
 void Learned::learn() {
   profile_ = recorder_.make(recogniser_.period());
   plan_ = plan_iteration(profile_, heap_.limit(), migration_.link());

@@ -47,6 +47,9 @@ class Learned {
   // The block is about to be freed.
   void freed(const Block& block);
 
+  // The program says that a step ends here.
+  void step();
+
   // True while the plan decides.
   bool following() const { return following_; }
   std::uint64_t plans() const { return plans_; }

@@ -48,6 +48,14 @@ Recogniser::Event Recogniser::add(std::uint64_t token, Bytes live_bytes) {
   return Event::kNothing;
 }
 
+bool Recogniser::mark() {
+  const std::uint64_t period = operations() - marked_;
+  marked_ = operations();
+  if (following_ || period == 0 || !repeats(static_cast<std::size_t>(period))) return false;
+  adopt(static_cast<std::size_t>(period));
+  return true;
+}
+
 void Recogniser::remember(std::uint64_t token, Bytes live_bytes) {
   if (tokens_.size() >= kHistory) forget_half();
   tokens_.push_back(token);
@@ -55,6 +63,10 @@ void Recogniser::remember(std::uint64_t token, Bytes live_bytes) {
   if (power_.size() < prefix_.size()) power_.push_back(multiply(power_.back(), kBase));
   live_.push_back(live_bytes);
   highest_ = std::max(highest_, live_bytes);
+  const std::uint64_t now = operations();
+  while (!peaks_.empty() && peaks_.back().second <= live_bytes) peaks_.pop_back();
+  peaks_.emplace_back(now, live_bytes);
+  while (peaks_.front().first + kLevelWindow <= now) peaks_.pop_front();
   previous_.push_back(0);
   if (tokens_.size() < kGram) return;
   const std::uint64_t gram = range_hash(tokens_.size() - kGram, tokens_.size());
@@ -72,6 +84,7 @@ void Recogniser::forget_half() {
   tokens_.clear();
   live_.clear();
   highest_ = 0;
+  peaks_.clear();
   previous_.clear();
   prefix_.assign(1, 0);
   newest_.clear();
@@ -83,13 +96,22 @@ std::uint64_t Recogniser::range_hash(std::size_t begin, std::size_t end) const {
   return add_modulo(prefix_[end], kPrime - shifted);
 }
 
+bool Recogniser::repeats(std::size_t period) const {
+  const std::size_t n = tokens_.size();
+  return 2 * period <= n && range_hash(n - period, n) == range_hash(n - 2 * period, n - period);
+}
+
+// The highest of what an iteration of that length may be a part of.
+Bytes Recogniser::level(std::size_t period) const {
+  return 4 * period < kLevelWindow ? peaks_.front().second : highest_;
+}
+
 bool Recogniser::is_iteration(std::size_t period) const {
   const std::size_t n = tokens_.size();
-  if (2 * period > n || live_[n - 1] != live_[n - 1 - period]) return false;
-  if (range_hash(n - period, n) != range_hash(n - 2 * period, n - period)) return false;
+  if (2 * period > n || live_[n - 1] != live_[n - 1 - period] || !repeats(period)) return false;
   const auto end = live_.end();
   const Bytes inside = *std::max_element(end - static_cast<std::ptrdiff_t>(period), end);
-  return inside + kLevelSlack >= highest_;
+  return inside + kLevelSlack >= level(period);
 }
 
 std::optional<std::size_t> Recogniser::find_period() const {

@@ -5,9 +5,11 @@
 //
 // Method: every run of kGram tokens is hashed; positions with the same hash are chained. A distance p to an earlier
 // position is an iteration if the last p tokens equal the p before them (one comparison of prefix hashes), if the live
-// bytes then and now are equal, and if the memory within it reaches the highest level seen in both: a loop inside an
-// iteration (the blocks of a network, the parameters in an optimizer) fails one of the last two. O(1) per operation: at
-// most kCandidates comparisons.
+// bytes then and now are equal, and if the memory within it reaches the highest level of the last kLevelWindow
+// operations (or of four periods): a loop inside an iteration (the blocks of a network, the parameters in an optimizer)
+// fails one of the last two, and what happened before training began does not count for ever. O(1) per operation: at
+// most kCandidates comparisons. Where the program marks its steps, two equal steps are an iteration, and nothing else
+// is asked.
 //
 // Once an iteration is known the recogniser follows it by position. At the first token that does not match it reports
 // so, and goes back to looking; a known iteration is taken up again when kGram tokens in a row match it somewhere.
@@ -15,8 +17,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "driver/units.h"
@@ -29,6 +33,9 @@ class Recogniser {
   static constexpr std::size_t kCandidates = 48;
   // Iterations longer than half of this many operations are not recognised; older operations are forgotten.
   static constexpr std::size_t kHistory = std::size_t{1} << 18;
+  // More operations than an inner loop makes (an optimizer of a few thousand parameters), fewer than anybody would
+  // wait.
+  static constexpr std::size_t kLevelWindow = std::size_t{1} << 15;
 
   enum class Event : std::uint8_t {
     kNothing,   // still looking
@@ -39,6 +46,8 @@ class Recogniser {
 
   // `live_bytes`: what the program holds when it submits the operation.
   Event add(std::uint64_t token, Bytes live_bytes);
+  // The program says that a step ends here. True: with that two equal ones are known, as after kFound.
+  bool mark();
 
   // Operations in an iteration; 0 while none is known.
   std::size_t period() const { return period_; }
@@ -51,7 +60,9 @@ class Recogniser {
  private:
   // Hash of the tokens [begin, end), positions within the history.
   std::uint64_t range_hash(std::size_t begin, std::size_t end) const;
+  bool repeats(std::size_t period) const;
   bool is_iteration(std::size_t period) const;
+  Bytes level(std::size_t period) const;
   std::optional<std::size_t> find_period() const;
   void remember(std::uint64_t token, Bytes live_bytes);
   void forget_half();
@@ -64,6 +75,8 @@ class Recogniser {
   std::vector<std::uint64_t> power_{1};   // power_[i]: base^i
   std::vector<Bytes> live_;
   Bytes highest_ = 0;                                        // the largest of live_
+  std::deque<std::pair<std::uint64_t, Bytes>> peaks_;        // of the window: falling; the first is the highest
+  std::uint64_t marked_ = 0;                                 // operations() at the last mark
   std::vector<std::uint32_t> previous_;                      // position of the same gram before, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // gram -> position + 1
 

@@ -66,6 +66,10 @@ thermocline_result thermocline_get_statistics(thermocline_statistics* out);
  * used in ways that the library can not see, such as from another process. */
 thermocline_result thermocline_pin(uint64_t device_address);
 
+/* A step of the program's iteration ends here: everything submitted since the last call belongs to it. Never needed;
+ * where given, two equal steps are enough to plan the third. */
+thermocline_result thermocline_step(void);
+
 /* Gives device and host memory that is held but not used back to the driver. */
 thermocline_result thermocline_trim(void);
 

@@ -114,5 +114,43 @@ TEST(Recogniser, ForgetsOldOperationsAndStillFindsNewIterations) {
   EXPECT_EQ(feed(recogniser, step), Event::kFound);
 }
 
+TEST(Recogniser, WhatHappenedBeforeTrainingDoesNotCountForEver) {
+  Recogniser recogniser;
+  for (std::uint64_t i = 0; i < 100; ++i) recogniser.add(7000 + i, 100'000 * kMiB);
+  const auto step = training_step(50, 40);
+  std::size_t turns = 0;
+  while (!recogniser.following() && turns < 1000) {
+    feed(recogniser, step);
+    ++turns;
+  }
+  EXPECT_EQ(recogniser.period(), step.size());
+  EXPECT_LE(turns, Recogniser::kLevelWindow / step.size() + 2);
+}
+
+TEST(Recogniser, AStepThatIsMarkedTwiceIsAnIteration) {
+  Recogniser recogniser;
+  for (std::uint64_t i = 0; i < 100; ++i) recogniser.add(7000 + i, 100'000 * kMiB);
+  const auto step = training_step(50, 40);
+  EXPECT_FALSE(recogniser.mark());
+  feed(recogniser, step);
+  EXPECT_FALSE(recogniser.mark()) << "the first";
+  feed(recogniser, step);
+  EXPECT_TRUE(recogniser.mark());
+  EXPECT_EQ(recogniser.period(), step.size());
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    ASSERT_EQ(recogniser.add(step[i].token, step[i].live), Event::kMatch);
+    EXPECT_EQ(recogniser.position(), i);
+  }
+  EXPECT_FALSE(recogniser.mark()) << "it is known already";
+}
+
+TEST(Recogniser, AMarkedStepThatWasAnotherIsNone) {
+  Recogniser recogniser;
+  feed(recogniser, training_step(50, 40));
+  EXPECT_FALSE(recogniser.mark());
+  feed(recogniser, training_step(51, 40));
+  EXPECT_FALSE(recogniser.mark());
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -25,6 +25,7 @@ static struct {
   int (*is_active)(void);
   thermocline_result (*get_statistics)(thermocline_statistics*);
   thermocline_result (*pin)(uint64_t);
+  thermocline_result (*step)(void);
   thermocline_result (*trim)(void);
   thermocline_result (*validate)(void);
 } library;
@@ -35,6 +36,7 @@ static int find_library(void) {
   *(void**)&library.is_active = dlsym(RTLD_DEFAULT, "thermocline_is_active");
   *(void**)&library.get_statistics = dlsym(RTLD_DEFAULT, "thermocline_get_statistics");
   *(void**)&library.pin = dlsym(RTLD_DEFAULT, "thermocline_pin");
+  *(void**)&library.step = dlsym(RTLD_DEFAULT, "thermocline_step");
   *(void**)&library.trim = dlsym(RTLD_DEFAULT, "thermocline_trim");
   *(void**)&library.validate = dlsym(RTLD_DEFAULT, "thermocline_validate");
   return 1;
@@ -46,6 +48,7 @@ static void before_anything(void) {
   REQUIRE(library.is_active() == 0);
   REQUIRE(library.get_statistics(&statistics) == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.pin(4096) == THERMOCLINE_NOT_ACTIVE);
+  REQUIRE(library.step() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.trim() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.validate() == THERMOCLINE_NOT_ACTIVE);
 }
@@ -78,6 +81,7 @@ static void with_memory(const CUdeviceptr* buffers) {
 
 static void without_memory(void) {
   thermocline_statistics statistics = {.size = sizeof statistics};
+  REQUIRE(library.step() == THERMOCLINE_OK);
   REQUIRE(library.trim() == THERMOCLINE_OK);
   REQUIRE(library.get_statistics(&statistics) == THERMOCLINE_OK);
   REQUIRE(statistics.live_bytes == 0);
