@@ -17,6 +17,9 @@ constexpr std::uint64_t kCreatedPerGuard = 256;
 // and each call costs the same whatever its length.
 constexpr std::uint64_t kCreatedPerLent = 2;
 
+// How often a call is made whose failure would leave pages that nobody may have.
+constexpr int kAttempts = 4;
+
 bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindNewest; }
 
 }  // namespace
@@ -256,7 +259,9 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
   if (status.ok()) status = map_missing(block, range, taken_);
   if (!status.ok()) {
     // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
-    if (!taken_.empty() && !behind->empty()) static_cast<void>(clock_->synchronize(*behind));
+    bool passed = taken_.empty() || behind->empty();
+    for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) passed = clock_->synchronize(*behind).ok();
+    THERMOCLINE_CHECK(passed, "What was submitted can be waited for.");
     for (const PageHandle page : taken_) pool_->give(page);
     return status;
   }
@@ -266,7 +271,7 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
   return Status();
 }
 
-Status Backing::map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
+Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandle>& pages) {
   const Bytes page_bytes = space_->page_bytes();
   std::vector<std::uint64_t> done;
   done.reserve(pages.size());
@@ -291,12 +296,30 @@ Status Backing::map_missing(Block& block, PageRange range, const std::vector<Pag
     }
   }
   for (const std::uint64_t page : done) {
-    const Status undone = driver_->unmap(block.begin() + page * page_bytes, page_bytes);
-    THERMOCLINE_CHECK(undone.ok(), "What was just mapped can be unmapped.");
-    ++unmaps_;
-    block.handles_[page] = PageHandle{};
+    if (!take_back(block, page)) std::erase(pages, block.handles_[page]);
   }
   return status;
+}
+
+// Undoes the mapping of a page. Where the driver does not, the page stays, and then it has to be accessible, for
+// whoever finds a page behind an address takes it to be.
+bool Backing::take_back(Block& block, std::uint64_t page) {
+  const Bytes page_bytes = space_->page_bytes();
+  const DeviceAddress at = block.begin() + page * page_bytes;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (driver_->unmap(at, page_bytes).ok()) {
+      ++unmaps_;
+      block.handles_[page] = PageHandle{};
+      return true;
+    }
+    if (!driver_->set_access(at, page_bytes, device_).ok()) continue;
+    ++set_accesses_;
+    ++block.mapped_pages_;
+    peak_mapped_pages_ = std::max(peak_mapped_pages_, ++mapped_pages_);
+    return false;
+  }
+  THERMOCLINE_CHECK(false, "What was just mapped can be unmapped, or used.");
+  return false;
 }
 
 Status Backing::unmap(Block& block, PageRange range) {

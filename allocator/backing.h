@@ -76,8 +76,10 @@ class Backing {
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
   // Brings `count` pages into the pool, or as many as there are without those to be borrowed.
   Status fill_pool(std::uint64_t count, Wait wait);
-  // Puts `pages` behind those of the range that have none, in order; all or none.
-  Status map_missing(Block& block, PageRange range, const std::vector<PageHandle>& pages);
+  // Puts `pages` behind those of the range that have none, in order; all or none, but for those that the driver does
+  // not take away again: these stay, are accessible, and are in `pages` no more.
+  Status map_missing(Block& block, PageRange range, std::vector<PageHandle>& pages);
+  bool take_back(Block& block, std::uint64_t page);
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
   void lend_run(const Run& run);

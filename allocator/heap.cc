@@ -212,7 +212,10 @@ Status Heap::trim(Bytes keep, Wait wait) {
 Status Heap::set_limit(Bytes limit, Wait wait) {
   const Bytes held = (backing_->mapped_pages() - space_->free_mapped_pages()) * options_.page_bytes;
   if (held > limit) return Status::out_of_memory();
-  if (const Status status = trim(limit, wait); !status.ok()) return status;
+  // A higher limit needs nothing of the driver, and can not fail.
+  if (pool_.created_bytes() > limit) {
+    if (const Status status = trim(limit, wait); !status.ok()) return status;
+  }
   return pool_.set_limit(limit) ? Status() : Status::out_of_memory();
 }
 

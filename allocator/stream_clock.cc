@@ -136,7 +136,9 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   if (to.seen.size() <= number(use.stream)) to.seen.resize(streams_.size());
   if (to.seen[number(use.stream)] >= use.ordinal) return Status();
   if (covering(from, use.ordinal) == nullptr) {
-    if (const Status status = fence(use.stream); !status.ok()) return status;
+    const Status status = fence(use.stream);
+    // A stream that is gone has left nothing that another one could wait for.
+    if (!status.ok()) return from.lost && can_record(to) ? synchronize(use) : status;
   }
   const Fence* fence = covering(from, use.ordinal);
   THERMOCLINE_CHECK(fence != nullptr, "A new fence covers everything submitted.");

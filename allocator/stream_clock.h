@@ -48,7 +48,8 @@ class StreamClock {
   Status fence(StreamIndex stream);
 
   // Device-side: work submitted to `waiter` from now on runs after the use. No driver call when it is the same stream,
-  // when the use has passed, or when `waiter` has waited for it before.
+  // when the use has passed, or when `waiter` has waited for it before. Blocks the host only where the use's stream was
+  // retired without a fence.
   Status wait(StreamIndex waiter, Use use);
   Status wait_all(StreamIndex waiter, const UseSet& uses);
 

@@ -8,7 +8,7 @@
 //   1. A part without pages whose contents are defined has a current host copy: contents are never only in memory that
 //   is gone.
 //   2. copy == kNone exactly when host == nullptr.
-//   3. A part is in one list: kDirty or kClean while it has pages, kAway while it has none; `place` says which.
+//   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kAway; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; a touch that may write moves them to kDirty and drops
 //   the copy.
 //   5. pins > 0 implies all parts have pages, or are about to get them within the call that pinned the block.

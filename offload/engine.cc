@@ -144,6 +144,7 @@ void Engine::step() {
 Status Engine::trim() {
   const std::lock_guard lock(mutex_);
   state_->reclaim();
+  state_->migration.collect_retired();
   state_->host.trim();
   return state_->heap.trim(0);
 }

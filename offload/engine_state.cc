@@ -248,12 +248,12 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
 
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
+  if (!pinned.empty() && pinned.erase(&buffer) > 0) {
+    --counters.pinned_buffers;
+    if (--residency.state_of(block).pins == 0) pinned_block_bytes -= block.bytes();
+  }
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
-    if (residency.state_of(block).pins > 0) {
-      pinned_block_bytes -= block.bytes();
-      --counters.pinned_buffers;
-    }
     if (options.policy == Policy::kLearned) learned.freed(block);
     residency.forget(block);
   }
@@ -261,19 +261,19 @@ void Engine::State::release(Buffer& buffer) {
 }
 
 Status Engine::State::pin(DeviceAddress address) {
-  Block* block = heap.block_at(address);
-  if (block != nullptr && residency.state_of(*block).pins > 0) return {};
-  // A pinned block is let go when its buffer is freed, so that must not be parked.
+  if (const Buffer* known = heap.find(address); known != nullptr && pinned.contains(known)) return {};
+  // What is pinned is let go when it is freed, so it must not be parked.
   reclaim(Reclaim::kForget);
-  block = heap.block_at(address);
-  if (block == nullptr) return Status::invalid_value();
+  const Buffer* buffer = heap.find(address);
+  if (buffer == nullptr) return Status::invalid_value();
+  const Block* block = &buffer->block();
   BlockState* state = &residency.state_of(*block);
   if (Status status = residency.make_resident({&state, 1}); !status.ok()) {
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
-  ++state->pins;
+  if (state->pins++ == 0) pinned_block_bytes += block->bytes();
   ++counters.pinned_buffers;
-  pinned_block_bytes += block->bytes();
+  pinned.insert(buffer);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "allocator/heap.h"
@@ -84,6 +85,7 @@ class Engine::State {
   bool pressed = false;
   Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
+  std::unordered_set<const Buffer*> pinned;  // few: each counts in its block's pins
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
   ReportHandler report_handler = nullptr;

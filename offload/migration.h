@@ -48,6 +48,9 @@ class Migration {
   // What the link has been seen to carry; an assumption until enough has been copied.
   Link link() { return meter_.link(); }
 
+  // Frees the host memory of dropped copies that no copy uses any more; polls.
+  void collect_retired();
+
   // Waits for both streams and frees retired host memory; used before everything is given back.
   void drain();
 
@@ -61,7 +64,6 @@ class Migration {
 
   // Host memory for `bytes`; waits for copies that still use retired memory only when there is none without.
   void* allocate_host(Bytes bytes);
-  void collect_retired();
 
   const Driver& driver_;
   StreamClock& clock_;

@@ -106,15 +106,16 @@ bool Residency::map_whole(BlockState& state) {
   return true;
 }
 
-// Of a part that has just got its pages.
+// Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
+// touch tries again.
 Status Residency::restore(BlockPart& part) {
-  resident_bytes_ += part.bytes();
   part.whole->wait_for.join(part.uses);
-  place(part, Place::kDirty);
-  if (part.host == nullptr) return {};
-  ++statistics_.restores;
-  if (Status status = migration_.copy_in(part); !status.ok()) return status;
-  place(part, Place::kClean);
+  if (part.host != nullptr) {
+    if (Status status = migration_.copy_in(part); !status.ok()) return status;
+    ++statistics_.restores;
+  }
+  resident_bytes_ += part.bytes();
+  place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   return {};
 }
 
@@ -240,7 +241,12 @@ Status Residency::make_room(BlockPart& part) {
     bool progress = false;
     status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
     if (!status.ok()) return status;
-    if (!progress) return heap_.map(block, part.range, Wait::kYes, &part.uses);
+    if (progress) continue;
+    status = heap_.map(block, part.range, Wait::kYes, &part.uses);
+    if (!status.is_out_of_memory() || !enough_pending) return status;
+    // The limit allows more than the device has, because others use it too.
+    if (status = start_copies(part.bytes(), &progress); !status.ok()) return status;
+    if (!progress) return Status::out_of_memory();
   }
 }
 
@@ -263,24 +269,29 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
     BlockPart& part = *it++;
     if (part.prefetched != wanted || !may_leave(part)) continue;
     if (!migration_.has_left(part) || !idle(part)) continue;
-    dropped += part.bytes();
-    drop(part);
+    if (drop(part)) dropped += part.bytes();
   }
   return dropped > 0;
 }
 
-void Residency::drop(BlockPart& part) {
+// False where the driver did not unmap: the part keeps its pages and stays what it is. If it lost some of them it has
+// left all the same, for its contents are on the host; drop_partial finds the others.
+bool Residency::drop(BlockPart& part) {
   THERMOCLINE_CHECK(!part.whole->defined || part.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
+  THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
+  const Block& block = *part.whole->block;
+  if (!heap_.unmap(*part.whole->block, part.range).ok()) {
+    const auto pages = block.page_handles().subspan(part.range.first, part.range.count);
+    if (std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end()) return false;
+  }
   if (part.prefetched) ++statistics_.wasted_prefetches;
   part.prefetched = false;
-  THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
-  const Status status = heap_.unmap(*part.whole->block, part.range);
-  THERMOCLINE_CHECK(status.ok(), "a part that nobody uses can be unmapped");
   resident_bytes_ -= part.bytes();
   part.uses.clear();
   place(part, Place::kAway);
   ++statistics_.evictions;
+  return true;
 }
 
 Status Residency::await(const BlockPart& part) {
@@ -295,7 +306,7 @@ Status Residency::drop_first_leaving(bool* progress) {
       if (part.prefetched != wanted || !may_leave(part)) continue;
       if (Status status = migration_.finish(part); !status.ok()) return status;
       if (Status status = await(part); !status.ok()) return status;
-      drop(part);
+      if (!drop(part)) continue;
       *progress = true;
       return {};
     }
@@ -332,7 +343,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
       place(part, Place::kClean);
     } else {
       if (Status status = await(part); !status.ok()) return status;
-      drop(part);
+      if (!drop(part)) continue;
     }
     started += part.bytes();
     *progress = true;
@@ -357,7 +368,7 @@ void Residency::validate() const {
       end += part.range.count;
       const auto pages = handles.subspan(part.range.first, part.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
-      THERMOCLINE_CHECK(mapped == part.mapped(), "the list away holds the parts without pages");
+      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       THERMOCLINE_CHECK(part.mapped() || !state.defined || part.copy == HostCopy::kCurrent,
                         "defined contents are somewhere");

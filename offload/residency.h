@@ -95,7 +95,7 @@ class Residency {
   Status drop_first_leaving(bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
-  void drop(BlockPart& part);
+  bool drop(BlockPart& part);
 
   Heap& heap_;
   StreamClock& clock_;

@@ -219,8 +219,10 @@ TEST_F(StreamClockTest, AStreamRetiredWithoutAFenceIsAwaitedWithTheWholeContext)
   clock->retire(handle_a);
   fake.set_capturing(handle_a, false);
   EXPECT_FALSE(clock->passed(use));
-  EXPECT_EQ(clock->wait(b, use), Status::not_supported());
-  ASSERT_TRUE(clock->synchronize(use).ok());
+  fake.set_capturing(handle_b, true);
+  EXPECT_EQ(clock->wait(b, use), Status::not_supported()) << "that would end the capture";
+  fake.set_capturing(handle_b, false);
+  ASSERT_TRUE(clock->wait(b, use).ok()) << "there is no event left that b could wait for";
   EXPECT_EQ(fake.calls("cuCtxSynchronize"), 1u);
   EXPECT_TRUE(clock->passed(use));
 }

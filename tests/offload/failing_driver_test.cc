@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine where the driver refuses a call, or has less than the limit allows: what random programs (tests/swarm)
+// have found, each as small as it gets.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "offload/engine.h"
+#include "tests/swarm/faults.h"
+#include "trace/simulated_device.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+constexpr StreamHandle kStream{};
+
+class FailingDriverTest : public testing::Test {
+ protected:
+  void start(EngineOptions options, Bytes memory = 0) {
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    simulated.memory_bytes = memory;
+    simulated.check = true;
+    device_ = SimulatedDevice::open(simulated, &why);
+    ASSERT_NE(device_, nullptr) << why;
+    faulty_ = std::make_unique<swarm::FaultyDriver>(device_->driver().table(), swarm::FaultPlan{});
+    ASSERT_TRUE(Engine::create(faulty_->driver(), options, &engine_).ok());
+    engine_->set_report_handler([](const std::string&) {});
+  }
+  void TearDown() override {
+    if (engine_ == nullptr) return;
+    EXPECT_TRUE(device_->driver().synchronize_context().ok());
+    engine_->validate();
+    engine_.reset();
+    EXPECT_EQ(faulty_->held(), "");
+    faulty_.reset();
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    device_->control().statistics(&statistics);
+    EXPECT_EQ(statistics.races, 0U);
+    device_.reset();
+  }
+
+  DeviceAddress allocate(Bytes bytes) {
+    DeviceAddress address;
+    EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
+    return address;
+  }
+  Status touch(DeviceAddress address, StreamHandle stream = kStream) {
+    const Touch touch{address};
+    Operation operation = engine_->begin(stream, {&touch, 1});
+    if (!operation.status().ok()) return operation.status();
+    const SimulatedOperand operand{address.value, 64 * kKiB, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE};
+    void* const at = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    EXPECT_EQ(device_->control().launch_operator(at, "operator", 0, 0, 1, &operand, 1), 0);
+    operation.commit();
+    engine_->validate();
+    return {};
+  }
+  std::uint64_t checksum() {
+    EXPECT_TRUE(device_->driver().synchronize_context().ok());
+    return device_->control().checksum();
+  }
+
+  std::unique_ptr<SimulatedDevice> device_;
+  std::unique_ptr<swarm::FaultyDriver> faulty_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(FailingDriverTest, APartThatIsNotUnmappedStaysAndAnotherOneLeaves) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+  ASSERT_TRUE(touch(a).ok());
+  ASSERT_TRUE(touch(b).ok());
+  faulty_->fail_next("unmap");
+  EXPECT_TRUE(touch(c).ok());
+  EXPECT_EQ(faulty_->failed(), 1U);
+  EXPECT_TRUE(touch(a).ok());
+}
+
+TEST_F(FailingDriverTest, WhatCanNotBeUnmappedAtAllIsOutOfMemoryAndNoMore) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+  ASSERT_TRUE(touch(a).ok());
+  ASSERT_TRUE(touch(b).ok());
+  faulty_->fail_next("unmap", 1000);
+  EXPECT_TRUE(touch(c).is_out_of_memory());
+  faulty_->fail_next("unmap", 0);
+  for (const DeviceAddress at : {c, a, b}) EXPECT_TRUE(touch(at).ok());
+}
+
+// What was not copied back is not there, and the next touch does not take it to be.
+TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextTouch) {
+  std::uint64_t sums[2];
+  for (const bool fails : {false, true}) {
+    start({.budget_bytes = 8 * kPage});
+    const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(touch(at).ok());
+    ASSERT_FALSE(engine_->find(a)->resident);
+    if (fails) {
+      faulty_->fail_next("copy to device");
+      EXPECT_FALSE(touch(a).ok());
+    }
+    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(touch(at).ok());
+    sums[fails] = checksum();
+    TearDown();
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
+TEST_F(FailingDriverTest, PagesThatCanNotBeTakenBackStayWithTheBuffer) {
+  start({.budget_bytes = 8 * kPage});
+  DeviceAddress refused;
+  faulty_->fail_next("set access");
+  EXPECT_FALSE(engine_->allocate(2 * kPage, std::nullopt, &refused).ok());
+  const DeviceAddress a = allocate(4 * kPage);
+  EXPECT_TRUE(touch(a).ok());
+  EXPECT_LE(engine_->statistics().device_bytes, 8 * kPage);
+}
+
+TEST_F(FailingDriverTest, WhatTheProgramGivesBackRaisesTheLimitWhateverTheDriverSays) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress a = allocate(2 * kPage);
+  ASSERT_TRUE(touch(a).ok());
+  ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
+  ASSERT_TRUE(engine_->add_foreign(4 * kPage).ok());
+  const DeviceAddress b = allocate(4 * kPage);  // on the other's pages: its own are lent
+  ASSERT_TRUE(touch(b).ok());
+  faulty_->fail_next("unmap", 1000);
+  engine_->remove_foreign(4 * kPage);
+  faulty_->fail_next("unmap", 0);
+  ASSERT_TRUE(engine_->free(b, std::nullopt).ok());
+  EXPECT_TRUE(touch(allocate(8 * kPage)).ok());
+}
+
+// Nothing is left that a stream could wait for, so the host does.
+TEST_F(FailingDriverTest, WorkOfAStreamThatWentWithoutAFenceIsWaitedForByTheHost) {
+  start({.budget_bytes = 8 * kPage});
+  StreamHandle stream{};
+  ASSERT_TRUE(device_->driver().create_stream(&stream).ok());
+  const DeviceAddress a = allocate(4 * kPage);
+  ASSERT_TRUE(touch(a, stream).ok());
+  ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
+  faulty_->fail_next("record");
+  engine_->retire(stream);
+  ASSERT_TRUE(device_->driver().destroy_stream(stream).ok());
+  const DeviceAddress b = allocate(8 * kPage);
+  EXPECT_TRUE(touch(b).ok());
+  EXPECT_GT(engine_->statistics().host_waits, 0U);
+}
+
+TEST_F(FailingDriverTest, WhereOthersHoldTheDeviceBuffersLeaveAsUnderASmallerBudget) {
+  start({.budget_bytes = 0}, 12 * kPage);
+  std::vector<DeviceAddress> buffers;
+  for (int i = 0; i < 3; ++i) buffers.push_back(allocate(3 * kPage));
+  ASSERT_TRUE(touch(buffers[0]).ok());
+  ASSERT_TRUE(engine_->trim().ok());
+  PageHandle theirs{};
+  const Bytes left = 12 * kPage - engine_->statistics().device_bytes;
+  if (left > 0) {
+    ASSERT_TRUE(device_->driver().create_page(left, 0, &theirs).ok());
+  }
+  buffers.push_back(allocate(6 * kPage));
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const DeviceAddress at : buffers) EXPECT_TRUE(touch(at).ok());
+  }
+  if (left > 0) {
+    EXPECT_TRUE(device_->driver().destroy_page(theirs).ok());
+  }
+}
+
+TEST_F(FailingDriverTest, TrimGivesBackTheHostMemoryOfWhatWasFreed) {
+  start({.budget_bytes = 8 * kPage});
+  std::vector<DeviceAddress> buffers;
+  for (int i = 0; i < 4; ++i) {
+    buffers.push_back(allocate(4 * kPage));
+    ASSERT_TRUE(touch(buffers.back()).ok());
+  }
+  EXPECT_GT(engine_->statistics().host_bytes, 0U);
+  for (const DeviceAddress at : buffers) ASSERT_TRUE(engine_->free(at, std::nullopt).ok());
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(engine_->statistics().host_bytes, 0U);
+  EXPECT_EQ(engine_->statistics().device_bytes, 0U);
+}
+
+TEST_F(FailingDriverTest, ASlabMayLeaveWhenThePinnedBuffersInItAreFreed) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress pinned = allocate(64 * kKiB), neighbour = allocate(64 * kKiB);
+  ASSERT_TRUE(touch(neighbour).ok());
+  ASSERT_TRUE(engine_->pin(pinned, "test").ok());
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 1U);
+  DeviceAddress all;
+  EXPECT_TRUE(engine_->allocate(8 * kPage, std::nullopt, &all).is_out_of_memory());
+  ASSERT_TRUE(engine_->free(pinned, std::nullopt).ok());
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 0U);
+  EXPECT_TRUE(touch(allocate(8 * kPage)).ok());
+  EXPECT_TRUE(touch(neighbour).ok());
+}
+
+}  // namespace
+}  // namespace thermocline

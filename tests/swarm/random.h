@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// splitmix64 (Steele, Lea, Flood 2014): small, seedable, the same everywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace thermocline::swarm {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+
+  std::uint64_t next() {
+    std::uint64_t x = state_ += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+  // In [low, high].
+  std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + below(high - low + 1); }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace thermocline::swarm
