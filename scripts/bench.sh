@@ -1,43 +1,80 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh BUILD_FOLDER [TRACE...]: replays the recorded training steps with 80 to 40 % of their memory and compares the time of a step with the lower bound
-# in bench/traces/bounds.json: no schedule that may only swap is faster. Called by ./dev bench.
-# A row that runs out of memory is a result, not a failure; a wrong checksum or an exceeded budget is one.
+# bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, reactive and
+# learned, and compares the time of a steady step with the lower bound in bench/traces/bounds.json (for device reference): no schedule that may only
+# swap is faster. On other devices the bound is the one that replay computes. A trace without steps of one shape (nmt_varlen) is run at 80 % of its
+# peak and compared with unlimited memory. Writes BUILD_FOLDER/bench/offload.json. Called by ./dev bench offload.
+# A row that runs out of memory is a result, not a failure; a wrong checksum, a race or an exceeded budget is one.
 set -euo pipefail
 build=${1:?the build folder}
 thermocline=$build/bin/thermocline
+device=reference
 shift
-traces=("$@")
-[[ $# -gt 0 ]] || traces=(bench/traces/*.jsonl.gz)
+if [[ ${1-} == --device ]]; then
+  device=${2:?a device: thermocline devices lists them}
+  shift 2
+fi
+bounds=bench/traces/bounds.json
+names=("$@")
+[[ $# -gt 0 ]] || mapfile -t names < <(jq -r 'keys[]' "$bounds")
+mkdir -p "$build/bench"
+rows=$build/bench/offload.rows
+: >"$rows"
 status=0
 
-replay() { "$thermocline" replay "$trace" --device reference --json "$@" || true; }
-
-printf '%-22s %-9s %7s %12s %9s %9s %8s  %s\n' trace policy budget "step (ms)" bound ratio compute outcome
-for trace in "${traces[@]}"; do
-  name=$(basename "$trace" .jsonl.gz)
-  reference=$(replay | jq -r .checksum)
+# NAME PERCENT BUDGET BOUND_OR_NULL
+row() {
+  local trace=bench/traces/$1.jsonl.gz policy result
   for policy in reactive learned; do
-    for percent in 80 70 60 50 40; do
-      result=$(replay --policy "$policy" --budget "$percent%")
-      [[ -n $result ]] || {
-        echo "bench: $name at $percent% ($policy) gave no result" >&2
-        status=1
-        continue
-      }
-      bound=$(jq -r --arg t "$name" --argjson b "0.$((percent / 10))" \
-        '.[$t].rows[]? | select((.budget - $b) | fabs < 0.001) | .bound_ms' bench/traces/bounds.json)
-      jq -r --arg name "$name" --arg policy "$policy" --arg percent "$percent%" --arg bound "${bound:-null}" '
-        def fixed: if . == null then "-" else . * 100 | round / 100 | tostring end;
-        ($bound | fromjson) as $b | [$name, $policy, $percent, (.steady_step_ms | fixed), ($b | fixed),
-          (if .outcome == "ok" and $b != null then .steady_step_ms / $b | fixed else "-" end), (.compute_step_ms | fixed), .outcome]
-        | @tsv' <<<"$result" | xargs -r printf '%-22s %-9s %7s %12s %9s %9s %8s  %s\n'
-      jq -e --arg reference "$reference" \
-        '.peak_device_bytes <= .budget_bytes and (.outcome != "ok" or .checksum == $reference)' <<<"$result" >/dev/null || {
-        echo "bench: $name at $percent% ($policy) broke its budget or its bits" >&2
-        status=1
-      }
-    done
+    result=$("$thermocline" replay "$trace" --device "$device" --steps 12 --policy "$policy" --budget "$3" --json || true)
+    [[ -n $result ]] || {
+      echo "bench: $1 at $2 % ($policy) gave no result" >&2
+      status=1
+      continue
+    }
+    jq -c --arg name "$1" --argjson percent "$2" --argjson bound "$4" --arg reference "$reference" '
+      ($bound // .bound_ms) as $b | .steps[-1] as $last
+      | {workload: $name, budget_percent: $percent, policy, outcome, bound_ms: $b, steady_step_ms, compute_step_ms, predicted_step_ms,
+         ratio: (if .outcome == "ok" then .steady_step_ms / $b else null end), learned_after_steps,
+         evicted_bytes_per_step: $last.evicted_bytes, restored_bytes_per_step: $last.restored_bytes,
+         maps_per_step: $last.maps, unmaps_per_step: $last.unmaps, host_waits, races,
+         keeps_promises: (.peak_device_bytes <= .budget_bytes and .races == 0 and (.outcome != "ok" or .checksum == $reference))}' \
+      <<<"$result" | tee -a "$rows" | jq -r '
+        def fixed(n): if . == null then "-" else . * n | round / n | tostring end;
+        [.workload, "\(.budget_percent)%", .policy, (.bound_ms | fixed(10)), (.steady_step_ms | fixed(10)), (.ratio | fixed(1000)),
+         (if .predicted_step_ms == null then null else .predicted_step_ms / .bound_ms end | fixed(1000)),
+         ((.evicted_bytes_per_step // 0) / 1048576 | fixed(1)), ((.restored_bytes_per_step // 0) / 1048576 | fixed(1)),
+         (.maps_per_step // 0), (.host_waits // 0), .outcome] | @tsv' |
+      while IFS=$'\t' read -r -a cell; do printf "$format" "${cell[@]}"; done
   done
+}
+
+format='%-22s %6s %-9s %10s %10s %7s %9s %9s %9s %6s %6s  %s\n'
+# shellcheck disable=SC2059
+printf "$format" workload budget policy "bound ms" "step ms" ratio predicted "out MiB" "in MiB" maps waits outcome
+for name in "${names[@]}"; do
+  # What a step computes does not depend on the device; this one holds all of it.
+  reference=$("$thermocline" replay "bench/traces/$name.jsonl.gz" --device h200 --steps 12 --policy none --json | jq -r .checksum)
+  if [[ $name == *varlen* ]]; then
+    compute=$("$thermocline" replay "bench/traces/$name.jsonl.gz" --device "$device" --steps 12 --policy none --json | jq .compute_step_ms)
+    row "$name" 80 80% "$compute"
+    continue
+  fi
+  while read -r percent bytes bound; do
+    [[ $device == reference ]] || bound=null
+    row "$name" "$percent" "$bytes" "$bound"
+  done < <(jq -r --arg n "$name" '.[$n].rows[] | select(.feasible) | [(.budget * 100 | round), .budget_bytes, .bound_ms] | @tsv' "$bounds")
 done
+
+jq -s --arg device "$device" --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
+  def median: sort | if length == 0 then null else .[length / 2 | floor] end;
+  {schema: "thermocline-bench-offload/1", device: $device, commit: $commit, date: $date,
+   summary: (group_by(.policy) | map({key: .[0].policy, value: (map(.ratio | select(. != null)) | {rows: length, median: median, maximum: max})}) | from_entries),
+   rows: .}' "$rows" >"$build/bench/offload.json"
+rm "$rows"
+jq -r '.summary | to_entries[] | "\(.key): median \(.value.median * 1000 | round / 1000), maximum \(.value.maximum * 1000 | round / 1000) of \(.value.rows)"' \
+  "$build/bench/offload.json"
+jq -r '.rows[] | select(.keeps_promises | not) | "bench: \(.workload) at \(.budget_percent) % (\(.policy)) broke its budget, its bits or its order"' \
+  "$build/bench/offload.json" >&2
+jq -e '.rows | all(.keeps_promises)' "$build/bench/offload.json" >/dev/null || status=1
 exit "$status"
