@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mutants.sh [FIRST [LAST]]: plants the defects of tests/mutants/mutants.txt, one at a time, in a copy of the tree in
+# build/mutants, and says which random program finds each. The first record, number 0, is the canary.
+# mutants.sh --check: only whether every old text is in the tree, and once. Called by ./dev mutants and by ctest.
+# Status 1: the canary survived, a text is not there once, or a mutant does not build. Survivors are a result, not a failure.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source_folder=$PWD
+list=tests/mutants/mutants.txt
+seeds=${MUTANT_SEEDS:-1000}
+jobs=${JOBS:-$(nproc)}
+names=() files=() olds=() news=()
+
+read_list() {
+  local line n=-1
+  while IFS= read -r line || [[ -n $line ]]; do
+    case $line in
+      '= '*)
+        n=$((n + 1))
+        names[n]=${line#= } files[n]='' olds[n]='' news[n]=''
+        ;;
+      '@ '*) files[n]=${line#@ } ;;
+      -*) olds[n]+=${line#-}$'\n' ;;
+      +*) news[n]+=${line#+}$'\n' ;;
+    esac
+  done <"$list"
+  # Behind the last line of a text there is no newline.
+  for n in "${!names[@]}"; do
+    olds[n]=${olds[n]%$'\n'}
+    news[n]=${news[n]%$'\n'}
+  done
+}
+
+# The file with its newlines at the end, which $(...) would cut off.
+slurp() {
+  local whole
+  whole=$(cat "$1" && printf x)
+  printf -v "$2" '%s' "${whole%x}"
+}
+
+occurrences() {
+  local text=$1 old=$2 rest
+  rest=${text//"$old"/}
+  echo $(((${#text} - ${#rest}) / ${#old}))
+}
+
+check_list() {
+  local n text count bad=0
+  for n in "${!names[@]}"; do
+    count=0
+    if [[ -f ${files[n]} ]]; then
+      slurp "${files[n]}" text
+      count=$(occurrences "$text" "${olds[n]}")
+    fi
+    [[ $count -eq 1 ]] && continue
+    echo "mutants: '${names[n]}': its old text is $count times in '${files[n]}', not once" >&2
+    bad=1
+  done
+  echo "mutants: ${#names[@]} texts looked for" >&2
+  [[ ${#names[@]} -gt 40 && $bad -eq 0 ]]
+}
+
+copy_tree() {
+  mkdir -p build/mutants/tree
+  git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
+  export CCACHE_BASEDIR=$PWD/build/mutants/tree CCACHE_NOHASHDIR=1
+  cmake -S build/mutants/tree -B build/mutants/tree/build/release --preset release >build/mutants/configure.log 2>&1
+  build_tests swarm
+}
+
+build_tests() {
+  cmake --build build/mutants/tree/build/release -j "$jobs" --target "$@" >build/mutants/build.log 2>&1
+}
+
+# Prints who found it, or "survived".
+hunt() {
+  local tests=build/mutants/tree/build/release/tests found
+  for faults in '' --faults; do
+    # shellcheck disable=SC2086
+    if ! found=$("$tests/programs/swarm" --seeds "$seeds" --steps 2000 --shrink 0 --workers "$jobs" $faults 2>&1); then
+      found=$(grep -m1 '^swarm: seed' <<<"$found" || echo 'swarm: it crashed')
+      echo "killed | ${found#swarm: }${faults:+ (calls fail)}"
+      return
+    fi
+  done
+  if build_tests heap_model_test && THERMOCLINE_TEST_SEEDS=$seeds "$tests/heap_model_test" >/dev/null 2>&1; then
+    echo 'survived |'
+  else
+    echo 'killed | the model of the heap'
+  fi
+}
+
+try_one() {
+  local n=$1 text planted result
+  slurp "$source_folder/${files[n]}" text
+  planted=${text/"${olds[n]}"/"${news[n]}"}
+  printf '%s' "$planted" >"build/mutants/tree/${files[n]}"
+  if build_tests swarm; then
+    result=$(hunt)
+  else
+    result='does not build |'
+    broken=1
+  fi
+  printf '%s' "$text" >"build/mutants/tree/${files[n]}"
+  printf '| %d | %s | %s | %s |\n' "$n" "${names[n]}" "${files[n]}" "$result"
+  [[ $n -gt 0 || $result == killed* ]] || {
+    echo 'mutants: the canary survived: nothing that this run says counts' >&2
+    exit 1
+  }
+}
+
+read_list
+check_list || exit 1
+[[ ${1:-} != --check ]] || exit 0
+copy_tree
+broken=0
+for n in "${!names[@]}"; do
+  [[ $n -ge ${1:-0} && $n -le ${2:-${#names[@]}} ]] && try_one "$n"
+done
+exit "$broken"
