@@ -70,8 +70,9 @@ constexpr std::array kOptions = {
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
                               "touch), learned (reactive until steps repeat, then by plan).",
                               kPolicies),
-    option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
-                              "strict: a live buffer's pages change hands only when all work submitted so far has passed.", kSafeties),
+    option<&Settings::safety>(
+        "safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
+        "strict: a live buffer's pages change hands only when all work submitted so far has passed.", kSafeties),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::min_offload_bytes>(

@@ -56,8 +56,8 @@ CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, C
 }
 
 // The engine orders work by events of its own context, which can not be recorded in streams of another. So the buffers
-// stay, and the host waits: before the call for what still uses their pages, or is bringing them back, and behind it for
-// the call. Right, and slow.
+// stay, and the host waits: before the call for what still uses their pages, or is bringing them back, and behind it
+// for the call. Right, and slow.
 CUresult submit_elsewhere(const ActiveEngine& active, const TouchList& touches, Call call) {
   THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
   if (CUresult result = keep_ours(active, touches, "used in another context"); result != CUDA_SUCCESS) return result;

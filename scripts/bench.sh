@@ -66,11 +66,14 @@ for name in "${names[@]}"; do
   done < <(jq -r --arg n "$name" '.[$n].rows[] | select(.feasible) | [(.budget * 100 | round), .budget_bytes, .bound_ms] | @tsv' "$bounds")
 done
 
-jq -s --arg device "$device" --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
+# One row a line: the file is kept in bench/results/, and two runs are compared by row.
+jq -rs --arg device "$device" --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
   def median: sort | if length == 0 then null else .[length / 2 | floor] end;
   {schema: "thermocline-bench-offload/1", device: $device, commit: $commit, date: $date,
    summary: (group_by(.policy) | map({key: .[0].policy, value: (map(.ratio | select(. != null)) | {rows: length, median: median, maximum: max})}) | from_entries),
-   rows: .}' "$rows" >"$build/bench/offload.json"
+   rows: .}
+  | "{", (to_entries[] | select(.key != "rows") | "  \(.key | tojson): \(.value | tojson),"),
+    "  \"rows\": [", (.rows | map("    " + tojson) | join(",\n")), "  ]", "}"' "$rows" >"$build/bench/offload.json"
 rm "$rows"
 jq -r '.summary | to_entries[] | "\(.key): median \(.value.median * 1000 | round / 1000), maximum \(.value.maximum * 1000 | round / 1000) of \(.value.rows)"' \
   "$build/bench/offload.json"

@@ -18,7 +18,7 @@ namespace thermocline {
 struct SimulatedDeviceOptions {
   std::string library;  // path of the simulator's libcuda.so.1
   std::string profile = "reference";
-  std::string timeline;  // a file for when each operation ran; empty: none
+  std::string timeline;               // a file for when each operation ran; empty: none
   std::optional<std::uint64_t> seed;  // adversarial order; none: order of time
   Bytes memory_bytes = 0;             // in place of the profile's; 0: the profile's
   bool check = false;                 // for races

@@ -67,7 +67,8 @@ RULE(buffer_numbers_are_not_reused, "Allocations have numbers that no later one 
   HOLDS(first != second && second != third && first != third, "three numbers");
 }
 
-RULE(sync_memops_is_off, "That memory operations always synchronise is off at first; the answer is a whole unsigned number",
+RULE(sync_memops_is_off,
+     "That memory operations always synchronise is off at first; the answer is a whole unsigned number",
      "Unified Addressing: cuPointerGetAttribute, cuPointerSetAttribute") {
   unsigned found = ~0u;
   OK(cu.cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, session.allocate(4096)));
