@@ -3,8 +3,9 @@
 // operation touches on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the same
 // calls.
 //
-// It is a deterministic state machine: it reads no clock, draws no random number and starts no thread. All it knows of
-// the world are these calls and the answers of the driver it was given.
+// It is a deterministic state machine: it reads no clock and draws no random number. All it knows of the world are
+// these calls and the answers of the driver it was given. A plan is made on a thread, from copies, and is taken at a
+// fixed place of the program (planning.h).
 //
 // An operation:
 //
@@ -66,7 +67,8 @@ struct Touch {
 };
 
 // What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the
-// kind of copy); 0 when unknown. nanoseconds: its duration as measured or recorded; 0 when unknown.
+// kind of copy); 0 when unknown. nanoseconds: its duration as recorded; 0 when unknown, and
+// then it is measured (duration_meter.h).
 struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;

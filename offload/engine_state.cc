@@ -26,7 +26,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       residency(heap, clock, migration, ResidencyOptions{options.policy != Policy::kNone, options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
-      learned(heap, clock, migration, residency, options.min_offload_bytes) {}
+      learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes) {}
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
   DeviceFacts facts;
@@ -120,6 +120,13 @@ void Engine::State::resolve_all() {
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
+  if (Status status = admit(handle); !status.ok()) return status;
+  if (options.policy == Policy::kLearned) learned.submitting(handle);
+  return {};
+}
+
+// Brings the operands to the device, and has the stream wait for what they need.
+Status Engine::State::admit(StreamHandle handle) {
   if (operands.empty()) {
     stream = clock.index_of(handle);
     return {};
@@ -150,6 +157,7 @@ void Engine::State::commit(bool completed) {
   }
   if (completed) clock.synchronized(stream);
   if (options.policy == Policy::kNone) return;
+  if (options.policy == Policy::kLearned) learned.submitted(clock.handle_of(stream));
   if (learned.following()) {
     learned.after_operation(stream);
   } else {

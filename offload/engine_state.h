@@ -96,6 +96,7 @@ class Engine::State {
   void touch(const Touch& touch);
   void collect_operands(std::span<const Touch> list);
   bool any_absent() const;
+  Status admit(StreamHandle handle);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);
   void release(Buffer& buffer);

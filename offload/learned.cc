@@ -8,9 +8,9 @@
 namespace thermocline {
 namespace {
 
-// Where an operation's duration is not known: what it touches, at a rate of the order of device memory, and a launch. A
-// plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO 2023,
-// sensitivity runs).
+// Until an operation's duration has been measured: what it touches, at a rate of the order of device memory, and a
+// launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO
+// 2023, sensitivity runs).
 constexpr double kGuessedBytesPerNs = 1500;
 constexpr std::uint64_t kGuessedLaunchNs = 4000;
 // Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
@@ -57,14 +57,17 @@ void Learned::arriving(const Arrival& arrival) {
     const Block& block = *state->block;
     scratch_.push_back({block.serial(), block.bytes(), block.bytes() >= min_offload_bytes_ && state->pins == 0});
   }
+  token_ = token_of(arrival);
+  timed_ = arrival.info.nanoseconds != 0;
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
   recorder_.add(scratch_, nanoseconds, arrival.live_block_bytes);
-  switch (recogniser_.add(token_of(arrival), arrival.live_bytes)) {
+  switch (recogniser_.add(token_, arrival.live_bytes)) {
     case Recogniser::Event::kFound:
       learn();
       break;
     case Recogniser::Event::kMatch:
+      if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
       following_ = !plan_.leaves.empty();
       bind();
       break;
@@ -82,17 +85,30 @@ void Learned::step() {
   if (recogniser_.mark()) learn();
 }
 
+// Nothing is sampled while a plan decides: by then durations are known, and it is the time that counts.
+void Learned::submitting(StreamHandle stream) {
+  if (!timed_ && !following_) durations_.begin(token_, stream);
+}
+
+void Learned::submitted(StreamHandle stream) { durations_.end(stream); }
+
 void Learned::learn() {
-  profile_ = recorder_.make(recogniser_.period());
-  plan_ = plan_iteration(profile_, heap_.limit(), migration_.link());
-  ++plans_;
-  following_ = plan_.fits;
+  // A plan in the making reads the profile.
+  if (planning_.begun()) static_cast<void>(planning_.take());
+  plan_ = {};
+  following_ = false;
   returns_.clear();
-  actors_.assign(profile_.buffers.size(), {});
-  if (!following_) {
-    plan_ = {};
-    return;
+  profile_ = recorder_.make(recogniser_.period());
+  if (!timed_) {
+    durations_.collect();
+    for (std::size_t place = 0; place < profile_.places(); ++place) {
+      const std::uint64_t measured = durations_.nanoseconds(recogniser_.token_at(place));
+      if (measured != 0) profile_.nanoseconds[place] = measured;
+    }
   }
+  planning_.start(profile_, heap_.limit(), migration_.link());
+  adopt_at_ = recogniser_.operations() + recogniser_.period();
+  actors_.assign(profile_.buffers.size(), {});
   std::unordered_map<std::uint64_t, std::uint32_t> names;
   for (std::uint32_t name = 0; name < profile_.buffers.size(); ++name)
     names[profile_.buffers[name].latest_serial] = name;
@@ -103,8 +119,14 @@ void Learned::learn() {
   });
 }
 
+void Learned::adopt() {
+  plan_ = planning_.take();
+  ++plans_;
+  if (!plan_.fits) plan_ = {};
+}
+
 void Learned::bind() {
-  if (!following_) return;
+  if (!following_ && !planning_.begun()) return;
   const std::span<const std::uint32_t> names = profile_.operands(recogniser_.position());
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
   const std::size_t known = names.size() == operands_.size() ? names.size() : own_pages_;

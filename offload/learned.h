@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading with a history: recognises the iteration, profiles it, plans it, and then acts by place in the iteration:
 // buffers are copied out right behind their last use before the gap, and come back in order of next use as early as
-// memory permits.
+// memory permits. The plan is made on a thread of its own during the iteration that follows the second equal one, and
+// is taken when that has ended: always there, however long it took.
 //
 // While the program does what it did before, this decides; from the first operation that does not match on, Reactive
 // does, until the program is back on a known path or has shown a new one twice. A plan is only advice: whatever it
@@ -15,9 +16,11 @@
 
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "offload/duration_meter.h"
 #include "offload/engine.h"
 #include "offload/migration.h"
 #include "offload/planner.h"
+#include "offload/planning.h"
 #include "offload/profile.h"
 #include "offload/recogniser.h"
 #include "offload/residency.h"
@@ -26,8 +29,10 @@ namespace thermocline {
 
 class Learned {
  public:
-  Learned(const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency, Bytes min_offload_bytes)
-      : heap_(heap),
+  Learned(const Driver& driver, const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency,
+          Bytes min_offload_bytes)
+      : durations_(driver),
+        heap_(heap),
         clock_(clock),
         migration_(migration),
         residency_(residency),
@@ -42,7 +47,11 @@ class Learned {
     Bytes live_block_bytes = 0;             // whole blocks
   };
   void arriving(const Arrival& arrival);
+  // All that it waits for has been submitted to `stream`, and it is the next to be.
+  void submitting(StreamHandle stream);
   // It has been submitted. Never blocks.
+  void submitted(StreamHandle stream);
+  // While following, after submitted().
   void after_operation(StreamIndex stream);
   // The block is about to be freed.
   void freed(const Block& block);
@@ -68,10 +77,12 @@ class Learned {
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
+  void adopt();
   void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();
 
+  DurationMeter durations_;
   const Heap& heap_;
   StreamClock& clock_;
   Migration& migration_;
@@ -81,10 +92,14 @@ class Learned {
   Recogniser recogniser_;
   ProfileRecorder recorder_;
   Profile profile_;
+  Planning planning_;           // uses profile_
+  std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
   Plan plan_;
   std::vector<Actor> actors_;  // by buffer of the profile
   std::deque<Actor> returns_;  // on their way back, what is needed first first
   bool following_ = false;
+  std::uint64_t token_ = 0;        // of the operation in preparation
+  bool timed_ = false;             // its duration was given
   std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
   std::uint64_t plans_ = 0, divergences_ = 0;
   // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.

@@ -54,6 +54,8 @@ class Recogniser {
   // While following: the place of the last operation in the iteration, from 0.
   std::size_t position() const { return position_; }
   bool following() const { return following_; }
+  // Of the iteration, by place.
+  std::uint64_t token_at(std::size_t place) const { return iteration_[place]; }
   // Operations seen so far; the last one has ordinal operations() - 1.
   std::uint64_t operations() const { return first_ + tokens_.size(); }
 

@@ -41,8 +41,12 @@ class EngineTest : public testing::Test {
     EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
     return address;
   }
+  using Operands = std::vector<std::pair<DeviceAddress, Bytes>>;
   // One operator on the buffers; by default it reads and writes them, and nothing tells the engine so.
-  Status operate(const std::vector<std::pair<DeviceAddress, Bytes>>& buffers, Access access = Access::kUnknown) {
+  Status operate(const Operands& buffers, Access access = Access::kUnknown) {
+    return submit(buffers, access, {.kind = 7, .nanoseconds = 1000}, std::nan(""));
+  }
+  Status submit(const Operands& buffers, Access access, OperationInfo info, double microseconds) {
     std::vector<Touch> touches;
     std::vector<SimulatedOperand> operands;
     for (const auto& [address, bytes] : buffers) {
@@ -51,9 +55,9 @@ class EngineTest : public testing::Test {
       const std::uint32_t writes = access == Access::kRead ? 0 : std::uint32_t{SIMULATED_OPERAND_WRITE};
       operands.push_back({address.value, bytes, reads | writes});
     }
-    Operation operation = engine_->begin(kStream, touches, {.kind = 7, .nanoseconds = 1000});
+    Operation operation = engine_->begin(kStream, touches, info);
     if (!operation.status().ok()) return operation.status();
-    EXPECT_EQ(device_->control().launch_operator(nullptr, "operator", 1e9, 1e6, std::nan(""), operands.data(),
+    EXPECT_EQ(device_->control().launch_operator(nullptr, "operator", 1e9, 1e6, microseconds, operands.data(),
                                                  operands.size()),
               0);
     operation.commit();
@@ -157,6 +161,28 @@ TEST_F(EngineTest, FreedMemoryMovesToOtherAddressesWithoutWaiting) {
   const EngineStatistics s = engine_->statistics();
   EXPECT_EQ(s.evicted_bytes, 0u);
   EXPECT_EQ(s.host_waits, 0u);
+}
+
+// Hooks are not told how long a kernel runs. These run a hundred times longer than what they touch lets one think.
+TEST_F(EngineTest, MeasuresHowLongOperationsTake) {
+  constexpr int kLayers = 12;
+  start({.budget_bytes = 32 * kPage});
+  std::vector<DeviceAddress> layers;
+  for (int i = 0; i < kLayers; ++i) layers.push_back(allocate(4 * kPage));
+  const auto step = [&] {
+    for (int i = 0; i < 2 * kLayers; ++i) {
+      const int layer = i < kLayers ? i : 2 * kLayers - 1 - i;
+      const double microseconds = i < kLayers ? 1000 : 3000;
+      const OperationInfo info{.kind = static_cast<std::uint64_t>(i + 1)};
+      ASSERT_TRUE(submit({{layers[layer], 4 * kPage}}, Access::kUnknown, info, microseconds).ok());
+    }
+  };
+  for (int i = 0; i < 4; ++i) step();
+  const EngineStatistics s = engine_->statistics();
+  ASSERT_EQ(s.plans, 1u);
+  const double compute_ns = kLayers * 4e6;
+  EXPECT_GE(static_cast<double>(s.predicted_step_ns), 0.99 * compute_ns);
+  EXPECT_LT(static_cast<double>(s.predicted_step_ns), 1.1 * compute_ns);
 }
 
 TEST_F(EngineTest, EvictsWholeSlabsOfSmallBuffers) {

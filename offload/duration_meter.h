@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long operations take, where nobody tells: each kind of operation is put between two timed events the first few
+// times that it comes.
+//
+// The first event stands behind all that the operation waits for, so that what is measured is the operation and not
+// the copies before it. The first launch of a function may also load it (lazy loading, CUDA 11.7 and later), so the
+// shortest of the samples counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/driver.h"
+
+namespace thermocline {
+
+// Guarded by the engine's lock.
+class DurationMeter {
+ public:
+  explicit DurationMeter(const Driver& driver) : driver_(driver) {}
+  ~DurationMeter();
+  DurationMeter(const DurationMeter&) = delete;
+  DurationMeter& operator=(const DurationMeter&) = delete;
+
+  // Around the submission of an operation to `stream`, which must not be capturing. `token`: equal for operations that
+  // take equally long. Nothing happens once enough of its kind have been measured.
+  void begin(std::uint64_t token, StreamHandle stream);
+  void end(StreamHandle stream);
+  // What was begun was not submitted.
+  void abandon();
+
+  // Asks the driver about samples that have passed; never blocks.
+  void collect();
+  // The shortest seen; 0 where none has been.
+  std::uint64_t nanoseconds(std::uint64_t token) const;
+
+ private:
+  static constexpr unsigned kSamples = 3;                          // of each kind
+  static constexpr std::size_t kMostPending = 1024;                // samples whose events have not passed
+  static constexpr std::size_t kMostKinds = std::size_t{1} << 16;  // others are not measured
+
+  struct Known {
+    unsigned samples = 0;
+    float shortest_ms = 0;  // 0: none yet
+  };
+  struct Sample {
+    std::uint64_t token = 0;
+    EventHandle before{}, after{};
+  };
+
+  bool take_event(EventHandle* out);
+  void give_events(const Sample& sample);
+
+  const Driver& driver_;
+  std::unordered_map<std::uint64_t, Known> known_;
+  std::vector<Sample> pending_;
+  std::vector<EventHandle> spare_;
+  Sample open_;  // begun and not ended, while it has events
+};
+
+}  // namespace thermocline
