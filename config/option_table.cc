@@ -19,6 +19,8 @@ void store(Settings& settings, const Value& value) {
     field = value.size;
   } else if constexpr (std::is_same_v<Field, bool>) {
     field = value.flag;
+  } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
+    field = value.operators;
   } else {
     field = static_cast<Field>(value.choice);
   }
@@ -32,6 +34,8 @@ Value load(const Settings& settings) {
     return {.size = field};
   } else if constexpr (std::is_same_v<Field, bool>) {
     return {.flag = field};
+  } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
+    return {.operators = field};
   } else {
     return {.choice = static_cast<int>(field)};
   }
@@ -82,6 +86,9 @@ constexpr std::array kOptions = {
                                  "Copying idle buffers out early begins when this part of the budget is taken."),
     option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent, "25%",
                                      "Early copies keep up to this part of the budget ready to be given away."),
+    option<&Settings::operators>("operators", "THERMOCLINE_OPERATORS", OptionType::kOperators, "",
+                                 "What operators are, by name, before the built-in rules: PATTERN=CLASS, ... "
+                                 "(docs/offload.md)."),
     option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
     option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",
@@ -130,6 +137,17 @@ bool parse_choice(const Option& option, std::string_view text, Value* out, Parse
   return false;
 }
 
+bool parse_operators(std::string_view text, Value* out, ParseError* error) {
+  std::string wrong;
+  if (parse_operator_rules(text, &out->operators, &wrong)) return true;
+  std::string classes;
+  for (int i = 0; i < kOperatorClasses; ++i) {
+    classes += (i == 0 ? "" : ", ") + std::string(name_of(static_cast<OperatorClass>(i)));
+  }
+  *error = {"'" + wrong + "' is not PATTERN=CLASS with a class of " + classes, ""};
+  return false;
+}
+
 SizeRules size_rules(OptionType type) {
   return {.allow_bytes = type != OptionType::kPercent,
           .allow_percent = type != OptionType::kSize,
@@ -157,6 +175,7 @@ const Option* find_option_by_variable(std::string_view variable) {
 bool parse_value(const Option& option, std::string_view text, Value* out, ParseError* error) {
   if (option.type == OptionType::kBool) return parse_bool(text, out, error);
   if (option.type == OptionType::kChoice) return parse_choice(option, text, out, error);
+  if (option.type == OptionType::kOperators) return parse_operators(text, out, error);
   const std::optional<SizeSetting> size = parse_size(text, size_rules(option.type), error);
   if (size) out->size = *size;
   return size.has_value();
@@ -165,6 +184,7 @@ bool parse_value(const Option& option, std::string_view text, Value* out, ParseE
 std::string value_text(const Option& option, const Settings& settings) {
   const Value value = option.load(settings);
   if (option.type == OptionType::kBool) return value.flag ? "true" : "false";
+  if (option.type == OptionType::kOperators) return text_of(value.operators);
   if (option.type != OptionType::kChoice) return value.size.text();
   for (const Choice& c : option.choices) {
     if (c.unavailable == nullptr && c.value == value.choice) return c.name;
@@ -182,6 +202,8 @@ std::string expected_text(const Option& option) {
       return "a percentage (60%)";
     case OptionType::kBool:
       return "true or false";
+    case OptionType::kOperators:
+      return "a list of PATTERN=CLASS (my_gemm*=matrix_multiply, my_pack=copy)";
     case OptionType::kChoice:
       break;
   }

@@ -7,13 +7,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/settings.h"
 #include "config/size.h"
 
 namespace thermocline {
 
-enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool };
+enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators };
 
 struct Choice {
   const char* name;
@@ -26,6 +27,7 @@ struct Value {
   SizeSetting size = {};
   bool flag = false;
   int choice = 0;
+  std::vector<OperatorRule> operators = {};
 };
 
 struct Option {

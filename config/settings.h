@@ -3,6 +3,8 @@
 // (config/option_table.cc); where values come from is decided in config/load.h.
 #pragma once
 
+#include <vector>
+
 #include "config/size.h"
 #include "driver/units.h"
 #include "offload/engine.h"
@@ -22,6 +24,7 @@ struct Settings {
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent
   SizeSetting clean_reserve;  // percent
+  std::vector<OperatorRule> operators;
   bool strict = false;
   bool stats = false;
   bool nvtx = false;

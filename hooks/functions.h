@@ -219,7 +219,9 @@
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
+  X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
+  X(cuKernelGetName)                    \
   X(cuKernelGetParamInfo)               \
   X(cuLibraryGetKernelCount)            \
   X(cuStreamIsCapturing)                \

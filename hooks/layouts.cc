@@ -37,37 +37,48 @@ bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
       layout);
 }
 
-// What a thread launched last, by function.
-struct Remembered {
-  CUfunction function = nullptr;
-  std::uint64_t generation = 0;
-  const ParameterLayout* layout = nullptr;
-};
-constexpr std::size_t kRemembered = 64;
-constinit thread_local std::array<Remembered, kRemembered> remembered{};
+OperatorClass ask_class(CUfunction function, bool is_kernel, const std::vector<OperatorRule>& rules) {
+  const char* name = nullptr;
+  const CUresult result = is_kernel ? real<Function::cuKernelGetName>(&name, reinterpret_cast<CUkernel>(function))
+                                    : real<Function::cuFuncGetName>(&name, function);
+  return result == CUDA_SUCCESS && name != nullptr ? classify_operator(name, rules) : OperatorClass::kOther;
+}
 
 }  // namespace
 
-const ParameterLayout* Layouts::of(CUfunction function) {
+struct Layouts::Remembered {
+  CUfunction function = nullptr;
+  std::uint64_t generation = 0;
+  Facts facts;
+};
+
+Layouts::Facts Layouts::facts(CUfunction function) {
+  constexpr std::size_t kRemembered = 64;
+  static constinit thread_local std::array<Remembered, kRemembered> remembered{};
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
   Remembered& last = remembered[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
   if (last.function != function || last.generation != generation) last = {function, generation, ask(function)};
-  return last.layout;
+  return last.facts;
 }
 
-const ParameterLayout* Layouts::ask(CUfunction function) {
+Layouts::Facts Layouts::ask(CUfunction function) {
   bool is_kernel = false;
   {
     const std::shared_lock lock(mutex_);
-    if (const auto found = layouts_.find(function); found != layouts_.end()) return found->second;
+    if (const auto found = facts_.find(function); found != facts_.end()) return found->second;
     is_kernel = kernels_.contains(function);
   }
   ParameterLayout layout;
   const bool known = ask_driver(function, is_kernel, &layout);
   const std::unique_lock lock(mutex_);
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
-  return layouts_.emplace(function, shared).first->second;
+  return facts_.emplace(function, Facts{shared, ask_class(function, is_kernel, rules_)}).first->second;
+}
+
+void Layouts::set_rules(const std::vector<OperatorRule>& rules) {
+  const std::unique_lock lock(mutex_);
+  rules_ = rules;
 }
 
 void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
@@ -83,7 +94,7 @@ void Layouts::forget_kernels(CUlibrary library) {
 void Layouts::forget() {
   const std::unique_lock lock(mutex_);
   generation_.fetch_add(1, std::memory_order_acq_rel);
-  layouts_.clear();
+  facts_.clear();
 }
 
 Layouts& layouts() {

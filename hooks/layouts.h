@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameter layout of every function that has been launched, asked for once (cuFuncGetParamInfo, CUDA 12.4; for a
-// CUkernel in a CUfunction's clothes cuKernelGetParamInfo). Thread-safe.
+// CUkernel in a CUfunction's clothes cuKernelGetParamInfo), and what it is by its name (cuFuncGetName, CUDA 12.3).
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -8,9 +9,11 @@
 #include <set>
 #include <shared_mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "hooks/cuda_api.h"
 #include "hooks/parameters.h"
+#include "offload/operator_class.h"
 
 namespace thermocline {
 
@@ -18,7 +21,11 @@ class Layouts {
  public:
   // Null: the driver can not tell. What is returned stays as long as the process: functions of one layout share it. Of
   // the functions that a thread launched last it knows the layout without the lock.
-  const ParameterLayout* of(CUfunction function);
+  const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
+  // kOther where the driver can not tell the name.
+  OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
+  // Before the first launch.
+  void set_rules(const std::vector<OperatorRule>& rules);
   // The driver gave out the handle as a CUkernel.
   void is_kernel(CUkernel kernel, CUlibrary library);
   // Handles may come again for other functions after their module or library is unloaded.
@@ -26,12 +33,21 @@ class Layouts {
   void forget_kernels(CUlibrary library);
 
  private:
-  const ParameterLayout* ask(CUfunction function);
+  struct Facts {
+    const ParameterLayout* layout = nullptr;
+    OperatorClass operator_class = OperatorClass::kOther;
+  };
+  // What a thread launched last, by function.
+  struct Remembered;
+
+  Facts facts(CUfunction function);
+  Facts ask(CUfunction function);
 
   std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
-  std::unordered_map<CUfunction, const ParameterLayout*> layouts_;
+  std::unordered_map<CUfunction, Facts> facts_;
+  std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
 };
 

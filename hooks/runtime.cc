@@ -11,6 +11,7 @@
 
 #include "config/load.h"
 #include "driver/check.h"
+#include "hooks/layouts.h"
 #include "hooks/real_table.h"
 #include "hooks/statistics.h"
 #include "hooks/symbols.h"
@@ -123,6 +124,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     return nullptr;
   }
   std::unique_ptr<Engine> engine;
+  layouts().set_rules(settings.operators);
   const EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin");

@@ -30,6 +30,7 @@
 #include "driver/driver.h"
 #include "driver/status.h"
 #include "driver/units.h"
+#include "offload/operator_class.h"
 
 namespace thermocline {
 
@@ -72,6 +73,7 @@ struct Touch {
 struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;
+  OperatorClass operator_class = OperatorClass::kOther;
 };
 
 // A live buffer as the program asked for it.

@@ -33,7 +33,9 @@ struct Interval {
   std::uint32_t gap;
 };
 
-enum class Preference { kReach, kIdleTime, kSize };
+// kHidden: what slow operators produce or consume goes first, for its transfer hides behind them, and of that what is
+// away longest. Which operators are slow has been measured, or is guessed from their class (learned.cc).
+enum class Preference { kHidden, kReach, kIdleTime, kSize };
 
 class Planner {
  public:
@@ -47,6 +49,7 @@ class Planner {
     for (std::uint32_t q = 0; q < places_; ++q) clock_[q + 1] = clock_[q] + static_cast<double>(profile.nanoseconds[q]);
     find_gaps();
     sum_live();
+    find_slowness();
     lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
   }
 
@@ -54,7 +57,8 @@ class Planner {
     Plan best;
     best.predicted_ns = std::numeric_limits<double>::infinity();
     for (const bool backward : {false, true}) {
-      for (const Preference preference : {Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
+      for (const Preference preference :
+           {Preference::kHidden, Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
         const std::vector<std::uint32_t> chosen = choose(preference, backward);
         if (!chosen.empty()) consider(make_plan(chosen), &best);
       }
@@ -79,6 +83,26 @@ class Planner {
   }
   void add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive) {
     if (arrive > leave + 1) gaps_.push_back({buffer, leave, arrive, time_at(arrive) - time_at(leave + 1)});
+  }
+  void find_slowness() {
+    slowness_.assign(places_, 0);
+    std::vector<double> all;
+    for (std::uint32_t q = 0; q < places_; ++q) {
+      Bytes bytes = 0;
+      for (const std::uint32_t name : profile_.operands(q))
+        bytes += name == kNoBuffer ? 0 : profile_.buffers[name].bytes;
+      if (bytes == 0) continue;
+      slowness_[q] = static_cast<double>(profile_.nanoseconds[q]) / static_cast<double>(bytes);
+      all.push_back(slowness_[q]);
+    }
+    if (all.empty()) return;
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    middling_slowness_ = *middle;
+  }
+  // A slower operator than most is at one of its ends.
+  bool is_hidden(const Gap& gap) const {
+    return std::max(slowness_[gap.leave], slowness_[gap.arrive % places_]) > middling_slowness_;
   }
   // Compute time from the begin of this iteration to the begin of a place, which may be in the next one.
   double time_at(std::uint32_t place) const {
@@ -108,6 +132,20 @@ class Planner {
     for (std::uint32_t q = 0; q < places_; ++q) live_[q] += static_cast<double>(profile_.unplanned_bytes[q]);
   }
 
+  double key_of(Preference preference, std::uint32_t gap, std::int64_t end) const {
+    switch (preference) {
+      case Preference::kHidden:
+        return static_cast<double>(end) + (is_hidden(gaps_[gap]) ? 2.0 * places_ : 0.0);
+      case Preference::kReach:
+        return static_cast<double>(end);
+      case Preference::kIdleTime:
+        return gaps_[gap].idle_ns;
+      case Preference::kSize:
+        break;
+    }
+    return bytes_of(gap);
+  }
+
   // The sweep begins where memory is lowest, so that what is chosen for one peak does not begin in the middle of it.
   std::vector<Interval> intervals(Preference preference, bool backward) const {
     std::vector<Interval> result;
@@ -119,10 +157,7 @@ class Planner {
       for (std::int64_t shift = -places; shift <= places; shift += places) {
         const std::int64_t from = begin + shift, to = from + length;
         if (to <= 0 || from >= places - 1) continue;
-        const double key = preference == Preference::kReach      ? static_cast<double>(to)
-                           : preference == Preference::kIdleTime ? gaps_[g].idle_ns
-                                                                 : bytes_of(g);
-        result.push_back({from, to, key, g});
+        result.push_back({from, to, key_of(preference, g, to), g});
       }
     }
     std::sort(result.begin(), result.end(), [](const Interval& a, const Interval& b) {
@@ -276,9 +311,11 @@ class Planner {
   const double limit_;
   const Link& link_;
   const std::uint32_t places_;
-  std::uint32_t lowest_ = 0;   // the place where the least is live
-  std::vector<double> clock_;  // compute time before each place
-  std::vector<double> live_;   // bytes by place, everything on the device
+  std::uint32_t lowest_ = 0;      // the place where the least is live
+  std::vector<double> clock_;     // compute time before each place
+  std::vector<double> live_;      // bytes by place, everything on the device
+  std::vector<double> slowness_;  // nanoseconds a byte of operands, by place
+  double middling_slowness_ = 0;  // half of the operators are slower
   std::vector<Gap> gaps_;
 };
 

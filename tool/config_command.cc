@@ -103,6 +103,9 @@ ordered_json schema_of(const Option& option) {
     case OptionType::kBool:
       out["type"] = "boolean";
       break;
+    case OptionType::kOperators:
+      out["type"] = "string";
+      break;
     case OptionType::kChoice:
       out["enum"] = ordered_json::array();
       for (const Choice& choice : option.choices) {

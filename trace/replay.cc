@@ -24,7 +24,9 @@ void take_report(const std::string& report) {
 class Replay {
  public:
   Replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* result)
-      : trace_(trace), program_(program), options_(options), result_(result), buffers_(trace.buffers.size()) {}
+      : trace_(trace), program_(program), options_(options), result_(result), buffers_(trace.buffers.size()) {
+    for (const std::string& name : trace.names) classes_.push_back(classify_operator(name, {}));
+  }
 
   bool run(std::string* reason) {
     device_ = SimulatedDevice::open(options_.device, reason);
@@ -210,7 +212,8 @@ class Replay {
     const double seconds = op.is_measured()             ? op.microseconds * 1e-6
                            : options_.rates.has_value() ? seconds_of(op, *options_.rates)
                                                         : 0;
-    return {.kind = kind, .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9)};
+    return {
+        .kind = kind, .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9), .operator_class = classes_[op.name]};
   }
 
   // The checksum speaks of results; this makes every byte that is still held one of them.
@@ -259,6 +262,7 @@ class Replay {
   std::vector<Buffer> buffers_;  // by index of the trace's
   std::uint64_t events_ = 0;
   std::chrono::steady_clock::time_point began_;
+  std::vector<OperatorClass> classes_;  // by name
   // Kept for their memory.
   std::vector<Named> named_;
   std::vector<std::uint32_t> place_;  // 1 + position in named_, per buffer; 0 between operators

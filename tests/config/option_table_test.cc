@@ -42,10 +42,11 @@ TEST(OptionTable, EveryDefaultIsTheEffectiveValueOfDefaultSettings) {
 TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
   for (const Option& option : option_table()) {
     Settings settings = default_settings();
-    const char* other = option.type == OptionType::kBool      ? "true"
-                        : option.type == OptionType::kPercent ? "7%"
-                        : option.type == OptionType::kChoice  ? option.choices.front().name
-                                                              : "7MiB";
+    const char* other = option.type == OptionType::kBool        ? "true"
+                        : option.type == OptionType::kPercent   ? "7%"
+                        : option.type == OptionType::kChoice    ? option.choices.front().name
+                        : option.type == OptionType::kOperators ? "my_kernel=copy"
+                                                                : "7MiB";
     Value value;
     ParseError error;
     ASSERT_TRUE(parse_value(option, other, &value, &error)) << error.message;
@@ -64,6 +65,15 @@ TEST(OptionTable, AChoiceThatThisVersionLacksSaysSo) {
   ParseError error;
   EXPECT_FALSE(parse_value(*find_option("safety"), "trusting", &value, &error));
   EXPECT_EQ(error.message, "trusting safety is not in this version; 'strict' is");
+}
+
+TEST(OptionTable, AnOperatorRuleWithoutAClassListsTheClasses) {
+  Value value;
+  ParseError error;
+  EXPECT_FALSE(parse_value(*find_option("operators"), "my_pack=copy, my_gemm=matrix", &value, &error));
+  EXPECT_EQ(error.message,
+            "'my_gemm=matrix' is not PATTERN=CLASS with a class of other, matrix_multiply, convolution, attention, "
+            "normalisation, elementwise, copy");
 }
 
 TEST(OptionTable, AnUnknownChoiceListsTheKnownOnesAndSuggests) {

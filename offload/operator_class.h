@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operator is, by its function's name: the first guess at how long it takes, until it has been measured
+// (duration_meter.h). What O(n^3) operators produce and consume hides its transfer behind their arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thermocline {
+
+enum class OperatorClass : std::uint8_t {
+  kOther,
+  kMatrixMultiply,
+  kConvolution,
+  kAttention,
+  kNormalisation,
+  kElementwise,
+  kCopy,
+};
+inline constexpr int kOperatorClasses = 7;
+
+// "matrix_multiply" and so on; see operator_class_of.
+const char* name_of(OperatorClass what);
+bool operator_class_of(std::string_view name, OperatorClass* out);
+
+// True for classes whose arithmetic grows with the product of three extents, and whose traffic with that of two.
+constexpr bool is_cubic(OperatorClass what) {
+  return what == OperatorClass::kMatrixMultiply || what == OperatorClass::kConvolution ||
+         what == OperatorClass::kAttention;
+}
+
+// A rule is for every function whose name contains the pattern, in capitals or not; a '*' stands for anything.
+struct OperatorRule {
+  std::string pattern;
+  OperatorClass what = OperatorClass::kOther;
+};
+
+// The first rule that fits counts: `rules`, then those of the table in operator_class.cc; kOther where none does.
+// Thread-safe.
+OperatorClass classify_operator(std::string_view name, const std::vector<OperatorRule>& rules);
+
+// "PATTERN=CLASS, ..." as in the settings file. False: `wrong` is the entry that is none.
+bool parse_operator_rules(std::string_view text, std::vector<OperatorRule>* out, std::string* wrong);
+std::string text_of(const std::vector<OperatorRule>& rules);
+
+}  // namespace thermocline
