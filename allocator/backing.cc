@@ -93,8 +93,11 @@ std::uint64_t Backing::passed_free_pages() {
 }
 
 std::uint64_t Backing::available_pages(Wait wait) {
-  const std::uint64_t harvestable = wait == Wait::kNo ? passed_free_pages() : space_->free_mapped_pages();
-  return pool_->free_pages() + pool_->creatable_pages() + harvestable;
+  return wait == Wait::kNo ? free_pages() - space_->free_mapped_pages() + passed_free_pages() : free_pages();
+}
+
+std::uint64_t Backing::free_pages() const {
+  return pool_->free_pages() + pool_->creatable_pages() + space_->free_mapped_pages();
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {

@@ -55,6 +55,9 @@ class Backing {
 
   std::uint64_t mapped_pages() const { return mapped_pages_; }
   std::uint64_t peak_mapped_pages() const { return peak_mapped_pages_; }
+  // In the pool, under the limit, and behind free addresses.
+  std::uint64_t free_pages() const;
+  void reset_peak() { peak_mapped_pages_ = mapped_pages_; }
   std::uint64_t maps() const { return maps_; }
   std::uint64_t set_accesses() const { return set_accesses_; }
   std::uint64_t unmaps() const { return unmaps_; }

@@ -54,6 +54,9 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
   if (block->is_slab_) slab_live_bytes_ += requested;
   live_bytes_ += requested;
   peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
+  SizeClass& size_class = classes_[SizeClass::of(requested)];
+  size_class.live_bytes += requested;
+  ++size_class.buffers;
   *out = buffer;
   return Status();
 }
@@ -132,6 +135,9 @@ bool Heap::free(Buffer* buffer) {
   block->live_bytes_ -= buffer->requested_;
   live_bytes_ -= buffer->requested_;
   ++frees_;
+  SizeClass& size_class = classes_[SizeClass::of(buffer->requested_)];
+  size_class.live_bytes -= buffer->requested_;
+  --size_class.buffers;
   if (block->is_slab_) {
     slab_live_bytes_ -= buffer->requested_;
     slabs_.remove(buffer);
@@ -231,6 +237,7 @@ HeapStatistics Heap::statistics() const {
   s.slab_bytes = slabs_.bytes();
   s.slab_live_bytes = slab_live_bytes_;
   s.buffers = buffer_objects_.taken();
+  s.classes = classes_;
   s.blocks = block_objects_.taken();
   s.slabs = slabs_.count();
   s.allocations = allocations_;
@@ -244,6 +251,12 @@ HeapStatistics Heap::statistics() const {
   return s;
 }
 
+void Heap::reset_peaks() {
+  peak_live_bytes_ = live_bytes_;
+  pool_.reset_peak();
+  backing_->reset_peak();
+}
+
 void Heap::validate() const {
   space_->validate();
   backing_->validate();
@@ -252,6 +265,7 @@ void Heap::validate() const {
   Bytes slab_live = 0;
   std::uint64_t buffers = 0;
   std::uint64_t blocks = 0;
+  std::array<SizeClass, SizeClass::kCount> classes;
   for (std::size_t index = 0; index < blocks_.size(); ++index) {
     const Block* const block = blocks_[index];
     if (block == nullptr) continue;
@@ -278,6 +292,8 @@ void Heap::validate() const {
       ++counted;
       THERMOCLINE_CHECK(buffer.block_ == block && buffer.address_ >= end, "Buffers of a block do not overlap.");
       block_live += buffer.requested_;
+      classes[SizeClass::of(buffer.requested_)].live_bytes += buffer.requested_;
+      ++classes[SizeClass::of(buffer.requested_)].buffers;
       end = buffer.end();
     });
     THERMOCLINE_CHECK(counted == block->live_buffers_, "A block counts its buffers.");
@@ -290,8 +306,13 @@ void Heap::validate() const {
     buffers += block->live_buffers_;
   }
   THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
-  THERMOCLINE_CHECK(buffers == buffer_objects_.taken() && blocks == block_objects_.taken(),
-                    "Every object is in its place.");
+  THERMOCLINE_CHECK(
+      buffers == buffer_objects_.taken() && buffers == this->buffers() && blocks == block_objects_.taken(),
+      "Every object is in its place.");
+  for (unsigned i = 0; i < SizeClass::kCount; ++i) {
+    THERMOCLINE_CHECK(classes[i].live_bytes == classes_[i].live_bytes && classes[i].buffers == classes_[i].buffers,
+                      "A size class is the sum of its live buffers.");
+  }
 }
 
 }  // namespace thermocline

@@ -17,6 +17,7 @@
 // Not thread-safe: the owner locks. A context of the device must be current.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "allocator/block.h"
 #include "allocator/object_pool.h"
 #include "allocator/page_pool.h"
+#include "allocator/size_class.h"
 #include "allocator/slabs.h"
 #include "allocator/stream_clock.h"
 #include "allocator/use_set.h"
@@ -55,6 +57,7 @@ struct HeapStatistics {
   Bytes free_mapped_bytes = 0;                      // behind free addresses
   Bytes slab_bytes = 0, slab_live_bytes = 0;        // addresses of slabs, and what their buffers asked for
   std::uint64_t buffers = 0, blocks = 0, slabs = 0;
+  std::array<SizeClass, SizeClass::kCount> classes;
   std::uint64_t allocations = 0, frees = 0;
   // Driver calls.
   std::uint64_t creates = 0, destroys = 0, maps = 0, set_accesses = 0, unmaps = 0;
@@ -107,6 +110,8 @@ class Heap {
   Status unmap(Block& block, PageRange range);
   // The whole block: block.uses must have passed (checked), and is cleared.
   Status unmap(Block& block);
+  // How many bytes there are that no live block holds.
+  Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
   // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
   // passed).
   Bytes available_bytes(Wait wait);
@@ -127,7 +132,10 @@ class Heap {
   Bytes peak_mapped_bytes() const { return backing_->peak_mapped_pages() * options_.page_bytes; }
   Bytes created_bytes() const { return pool_.created_bytes(); }
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
+  std::uint64_t buffers() const { return allocations_ - frees_; }
   HeapStatistics statistics() const;
+  // Every peak becomes what is so now.
+  void reset_peaks();
 
   // The live block of that index, or null.
   Block* block_of(std::uint32_t index) const { return index < blocks_.size() ? blocks_[index] : nullptr; }
@@ -162,6 +170,7 @@ class Heap {
   Bytes peak_live_bytes_ = 0;
   Bytes slab_live_bytes_ = 0;
   std::uint64_t frees_ = 0;
+  std::array<SizeClass, SizeClass::kCount> classes_;
 };
 
 }  // namespace thermocline

@@ -168,6 +168,12 @@ Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_
 Bytes HostPool::peak_live_bytes() const { return state_->peak_live.load(std::memory_order_relaxed); }
 Bytes HostPool::pinned_bytes() const { return state_->steps.pinned_bytes(); }
 Bytes HostPool::peak_pinned_bytes() const { return state_->steps.peak_pinned_bytes(); }
+Bytes HostPool::taken_bytes() const { return state_->steps.taken_bytes(); }
+
+void HostPool::reset_peaks() {
+  state_->peak_live.store(live_bytes(), std::memory_order_relaxed);
+  state_->steps.reset_peak();
+}
 
 void HostPool::validate() const {
   state_->steps.validate();

@@ -39,6 +39,9 @@ class HostPool {
   // What is taken from the driver.
   Bytes pinned_bytes() const;
   Bytes peak_pinned_bytes() const;
+  // All that was ever taken from the driver.
+  Bytes taken_bytes() const;
+  void reset_peaks();
 
   void validate() const;
 

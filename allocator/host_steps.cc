@@ -70,6 +70,7 @@ bool HostSteps::register_step(Bytes bytes) {
   tag.step = address;
   steps_.emplace(address, Step{space_.add_range(address / kPage, bytes / kPage, tag), bytes, 0});
   pinned_ += bytes;
+  taken_ += bytes;
   peak_pinned_ = std::max(peak_pinned_, pinned_);
   return true;
 }
@@ -118,6 +119,16 @@ Bytes HostSteps::pinned_bytes() const {
 Bytes HostSteps::peak_pinned_bytes() const {
   const std::lock_guard lock(mutex_);
   return peak_pinned_;
+}
+
+Bytes HostSteps::taken_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return taken_;
+}
+
+void HostSteps::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  peak_pinned_ = pinned_;
 }
 
 void HostSteps::validate() const {

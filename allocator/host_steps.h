@@ -53,6 +53,9 @@ class HostSteps {
   Bytes limit() const { return limit_; }
   Bytes pinned_bytes() const;
   Bytes peak_pinned_bytes() const;
+  // All that was ever taken from the driver.
+  Bytes taken_bytes() const;
+  void reset_peak();
 
   void validate() const;
 
@@ -81,6 +84,7 @@ class HostSteps {
   std::unordered_map<std::uint64_t, Chunk*> extents_;  // by the address handed out
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
+  Bytes taken_ = 0;
 };
 
 }  // namespace thermocline

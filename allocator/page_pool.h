@@ -43,6 +43,7 @@ class PagePool {
   std::uint64_t created_pages() const { return created_; }
   Bytes created_bytes() const { return created_ * page_bytes_; }
   Bytes peak_created_bytes() const { return peak_created_ * page_bytes_; }
+  void reset_peak() { peak_created_ = created_; }
   // How many pages more the limit allows.
   std::uint64_t creatable_pages() const { return limit_ / page_bytes_ - created_; }
   std::uint64_t creates() const { return creates_; }

@@ -51,7 +51,16 @@ const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
 
 StreamIndex StreamClock::index_of(StreamHandle handle) {
   const Key key = key_of(handle);
-  if (const auto known = index_.find(key); known != index_.end()) return known->second;
+  // Mostly it is the one that was asked for last.
+  if (latest_ < streams_.size()) {
+    const Stream& latest = streams_[latest_];
+    if (latest.alive && Key{latest.handle, latest.thread} == key)
+      return StreamIndex{static_cast<std::uint32_t>(latest_)};
+  }
+  if (const auto known = index_.find(key); known != index_.end()) {
+    latest_ = number(known->second);
+    return known->second;
+  }
   std::size_t slot = 0;
   while (slot < streams_.size() && (streams_[slot].alive || streams_[slot].passed != streams_[slot].submitted)) ++slot;
   if (slot == streams_.size()) streams_.emplace_back();

@@ -120,6 +120,7 @@ class StreamClock {
   const Driver* driver_;
   std::vector<Stream> streams_;
   std::unordered_map<Key, StreamIndex, KeyHash> index_;
+  std::size_t latest_ = 0;  // in streams_: the one asked for last
   std::vector<EventHandle> spare_events_;
   std::uint64_t host_waits_ = 0;
 };

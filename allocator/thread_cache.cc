@@ -31,7 +31,7 @@ bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
       const State out_state = state == State::kParked ? State::kOut : State::kOutAgain;
       if (!states_[i].compare_exchange_weak(state, out_state)) continue;
       news_.store(true, std::memory_order_release);
-      count(takes_);
+      count(takes_[i]);
       *out = slot.address;
       return true;
     }
@@ -47,7 +47,6 @@ bool ThreadCache::park(DeviceAddress address, std::uint64_t stream) {
   while (state == State::kOut || state == State::kOutAgain) {
     if (!states_[i].compare_exchange_weak(state, State::kParkedUnheard)) continue;
     news_.store(true, std::memory_order_release);
-    count(parks_);
     return true;
   }
   return false;
@@ -60,6 +59,10 @@ ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   while (is_parked_state(state) || (out_too && state == State::kOut)) {
     if (!states_[slot].compare_exchange_weak(state, State::kEmpty)) continue;
     slots_[slot].buffer->cache_ = nullptr;
+    if (is_parked_state(state)) {
+      ++past_.parks;
+      past_.given_bytes += slots_[slot].bytes;
+    }
     return state;
   }
   return State::kEmpty;
@@ -87,6 +90,13 @@ Buffer* ThreadCache::remember(Buffer& buffer, std::uint64_t stream) {
   const std::optional<unsigned> way = make_way(set_of(buffer.requested()), &displaced);
   if (!way.has_value()) return nullptr;
   const unsigned i = *way;
+  if (const std::uint64_t takes = takes_of(i); takes > 0) {
+    past_.takes += takes;
+    past_.parks += takes;
+    past_.taken_bytes += takes * slots_[i].bytes;
+    past_.given_bytes += takes * slots_[i].bytes;
+    takes_before_[i] += takes;
+  }
   slots_[i] = Slot{buffer.requested(), stream, buffer.address(), &buffer};
   slot_at_[place_of(buffer.address())] = static_cast<std::uint8_t>(i);
   buffer.cache_ = this;
@@ -176,8 +186,7 @@ Buffer* ThreadCaches::remember(Buffer& buffer, std::optional<StreamHandle> strea
 void ThreadCaches::retire_abandoned() {
   std::erase_if(caches_, [this](const std::shared_ptr<ThreadCache>& cache) {
     if (!cache->abandoned() || !cache->empty()) return false;
-    retired_takes_ += cache->takes();
-    retired_parks_ += cache->parks();
+    cache->add_totals(&retired_, [](const Buffer&) {});
     return true;
   });
 }
@@ -196,18 +205,6 @@ Bytes ThreadCaches::parked_block_bytes() const {
   Bytes bytes = 0;
   for (const auto& cache : caches_) bytes += cache->parked_block_bytes();
   return bytes;
-}
-
-std::uint64_t ThreadCaches::takes() const {
-  std::uint64_t all = retired_takes_;
-  for (const auto& cache : caches_) all += cache->takes();
-  return all;
-}
-
-std::uint64_t ThreadCaches::parks() const {
-  std::uint64_t all = retired_parks_;
-  for (const auto& cache : caches_) all += cache->parks();
-  return all;
 }
 
 void ThreadCaches::validate() const {

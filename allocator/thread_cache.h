@@ -29,6 +29,15 @@ namespace thermocline {
 // will not be parked either.
 enum class Reclaim : std::uint8_t { kLarge, kParked, kForget };
 
+// What caches have done without the lock since they began, and what is parked with them at this moment.
+struct CacheTotals {
+  std::uint64_t takes = 0, parks = 0;
+  Bytes taken_bytes = 0, given_bytes = 0;  // by takes, and by parks
+  Bytes parked_bytes = 0;                  // now
+  Bytes parked_block_bytes = 0;            // now, of whole blocks
+  std::uint64_t parked_buffers = 0;        // now
+};
+
 // One thread's. A slot stands for one buffer of the heap that the thread was given; a set of kWays slots, chosen by
 // size, is all that is searched.
 //
@@ -106,8 +115,32 @@ class ThreadCache {
   Bytes parked_bytes() const { return parked_bytes_; }
   // Of whole blocks that are parked.
   Bytes parked_block_bytes() const { return parked_block_bytes_; }
-  std::uint64_t takes() const { return takes_.load(std::memory_order_relaxed); }
-  std::uint64_t parks() const { return parks_.load(std::memory_order_relaxed); }
+
+  // Adds what is so now, heard of or not, and changes nothing. What the thread does meanwhile may be in one number and
+  // not yet in another.
+  template <class Visit>
+  void add_totals(CacheTotals* totals, Visit visit_parked) const {
+    totals->takes += past_.takes;
+    totals->parks += past_.parks;
+    totals->taken_bytes += past_.taken_bytes;
+    totals->given_bytes += past_.given_bytes;
+    for (unsigned i = 0; i < kSlots; ++i) {
+      const std::uint64_t takes = takes_of(i);
+      totals->takes += takes;
+      totals->taken_bytes += takes * slots_[i].bytes;
+      // Whoever took it had parked it.
+      totals->parks += takes;
+      totals->given_bytes += takes * slots_[i].bytes;
+      if (!is_parked_state(states_[i].load(std::memory_order_acquire))) continue;
+      ++totals->parks;
+      totals->given_bytes += slots_[i].bytes;
+      ++totals->parked_buffers;
+      totals->parked_bytes += slots_[i].bytes;
+      const Block& block = slots_[i].buffer->block();
+      if (!block.is_slab()) totals->parked_block_bytes += block.bytes();
+      visit_parked(*slots_[i].buffer);
+    }
+  }
 
   // The thread has ended, or has gone to another engine. By the thread.
   bool empty() const;
@@ -142,6 +175,10 @@ class ThreadCache {
   static_assert(kSets == 16 && kPlaces == 256, "The hashes give so many bits.");
 
   State leave(unsigned slot, bool out_too);
+  // Of the buffer that the slot stands for, or stood for last.
+  std::uint64_t takes_of(unsigned slot) const {
+    return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];
+  }
   void count_parked(const Slot& slot);
   std::optional<unsigned> make_way(unsigned set, Buffer** displaced);
 
@@ -151,14 +188,15 @@ class ThreadCache {
   alignas(64) std::atomic<bool> news_{false};
   std::atomic<bool> abandoned_{false};
   std::uint8_t next_way_ = 0;
-  std::atomic<std::uint64_t> takes_{0};
-  std::atomic<std::uint64_t> parks_{0};
-  std::array<std::uint8_t, kPlaces> slot_at_{};  // by place_of: where the address may be found
+  std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never set back
+  std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of: where the address may be found
   std::array<Slot, kSlots> slots_{};
   // The lock's.
   Bytes parked_bytes_ = 0;
   Bytes parked_block_bytes_ = 0;
   bool parked_large_ = false;
+  std::array<std::uint64_t, kSlots> takes_before_{};  // takes_ when the slot got its buffer
+  CacheTotals past_;                                  // of former buffers; and parks that ended in the heap
 };
 
 // All threads' caches in front of one heap. At most kMost threads have one; the others always take the lock.
@@ -209,8 +247,17 @@ class ThreadCaches {
   bool has_large() const;
   Bytes parked_bytes() const;
   Bytes parked_block_bytes() const;
-  std::uint64_t takes() const;
-  std::uint64_t parks() const;
+
+  // Everything as of now; calls visit(buffer) for each that is parked. Changes nothing.
+  template <class Visit>
+  CacheTotals totals(Visit visit_parked) const {
+    CacheTotals all = retired_;
+    for (const auto& cache : caches_) cache->add_totals(&all, visit_parked);
+    return all;
+  }
+  CacheTotals totals() const {
+    return totals([](const Buffer&) {});
+  }
 
   void validate() const;
 
@@ -234,8 +281,7 @@ class ThreadCaches {
 
   const std::uint64_t number_;
   std::vector<std::shared_ptr<ThreadCache>> caches_;
-  std::uint64_t retired_takes_ = 0;
-  std::uint64_t retired_parks_ = 0;
+  CacheTotals retired_;  // of caches that are gone
 };
 
 }  // namespace thermocline

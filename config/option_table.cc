@@ -93,6 +93,8 @@ constexpr std::array kOptions = {
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
     option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",
                              "Print one line of statistics when the program ends."),
+    option<&Settings::publish>("publish", "THERMOCLINE_PUBLISH", OptionType::kBool, "true",
+                               "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",
                             "Tell tools about every buffer through NVTX's memory extension."),
     option<&Settings::log_level>("log_level", "THERMOCLINE_LOG_LEVEL", OptionType::kChoice, "warning",

@@ -27,6 +27,7 @@ struct Settings {
   std::vector<OperatorRule> operators;
   bool strict = false;
   bool stats = false;
+  bool publish = false;
   bool nvtx = false;
   LogLevel log_level{};
 };

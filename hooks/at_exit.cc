@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
 // process's memory dies with it.
+#include "hooks/live_statistics.h"
 #include "hooks/log.h"
 #include "hooks/runtime.h"
 #include "hooks/statistics.h"
@@ -9,6 +10,7 @@ namespace thermocline {
 namespace {
 
 __attribute__((destructor)) void say_statistics() {
+  hide_statistics();
   Runtime& runtime = Runtime::get();
   if (!runtime.has_run() || !runtime.wants_statistics()) return;
   try {

@@ -6,6 +6,7 @@
 
 #include "hooks/submit.h"
 #include "include/thermocline/thermocline.h"
+#include "offload/statistic_names.h"
 
 #define THERMOCLINE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -49,6 +50,20 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
       .operations = from.operations,
       .pinned_buffers = from.pinned_buffers,
       .out_of_memory = from.out_of_memory,
+      .live_buffers = from.live_buffers,
+      .peak_live_buffers = from.peak_live_buffers,
+      .allocated_bytes = from.allocated_bytes,
+      .freed_bytes = from.freed_bytes,
+      .created_bytes = from.created_bytes,
+      .destroyed_bytes = from.destroyed_bytes,
+      .host_taken_bytes = from.host_taken_bytes,
+      .host_given_bytes = from.host_given_bytes,
+      .host_live_bytes = from.host_live_bytes,
+      .host_limit_bytes = from.host_limit_bytes,
+      .away_bytes = from.away_bytes,
+      .available_bytes = from.available_bytes,
+      .largest_allocation_bytes = from.largest_allocation_bytes,
+      .pinned_bytes = from.pinned_bytes,
   };
 }
 
@@ -72,6 +87,33 @@ THERMOCLINE_EXPORT thermocline_result thermocline_get_statistics(thermocline_sta
     std::memcpy(out, &all, std::min(out->size, sizeof all));
     return CUDA_SUCCESS;
   }));
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_visit_statistics(int names, thermocline_statistic_visitor visitor,
+                                                                   void* user) {
+  using namespace thermocline;
+  if (visitor == nullptr || names < THERMOCLINE_NAMES || names > THERMOCLINE_NAMES_TENSORFLOW) {
+    return THERMOCLINE_INVALID_VALUE;
+  }
+  if (!Runtime::get().has_run()) return THERMOCLINE_NOT_ACTIVE;
+  EngineStatistics statistics;
+  const CUresult result =
+      guarded([&] { return Runtime::get().statistics(&statistics) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; });
+  if (result != CUDA_SUCCESS) return result_of(result);
+  if (names == THERMOCLINE_NAMES) {
+    for (const Statistic& statistic : statistics_table()) visitor(statistic.name, statistic.read(statistics), user);
+    return THERMOCLINE_OK;
+  }
+  for (const StatisticAlias& alias : names == THERMOCLINE_NAMES_PYTORCH ? pytorch_names() : tensorflow_names()) {
+    visitor(alias.name, find_statistic(alias.ours)->read(statistics), user);
+  }
+  return THERMOCLINE_OK;
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_reset_peaks() {
+  using namespace thermocline;
+  if (!Runtime::get().has_run()) return THERMOCLINE_NOT_ACTIVE;
+  return result_of(guarded([] { return Runtime::get().reset_peaks() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }));
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {

@@ -12,6 +12,7 @@
 #include "config/load.h"
 #include "driver/check.h"
 #include "hooks/layouts.h"
+#include "hooks/live_statistics.h"
 #include "hooks/real_table.h"
 #include "hooks/statistics.h"
 #include "hooks/symbols.h"
@@ -150,6 +151,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     const auto* made = new ActiveEngine{engine.release(), context, facts.device};
     all.mode.store(Mode::kActive);
     all.active.store(made, std::memory_order_release);
+    if (all.settings.publish) show_statistics();
     return made;
   } catch (...) {
     all.stand_aside("the library could not begin");
@@ -191,7 +193,7 @@ void Runtime::State::take_down() {
   taking_down = true;
   real<Function::cuCtxSynchronize>();
   ending->engine->synchronized_all();
-  finished = merge(finished, ending->engine->statistics());
+  finished = merge(finished, ended(ending->engine->statistics()));
   delete ending->engine;
   taking_down = false;
 }
@@ -217,7 +219,7 @@ void Runtime::abandon_device(CUdevice device) {
   const std::lock_guard lock(all.mutex);
   const ActiveEngine* ending = all.active.load();
   if (ending == nullptr || ending->device != device) return;
-  all.finished = merge(all.finished, ending->engine->statistics());
+  all.finished = merge(all.finished, ended(ending->engine->statistics()));
   all.active.store(nullptr);
   if (all.mode.load() == Mode::kActive) all.mode.store(Mode::kDormant);
 }
@@ -233,6 +235,15 @@ bool Runtime::statistics(EngineStatistics* out) const {
 
 bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }
 bool Runtime::has_run() const noexcept { return state().has_run.load(); }
+
+bool Runtime::reset_peaks() {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  forget_peaks(&all.finished);
+  if (const ActiveEngine* current = all.active.load()) current->engine->reset_peaks();
+  return true;
+}
 
 void count(Counter counter) noexcept {
   counters[static_cast<std::size_t>(counter)].fetch_add(1, std::memory_order_relaxed);

@@ -46,6 +46,8 @@ class Runtime {
 
   // Statistics of all engines so far; false when the engine can not be asked (we are inside it).
   bool statistics(EngineStatistics* out) const;
+  // Of the engine that is there, too; false as above.
+  bool reset_peaks();
   bool wants_statistics() const noexcept;
   bool has_run() const noexcept;
 

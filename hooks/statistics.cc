@@ -12,6 +12,14 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.peak_live_bytes = std::max(earlier.peak_live_bytes, later.peak_live_bytes);
   all.peak_device_bytes = std::max(earlier.peak_device_bytes, later.peak_device_bytes);
   all.peak_host_bytes = std::max(earlier.peak_host_bytes, later.peak_host_bytes);
+  all.peak_live_buffers = std::max(earlier.peak_live_buffers, later.peak_live_buffers);
+  all.largest_allocation_bytes = std::max(earlier.largest_allocation_bytes, later.largest_allocation_bytes);
+  all.allocated_bytes += earlier.allocated_bytes;
+  all.freed_bytes += earlier.freed_bytes;
+  all.created_bytes += earlier.created_bytes;
+  all.destroyed_bytes += earlier.destroyed_bytes;
+  all.host_taken_bytes += earlier.host_taken_bytes;
+  all.host_given_bytes += earlier.host_given_bytes;
   all.evicted_bytes += earlier.evicted_bytes;
   all.restored_bytes += earlier.restored_bytes;
   all.allocations += earlier.allocations;
@@ -30,6 +38,31 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.host_waits += earlier.host_waits;
   all.out_of_memory += earlier.out_of_memory;
   return all;
+}
+
+EngineStatistics ended(const EngineStatistics& last) {
+  EngineStatistics end = last;
+  end.freed_bytes = last.allocated_bytes;
+  end.destroyed_bytes = last.created_bytes;
+  end.host_given_bytes = last.host_taken_bytes;
+  for (std::uint64_t EngineStatistics::*held :
+       {&EngineStatistics::live_bytes, &EngineStatistics::live_buffers, &EngineStatistics::device_bytes,
+        &EngineStatistics::foreign_bytes, &EngineStatistics::block_bytes, &EngineStatistics::away_bytes,
+        &EngineStatistics::free_mapped_bytes, &EngineStatistics::slab_bytes, &EngineStatistics::slab_live_bytes,
+        &EngineStatistics::available_bytes, &EngineStatistics::pinned_bytes, &EngineStatistics::pinned_buffers,
+        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::predicted_step_ns}) {
+    end.*held = 0;
+  }
+  end.size_classes = {};
+  return end;
+}
+
+void forget_peaks(EngineStatistics* statistics) {
+  statistics->peak_live_bytes = statistics->live_bytes;
+  statistics->peak_live_buffers = statistics->live_buffers;
+  statistics->peak_device_bytes = statistics->device_bytes;
+  statistics->peak_host_bytes = statistics->host_bytes;
+  statistics->largest_allocation_bytes = 0;
 }
 
 std::string statistics_line(const EngineStatistics& statistics) {
@@ -60,6 +93,9 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"maps", statistics.maps},
       {"unmaps", statistics.unmaps},
       {"host_waits", statistics.host_waits},
+      {"peak_live_buffers", statistics.peak_live_buffers},
+      {"allocated_bytes", statistics.allocated_bytes},
+      {"freed_bytes", statistics.freed_bytes},
       {"oom_reports", statistics.out_of_memory},
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},

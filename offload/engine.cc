@@ -125,6 +125,7 @@ Status Engine::add_foreign(Bytes bytes) {
     return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
   }
   state.foreign_bytes += bytes;
+  state.counters.allocated_bytes += bytes;
   state.note_peaks();
   return {};
 }
@@ -132,6 +133,7 @@ Status Engine::add_foreign(Bytes bytes) {
 void Engine::remove_foreign(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   THERMOCLINE_CHECK(bytes <= state_->foreign_bytes, "only memory that was counted is given back");
+  state_->note_peaks();
   state_->foreign_bytes -= bytes;
   static_cast<void>(state_->heap.set_limit(state_->budget_bytes - state_->foreign_bytes));
 }
@@ -144,6 +146,7 @@ void Engine::step() {
 Status Engine::trim() {
   const std::lock_guard lock(mutex_);
   state_->reclaim();
+  state_->note_peaks();
   state_->migration.collect_retired();
   state_->host.trim();
   return state_->heap.trim(0);
@@ -159,8 +162,12 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
 
 EngineStatistics Engine::statistics() const {
   const std::lock_guard lock(mutex_);
-  state_->hear();
   return state_->collect();
+}
+
+void Engine::reset_peaks() {
+  const std::lock_guard lock(mutex_);
+  state_->reset_peaks();
 }
 
 void Engine::set_report_handler(ReportHandler handler) {

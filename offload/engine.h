@@ -18,6 +18,7 @@
 // of the device must be current on the calling thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,7 @@
 #include <span>
 #include <string>
 
+#include "allocator/size_class.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/status.h"
@@ -103,6 +105,22 @@ struct EngineStatistics {
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device
   std::uint64_t out_of_memory = 0;                  // answers to the program
   std::uint64_t pinned_buffers = 0;                 // buffers that may not leave the device
+  Bytes pinned_bytes = 0;                           // blocks of these
+
+  std::uint64_t live_buffers = 0, peak_live_buffers = 0;
+  Bytes allocated_bytes = 0, freed_bytes = 0;  // what made live_bytes, and its own mappings; their difference is live
+  Bytes largest_allocation_bytes = 0;
+  Bytes block_bytes = 0;                         // whole pages of live buffers, wherever they are
+  Bytes away_bytes = 0;                          // of these, not on the device
+  Bytes created_bytes = 0, destroyed_bytes = 0;  // pages; their difference, and foreign_bytes, is device_bytes
+  Bytes free_mapped_bytes = 0;                   // pages held behind no live buffer
+  Bytes slab_bytes = 0, slab_live_bytes = 0;     // pages that small buffers share, and what of them is live
+  // The largest allocation for which nothing would have to leave the device.
+  Bytes available_bytes = 0;
+  Bytes host_limit_bytes = 0;                             // 0: none
+  Bytes host_live_bytes = 0;                              // of the host memory taken, what holds something
+  Bytes host_taken_bytes = 0, host_given_bytes = 0;       // their difference is host_bytes
+  std::array<SizeClass, SizeClass::kCount> size_classes;  // of live buffers
 };
 
 class Engine;
@@ -186,7 +204,10 @@ class Engine {
 
   // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
   void memory_info(Bytes* free, Bytes* total) const;
+  // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;
+  // Every peak becomes what is so now.
+  void reset_peaks();
 
   // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call
   // back.

@@ -231,6 +231,8 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   if (block.live_buffers() == 1) held_block_bytes += block.bytes();
   reactive.allocated(block.bytes());
   ++counters.allocations;
+  counters.allocated_bytes += bytes;
+  counters.largest_allocation_bytes = std::max(counters.largest_allocation_bytes, bytes);
   note_peaks();
   *address = buffer->address();
   if (annotations != nullptr) {
@@ -288,9 +290,22 @@ Status Engine::State::pin(DeviceAddress address) {
 void Engine::State::note_peaks() {
   // With that what is live and what is parked together never exceed the record, so that no thread can set another one
   // without the lock.
-  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes) reclaim();
+  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes || heap.buffers() > counters.peak_live_buffers) {
+    reclaim();
+  }
+  counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers());
   counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() + foreign_bytes);
   counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
+}
+
+void Engine::State::reset_peaks() {
+  reclaim();
+  heap.reset_peaks();
+  host.reset_peaks();
+  counters.peak_live_bytes = heap.live_bytes() + foreign_bytes;
+  counters.peak_live_buffers = heap.buffers();
+  counters.largest_allocation_bytes = 0;
+  counters.peak_device_bytes = heap.created_bytes() + foreign_bytes;
 }
 
 Status Engine::State::refuse(const char* what, Bytes bytes) {
@@ -308,13 +323,38 @@ EngineStatistics Engine::State::collect() const {
   EngineStatistics all = counters;
   const HeapStatistics h = heap.statistics();
   all.budget_bytes = budget_bytes;
-  all.live_bytes = live_bytes() + foreign_bytes;
-  all.allocations += caches.takes();
-  all.frees += caches.parks();
+  all.size_classes = h.classes;
+  const CacheTotals cached = caches.totals([&all](const Buffer& parked) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(parked.requested())];
+    size_class.live_bytes -= parked.requested();
+    --size_class.buffers;
+  });
+  const Bytes live = h.live_bytes - cached.parked_bytes;
+  all.live_bytes = live + foreign_bytes;
+  all.live_buffers = h.buffers - cached.parked_buffers;
+  all.allocations += cached.takes;
+  all.frees += cached.parks;
+  all.allocated_bytes += cached.taken_bytes;
+  all.freed_bytes = all.allocated_bytes - all.live_bytes;
+  all.block_bytes = held_block_bytes - cached.parked_block_bytes;
+  all.pinned_bytes = pinned_block_bytes;
+  // What is parked is on the device, or has gone: then it is away, and nobody's.
+  const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
+  all.away_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
+  all.free_mapped_bytes = h.free_mapped_bytes;
+  all.slab_bytes = h.slab_bytes;
+  all.slab_live_bytes = h.slab_live_bytes;
+  all.available_bytes = heap.free_bytes() + cached.parked_block_bytes;
+  all.created_bytes = h.creates * heap.page_bytes();
+  all.destroyed_bytes = h.destroys * heap.page_bytes();
   all.device_bytes = h.created_bytes + foreign_bytes;
-  all.peak_device_bytes = std::max(counters.peak_device_bytes, h.peak_created_bytes);
+  all.peak_device_bytes = std::max({counters.peak_device_bytes, h.peak_created_bytes, all.device_bytes});
+  all.host_limit_bytes = options.host_limit_bytes;
   all.host_bytes = host.pinned_bytes();
   all.peak_host_bytes = host.peak_pinned_bytes();
+  all.host_live_bytes = host.live_bytes();
+  all.host_taken_bytes = host.taken_bytes();
+  all.host_given_bytes = all.host_taken_bytes - all.host_bytes;
   all.foreign_bytes = foreign_bytes;
   all.evicted_bytes = migration.statistics().evicted_bytes;
   all.restored_bytes = migration.statistics().restored_bytes;

@@ -53,11 +53,13 @@ class Engine::State {
   void hear();
   // Frees what is parked with threads; true if anything was.
   bool reclaim(Reclaim what = Reclaim::kParked);
+  // As of the last hear().
   Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
   Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
 
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   void note_peaks();
+  void reset_peaks();
   EngineStatistics collect() const;
   void validate() const;
 

@@ -54,11 +54,35 @@ typedef struct thermocline_statistics {
   uint64_t allocations, frees, operations;  /* calls */
   uint64_t pinned_buffers;                  /* buffers that may not leave the device */
   uint64_t out_of_memory;                   /* allocations and launches that were refused */
+  /* Not in the first version of this structure. Those that count bytes since the process began come in pairs, whose
+   * difference is what is held now. */
+  uint64_t live_buffers, peak_live_buffers;
+  uint64_t allocated_bytes, freed_bytes;       /* of live_bytes */
+  uint64_t created_bytes, destroyed_bytes;     /* of device_bytes, less what the program maps itself */
+  uint64_t host_taken_bytes, host_given_bytes; /* of host_bytes */
+  uint64_t host_live_bytes, host_limit_bytes;  /* of host_bytes, what holds copies; 0: no limit */
+  uint64_t away_bytes;                         /* pages of live buffers that are not on the device */
+  uint64_t available_bytes;                    /* largest allocation for which nothing would have to leave */
+  uint64_t largest_allocation_bytes;
+  uint64_t pinned_bytes; /* pages of pinned_buffers */
 } thermocline_statistics;
 
 /* Of the process so far. NOT_ACTIVE before the first allocation; INVALID_VALUE for a size that is no version of the
  * structure. */
 thermocline_result thermocline_get_statistics(thermocline_statistics* out);
+
+/* The same numbers, and more, by name: the library's own names, which stand for everything there is (`thermocline stats
+ * --json` lists them), or the names of what PyTorch ("allocated_bytes.all.peak", torch.cuda.memory_stats) and
+ * TensorFlow
+ * ("peak_bytes_in_use", AllocatorStats) show, as far as they have any. Every visit is of one moment. */
+enum { THERMOCLINE_NAMES = 0, THERMOCLINE_NAMES_PYTORCH = 1, THERMOCLINE_NAMES_TENSORFLOW = 2 };
+typedef void (*thermocline_statistic_visitor)(const char* name, uint64_t value, void* user);
+
+/* Calls visitor(name, value, user) for each. NOT_ACTIVE before the first allocation; INVALID_VALUE for other names. */
+thermocline_result thermocline_visit_statistics(int names, thermocline_statistic_visitor visitor, void* user);
+
+/* Every peak becomes what is so now. NOT_ACTIVE before the first allocation. */
+thermocline_result thermocline_reset_peaks(void);
 
 /* What it is told */
 

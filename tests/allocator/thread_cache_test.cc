@@ -65,8 +65,8 @@ TEST_F(ThreadCacheTest, WhatWasFreedComesBackForTheSameSizeAndStream) {
   ASSERT_TRUE(caches_.take(1000, kStream, &address_));
   EXPECT_EQ(address_, buffer.address());
   EXPECT_FALSE(ThreadCache::is_parked(buffer));
-  EXPECT_EQ(caches_.takes(), 1U);
-  EXPECT_EQ(caches_.parks(), 1U);
+  EXPECT_EQ(caches_.totals().takes, 1U);
+  EXPECT_EQ(caches_.totals().parks, 1U);
 }
 
 TEST_F(ThreadCacheTest, ParksNeitherTwiceNorOnAnotherStreamNorWhatItDoesNotKnow) {
@@ -138,7 +138,7 @@ TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyParked) {
   EXPECT_FALSE(caches_.take(1000, kStream, &address_));
   EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
   EXPECT_TRUE(ThreadCache::withdraw(out));
-  EXPECT_EQ(caches_.parks(), 1U);
+  EXPECT_EQ(caches_.totals().parks, 1U);
 }
 
 TEST_F(ThreadCacheTest, OnlySoManyThreadsHaveOne) {

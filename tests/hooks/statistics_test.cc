@@ -38,5 +38,19 @@ TEST(Statistics, CountsAddUpAndPeaksDoNot) {
   EXPECT_EQ(all.live_bytes, 20u);
 }
 
+TEST(Statistics, OfAnEngineThatHasEndedNothingIsHeld) {
+  EngineStatistics last;
+  last.allocated_bytes = 100;
+  last.freed_bytes = 30;
+  last.live_bytes = 70;
+  last.peak_live_bytes = 90;
+  last.size_classes[2].live_bytes = 70;
+  const EngineStatistics all = merge(EngineStatistics{}, ended(last));
+  EXPECT_EQ(all.live_bytes, 0u);
+  EXPECT_EQ(all.freed_bytes, 100u);
+  EXPECT_EQ(all.peak_live_bytes, 90u);
+  EXPECT_EQ(all.size_classes[2].live_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace thermocline

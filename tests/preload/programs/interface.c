@@ -24,6 +24,8 @@ static struct {
   const char* (*version)(void);
   int (*is_active)(void);
   thermocline_result (*get_statistics)(thermocline_statistics*);
+  thermocline_result (*visit_statistics)(int, thermocline_statistic_visitor, void*);
+  thermocline_result (*reset_peaks)(void);
   thermocline_result (*pin)(uint64_t);
   thermocline_result (*step)(void);
   thermocline_result (*trim)(void);
@@ -35,6 +37,8 @@ static int find_library(void) {
   if (library.version == NULL) return 0;
   *(void**)&library.is_active = dlsym(RTLD_DEFAULT, "thermocline_is_active");
   *(void**)&library.get_statistics = dlsym(RTLD_DEFAULT, "thermocline_get_statistics");
+  *(void**)&library.visit_statistics = dlsym(RTLD_DEFAULT, "thermocline_visit_statistics");
+  *(void**)&library.reset_peaks = dlsym(RTLD_DEFAULT, "thermocline_reset_peaks");
   *(void**)&library.pin = dlsym(RTLD_DEFAULT, "thermocline_pin");
   *(void**)&library.step = dlsym(RTLD_DEFAULT, "thermocline_step");
   *(void**)&library.trim = dlsym(RTLD_DEFAULT, "thermocline_trim");
@@ -42,11 +46,33 @@ static int find_library(void) {
   return 1;
 }
 
+struct wanted {
+  const char* name;
+  uint64_t value;
+  int found;
+};
+
+static void look_for(const char* name, uint64_t value, void* user) {
+  struct wanted* wanted = user;
+  if (strcmp(name, wanted->name) != 0) return;
+  wanted->value = value;
+  ++wanted->found;
+}
+
+static uint64_t visited(int names, const char* name) {
+  struct wanted wanted = {name, 0, 0};
+  REQUIRE(library.visit_statistics(names, &look_for, &wanted) == THERMOCLINE_OK);
+  REQUIRE(wanted.found == 1);
+  return wanted.value;
+}
+
 static void before_anything(void) {
   thermocline_statistics statistics = {.size = sizeof statistics};
   REQUIRE(library.version()[0] >= '0' && library.version()[0] <= '9');
   REQUIRE(library.is_active() == 0);
   REQUIRE(library.get_statistics(&statistics) == THERMOCLINE_NOT_ACTIVE);
+  REQUIRE(library.visit_statistics(THERMOCLINE_NAMES, &look_for, NULL) == THERMOCLINE_NOT_ACTIVE);
+  REQUIRE(library.reset_peaks() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.pin(4096) == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.step() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.trim() == THERMOCLINE_NOT_ACTIVE);
@@ -72,6 +98,14 @@ static void with_memory(const CUdeviceptr* buffers) {
   REQUIRE(longer.known.live_bytes == BUFFERS * BYTES);
   REQUIRE(longer.known.allocations == BUFFERS);
   REQUIRE(longer.known.device_bytes <= longer.known.budget_bytes);
+  REQUIRE(longer.known.live_buffers == BUFFERS);
+  REQUIRE(longer.known.allocated_bytes == BUFFERS * BYTES && longer.known.freed_bytes == 0);
+  REQUIRE(longer.known.largest_allocation_bytes == BYTES);
+  REQUIRE(library.visit_statistics(3, &look_for, NULL) == THERMOCLINE_INVALID_VALUE);
+  REQUIRE(library.visit_statistics(THERMOCLINE_NAMES, NULL, NULL) == THERMOCLINE_INVALID_VALUE);
+  REQUIRE(visited(THERMOCLINE_NAMES, "live_bytes_to_16MiB") == BUFFERS * BYTES);
+  REQUIRE(visited(THERMOCLINE_NAMES_PYTORCH, "allocated_bytes.all.current") == BUFFERS * BYTES);
+  REQUIRE(visited(THERMOCLINE_NAMES_TENSORFLOW, "num_allocs") == BUFFERS);
   REQUIRE(library.pin(16) == THERMOCLINE_INVALID_VALUE);
   REQUIRE(library.pin(buffers[0] + 5) == THERMOCLINE_OK);
   REQUIRE(library.validate() == THERMOCLINE_OK);
@@ -87,6 +121,13 @@ static void without_memory(void) {
   REQUIRE(statistics.live_bytes == 0);
   REQUIRE(statistics.device_bytes == 0);
   REQUIRE(statistics.peak_live_bytes == BUFFERS * BYTES);
+  REQUIRE(statistics.freed_bytes == BUFFERS * BYTES);
+  REQUIRE(statistics.created_bytes == statistics.destroyed_bytes && statistics.created_bytes > 0);
+  REQUIRE(statistics.host_taken_bytes == statistics.host_given_bytes && statistics.host_bytes == 0);
+  REQUIRE(library.reset_peaks() == THERMOCLINE_OK);
+  REQUIRE(visited(THERMOCLINE_NAMES_PYTORCH, "allocated_bytes.all.peak") == 0);
+  REQUIRE(visited(THERMOCLINE_NAMES_PYTORCH, "reserved_bytes.all.peak") == 0);
+  REQUIRE(visited(THERMOCLINE_NAMES, "peak_host_bytes") == 0);
 }
 
 int main(void) {

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/stats_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "offload/statistic_names.h"
+
+namespace thermocline {
+namespace {
+
+using nlohmann::ordered_json;
+
+[[gnu::format(printf, 2, 3)]] void append(std::string* text, const char* format, ...) {
+  std::array<char, 256> line;
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = std::vsnprintf(line.data(), line.size(), format, arguments);
+  va_end(arguments);
+  if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
+}
+
+// A row that the process did not know yet is 0.
+std::uint64_t value(const LiveStatistics& of, const char* name) {
+  const Statistic* const row = find_statistic(name);
+  const auto index = static_cast<std::size_t>(row - statistics_table().data());
+  return index < of.values.size() ? of.values[index] : 0;
+}
+
+// "1.23 GiB", "45.6 MiB", "789 KiB": eight characters at most.
+std::string short_bytes(Bytes bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto number = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; number >= 1023.5 && unit + 1 < kUnits.size(); ++unit) number /= 1024;
+  const int decimals = unit == 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.*f %s", decimals, number, kUnits[unit]);
+  return text.data();
+}
+
+// "1,234,567"
+std::string grouped(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string part_of(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0) return "-";
+  return std::to_string(part * 100 / whole) + "%";
+}
+
+// 40 characters.
+std::string bar(std::uint64_t part, std::uint64_t whole) {
+  constexpr std::size_t kWidth = 40;
+  const std::size_t filled = whole == 0 ? 0 : std::min<std::size_t>(kWidth, part * kWidth / whole);
+  std::string text(kWidth + 2, '.');
+  text.front() = '[';
+  text.back() = ']';
+  std::fill_n(text.begin() + 1, filled, '#');
+  return text;
+}
+
+// Bytes a second; "-" where there is nothing to compare with.
+std::string rate(const ProcessView& process, const char* name) {
+  if (process.before == nullptr || process.now.written <= process.before->written) return "-";
+  const std::uint64_t now = value(process.now, name), before = value(*process.before, name);
+  const double seconds = std::chrono::duration<double>(process.now.written - process.before->written).count();
+  return short_bytes(static_cast<Bytes>(static_cast<double>(now - std::min(now, before)) / seconds));
+}
+
+struct ClassRow {
+  const char* title;
+  const char* bytes;
+  const char* buffers;
+};
+constexpr ClassRow kClasses[] = {
+    {"to 4 KiB", "live_bytes_to_4KiB", "live_buffers_to_4KiB"},
+    {"to 64 KiB", "live_bytes_to_64KiB", "live_buffers_to_64KiB"},
+    {"to 1 MiB", "live_bytes_to_1MiB", "live_buffers_to_1MiB"},
+    {"to 16 MiB", "live_bytes_to_16MiB", "live_buffers_to_16MiB"},
+    {"to 256 MiB", "live_bytes_to_256MiB", "live_buffers_to_256MiB"},
+    {"above", "live_bytes_above_256MiB", "live_buffers_above_256MiB"},
+};
+
+std::string bytes_of(const ProcessView& process, const char* name) { return short_bytes(value(process.now, name)); }
+
+void append_head(std::string* text, const ProcessView& process) {
+  append(text, "%d  %.60s\n", process.now.pid, process.now.program.c_str());
+  if (process.answered) return;
+  if (process.now.values.empty()) {
+    append(text, "  does not answer\n");
+  } else {
+    append(text, "  does not answer; as of %.1f s ago\n", std::chrono::duration<double>(process.age).count());
+  }
+}
+
+void append_memory(std::string* text, const ProcessView& process) {
+  const std::uint64_t budget = value(process.now, "budget_bytes"), device = value(process.now, "device_bytes");
+  append(text, "  on the device %12s  of %s, peak %s\n", short_bytes(device).c_str(), short_bytes(budget).c_str(),
+         bytes_of(process, "peak_device_bytes").c_str());
+  append(text, "  %s %s\n", bar(device, budget).c_str(), part_of(device, budget).c_str());
+  append(text, "  live          %12s  peak %s\n", bytes_of(process, "live_bytes").c_str(),
+         bytes_of(process, "peak_live_bytes").c_str());
+  append(text, "  not there     %12s  evicted, or not touched yet\n", bytes_of(process, "away_bytes").c_str());
+  append(text, "  available     %12s  before anything has to leave\n", bytes_of(process, "available_bytes").c_str());
+  append(text, "  must stay     %12s  in %s buffers\n", bytes_of(process, "pinned_bytes").c_str(),
+         grouped(value(process.now, "pinned_buffers")).c_str());
+  append(text, "  mapped by it  %12s\n", bytes_of(process, "foreign_bytes").c_str());
+  const std::uint64_t limit = value(process.now, "host_limit_bytes");
+  append(text, "  on the host   %12s  of %s, peak %s\n", bytes_of(process, "host_bytes").c_str(),
+         limit == 0 ? "any" : short_bytes(limit).c_str(), bytes_of(process, "peak_host_bytes").c_str());
+}
+
+void append_traffic(std::string* text, const ProcessView& process) {
+  append(text, "  copied out    %12s  %s a second\n", bytes_of(process, "evicted_bytes").c_str(),
+         rate(process, "evicted_bytes").c_str());
+  append(text, "  copied in     %12s  %s a second\n", bytes_of(process, "restored_bytes").c_str(),
+         rate(process, "restored_bytes").c_str());
+  struct Count {
+    const char* title;
+    const char* name;
+  };
+  constexpr Count kCounts[] = {{"allocations", "allocations"},
+                               {"frees", "frees"},
+                               {"operations", "operations"},
+                               {"host waits", "host_waits"},
+                               {"plans", "plans"},
+                               {"divergences", "divergences"},
+                               {"prefetches", "prefetches"},
+                               {"out of memory", "out_of_memory"}};
+  bool left = true;
+  for (const Count& count : kCounts) {
+    append(text, "  %-13s %19s%s", count.title, grouped(value(process.now, count.name)).c_str(), left ? "   " : "\n");
+    left = !left;
+  }
+}
+
+std::string metric_name(const Statistic& statistic) {
+  return std::string("thermocline_") + statistic.name + (statistic.kind == StatisticKind::kTotal ? "_total" : "");
+}
+
+std::string label_value(const std::string& text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') quoted += '\\';
+    quoted += c;
+  }
+  return quoted;
+}
+
+// Bytes that are no UTF-8 would make the output none.
+std::string dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string detailed(const ProcessView& process) {
+  std::string text;
+  append_head(&text, process);
+  if (process.now.values.empty()) return text;
+  append_memory(&text, process);
+  append_traffic(&text, process);
+  append(&text, "  %-12s %12s %12s\n", "size", "buffers", "live");
+  for (const ClassRow& row : kClasses) {
+    append(&text, "  %-12s %12s %12s\n", row.title, grouped(value(process.now, row.buffers)).c_str(),
+           bytes_of(process, row.bytes).c_str());
+  }
+  return text;
+}
+
+std::string overview(const std::vector<ProcessView>& processes) {
+  std::string text;
+  append(&text, "%7s %-16s %9s %9s %5s %9s %9s %8s\n", "PID", "PROGRAM", "LIVE", "DEVICE", "FULL", "HOST", "OUT/s",
+         "IN/s");
+  for (const ProcessView& process : processes) {
+    if (process.now.values.empty()) {
+      append(&text, "%7d %-16.16s does not answer\n", process.now.pid, process.now.program.c_str());
+      continue;
+    }
+    const std::string full = part_of(value(process.now, "device_bytes"), value(process.now, "budget_bytes"));
+    append(&text, "%7d%c%-16.16s %9s %9s %5s %9s %9s %8s\n", process.now.pid, process.answered ? ' ' : '?',
+           process.now.program.c_str(), bytes_of(process, "live_bytes").c_str(),
+           bytes_of(process, "device_bytes").c_str(), full.c_str(), bytes_of(process, "host_bytes").c_str(),
+           rate(process, "evicted_bytes").c_str(), rate(process, "restored_bytes").c_str());
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<ProcessView>& processes) {
+  ordered_json out = {{"schema", "thermocline-stats/1"}, {"processes", ordered_json::array()}};
+  for (const ProcessView& process : processes) {
+    ordered_json entry = {{"pid", process.now.pid},
+                          {"program", process.now.program},
+                          {"version", process.now.version},
+                          {"answered", process.answered},
+                          {"age_ms", std::chrono::duration<double, std::milli>(process.age).count()}};
+    ordered_json own = ordered_json::object(), pytorch = own, tensorflow = own;
+    for (std::size_t i = 0; i < process.now.values.size(); ++i) {
+      own[statistics_table()[i].name] = process.now.values[i];
+    }
+    if (!process.now.values.empty()) {
+      for (const StatisticAlias& alias : pytorch_names()) pytorch[alias.name] = value(process.now, alias.ours);
+      for (const StatisticAlias& alias : tensorflow_names()) tensorflow[alias.name] = value(process.now, alias.ours);
+    }
+    entry["statistics"] = std::move(own);
+    entry["pytorch"] = std::move(pytorch);
+    entry["tensorflow"] = std::move(tensorflow);
+    out["processes"].push_back(std::move(entry));
+  }
+  return dump(out) + "\n";
+}
+
+std::string as_prometheus(const std::vector<ProcessView>& processes) {
+  std::string text;
+  const std::span<const Statistic> table = statistics_table();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::string name = metric_name(table[i]);
+    text += "# HELP " + name + " " + table[i].help + "\n";
+    text += "# TYPE " + name + (table[i].kind == StatisticKind::kTotal ? " counter\n" : " gauge\n");
+    for (const ProcessView& process : processes) {
+      if (i >= process.now.values.size()) continue;
+      text += name + "{pid=\"" + std::to_string(process.now.pid) + "\",program=\"" + label_value(process.now.program) +
+              "\"} " + std::to_string(process.now.values[i]) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace thermocline
