@@ -173,7 +173,7 @@ std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
   return chunk->size() + (guard_of(chunk) != nullptr ? 1 : 0);
 }
 
-void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
+void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale) {
   const FreeTime now = log_.add(pending);
   if (Chunk* guard = guard_of(chunk); guard != nullptr) {
     guard = space_.take(guard, guard->offset(), guard->size());
@@ -184,15 +184,22 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending) {
   std::uint64_t page = chunk->offset();
   const std::uint64_t end = chunk->end();
   while (page < end) {
+    while (!stale.empty() && stale.front().end() <= page) stale = stale.subspan(1);
+    const bool lent = !stale.empty() && stale.front().first <= page;
+    const std::uint64_t same_until = stale.empty() ? end : lent ? stale.front().end() : stale.front().first;
     const bool mapped = handles_[page] != PageHandle{};
+    THERMOCLINE_CHECK(!(lent && mapped), "Stale addresses have no pages of their own.");
     std::uint64_t next = page + 1;
-    while (next < end && (handles_[next] != PageHandle{}) == mapped) ++next;
+    while (next < std::min(end, same_until) && (handles_[next] != PageHandle{}) == mapped) ++next;
     Chunk* const rest = next < end ? space_.split(chunk, next - page) : nullptr;
     chunk->tag.mapped = mapped;
+    chunk->tag.lent = lent;
     chunk->tag.freed_at = now;
     if (mapped) std::fill(freed_at_ + page, freed_at_ + next, now);
     chunk->tag.pending.clear();
     if (mapped) chunk->tag.pending.join(pending);
+    if (lent) chunk->tag.pending.join(stale.front().pending);
+
     space_.give(chunk);
     chunk = rest;
     page = next;

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "allocator/bfc.h"
 #include "allocator/block.h"
+#include "allocator/limbo.h"
 #include "allocator/pending_log.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
@@ -77,8 +79,11 @@ class AddressSpace {
   // has the uses that are pending on it. Null when the addresses are exhausted. `guarded`: a guard follows the chunk,
   // on addresses without memory where they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
-  // Frees a chunk and its guard; the uses stay pending on those parts that have pages.
-  void give(Chunk* chunk, const UseSet& pending);
+  // Frees a chunk and its guard; the uses stay pending on those parts that have pages. `stale`: the parts without whose
+  // addresses are still mapped, in order; they are lent.
+  void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale = {});
+  // For what is freed, or given up, now.
+  FreeTime log(const UseSet& pending) { return log_.add(pending); }
   // Of a chunk in use: its pages and its guard, if it has one.
   std::uint64_t pages_with_guard(Chunk* chunk);
   // Free, neither guard nor lent; null is not.

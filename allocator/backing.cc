@@ -43,6 +43,12 @@ Backing::~Backing() {
   while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
     if (!sweep(lent).ok()) break;
   }
+  while (const StaleRange* stale = limbo_.stale_in(0, space_->pages())) {
+    if (!unmap_stale(*stale).ok()) break;
+  }
+  for (Limbo::Entry& entry : limbo_.entries()) {
+    limbo_.take(entry, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
+  }
 }
 
 // Free mapped pages that were freed together lie together, and become free for others together.
@@ -57,6 +63,10 @@ void Backing::collect_runs(bool newest) {
       page = end;
     }
   });
+  for (std::size_t i = 0; i < limbo_.entries().size(); ++i) {
+    const Limbo::Entry& entry = limbo_.entries()[i];
+    if (!entry.pages.empty()) runs_.push_back({nullptr, i, entry.pages.size(), entry.time});
+  }
   std::sort(runs_.begin(), runs_.end(),
             [](const Run& a, const Run& b) { return a.time != b.time ? a.time < b.time : a.first < b.first; });
   if (newest) std::reverse(runs_.begin(), runs_.end());
@@ -64,6 +74,7 @@ void Backing::collect_runs(bool newest) {
 
 // A guard was laid over space that had been freed, and belongs to a block since.
 const UseSet& Backing::pending_on(const Run& run) const {
+  if (run.chunk == nullptr) return limbo_.entries()[run.first].pending;
   return run.chunk->tag.guard ? run.chunk->tag.pending : space_->pending_since(run.time);
 }
 
@@ -93,11 +104,11 @@ std::uint64_t Backing::passed_free_pages() {
 }
 
 std::uint64_t Backing::available_pages(Wait wait) {
-  return wait == Wait::kNo ? free_pages() - space_->free_mapped_pages() + passed_free_pages() : free_pages();
+  return wait == Wait::kNo ? pool_->free_pages() + pool_->creatable_pages() + passed_free_pages() : free_pages();
 }
 
 std::uint64_t Backing::free_pages() const {
-  return pool_->free_pages() + pool_->creatable_pages() + space_->free_mapped_pages();
+  return pool_->free_pages() + pool_->creatable_pages() + space_->free_mapped_pages() + limbo_.pages();
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
@@ -153,12 +164,15 @@ Status Backing::harvest(std::uint64_t count, Wait wait) {
 Status Backing::harvest_runs() {
   for (auto run = runs_.begin(); run != runs_.end();) {
     Run whole = *run;
-    for (++run; run != runs_.end() && run->chunk == whole.chunk && run->first + run->count == whole.first; ++run) {
+    for (++run; whole.chunk != nullptr && run != runs_.end() && run->chunk == whole.chunk &&
+                run->first + run->count == whole.first;
+         ++run) {
       whole.first = run->first;
       whole.count += run->count;
     }
     if (const Status status = harvest_run(whole); !status.ok()) return status;
   }
+  limbo_.tidy();
   return Status();
 }
 
@@ -174,20 +188,34 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
-// Single pages from behind guards only where there is nothing else.
+// Single pages from behind guards only where there is nothing else. What is in limbo waits for a copy out, and the
+// newest of it longest: work that comes behind everything that was freed would have to wait for it.
 void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
-  for (const bool guards : {false, true}) {
+  enum class Kind { kFree, kLimbo, kGuard };
+  const auto kind_of = [](const Run& run) {
+    return run.chunk == nullptr ? Kind::kLimbo : run.chunk->tag.guard ? Kind::kGuard : Kind::kFree;
+  };
+  const auto take_of = [&](bool newest_first, Kind kind, Kind or_kind) {
     if (count == 0) return;
-    count -= choose_runs(count, newest, [guards](const Run& run) { return run.chunk->tag.guard == guards; });
+    count -= choose_runs(count, newest_first,
+                         [&](const Run& run) { return kind_of(run) == kind || kind_of(run) == or_kind; });
     for (const Run& run : runs_) {
       behind->join(pending_on(run));
       lend_run(run);
     }
-  }
+    limbo_.tidy();
+  };
+  if (newest) take_of(true, Kind::kFree, Kind::kFree);
+  take_of(false, Kind::kFree, Kind::kLimbo);
+  take_of(newest, Kind::kGuard, Kind::kGuard);
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
 }
 
 void Backing::lend_run(const Run& run) {
+  if (run.chunk == nullptr) {
+    limbo_.take(limbo_.entries()[run.first], run.count, [this](PageHandle page) { taken_.push_back(page); });
+    return;
+  }
   const UseSet pending = pending_on(run);
   Chunk* const taken = space_->space().take(run.chunk, run.first, run.count);
   for (std::uint64_t page = taken->offset(); page < taken->end(); ++page) {
@@ -208,6 +236,8 @@ Status Backing::sweep_all(Wait wait) {
     if (const Status status = clock_->synchronize(chunk->tag.pending); !status.ok()) return status;
     if (const Status status = sweep(chunk); !status.ok()) return status;
   }
+  if (wait == Wait::kYes) return sweep_stale(0, space_->pages(), wait);
+  sweep_passed_stale(limbo_.stale_ranges());
   return Status();
 }
 
@@ -228,7 +258,68 @@ Status Backing::sweep(Chunk* chunk) {
   return Status();
 }
 
+Status Backing::sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait) {
+  while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
+    if (wait == Wait::kNo && !clock_->passed(stale->pending)) return Status::out_of_memory();
+    if (const Status status = clock_->synchronize(stale->pending); !status.ok()) return status;
+    if (const Status status = unmap_stale(*stale); !status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Backing::unmap_stale(const StaleRange& range) {
+  const Status status = driver_->unmap(space_->address_of(range.first), range.count * space_->page_bytes());
+  if (!status.ok()) return status;
+  ++unmaps_;
+  limbo_.forget_stale(range.first);
+  return status;
+}
+
+void Backing::sweep_passed_stale(std::size_t most) {
+  std::vector<std::uint64_t> firsts;
+  limbo_.for_each_stale([&](const StaleRange& stale) {
+    if (firsts.size() < most && clock_->passed(stale.pending)) firsts.push_back(stale.first);
+  });
+  for (const std::uint64_t first : firsts) {
+    if (!sweep_stale(first, first + 1, Wait::kNo).ok()) return;
+  }
+}
+
+void Backing::give_up(Block& block, PageRange range, const UseSet& pending) {
+  PageHandle* const handles = block.handles_ + range.first;
+  THERMOCLINE_CHECK(std::find(handles, handles + range.count, PageHandle{}) == handles + range.count,
+                    "What is given up has pages.");
+  limbo_.add(space_->page_of(block.begin()) + range.first, {handles, range.count}, pending, space_->log(pending));
+  std::fill_n(handles, range.count, PageHandle{});
+  block.mapped_pages_ -= range.count;
+  mapped_pages_ -= range.count;
+}
+
+bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
+  std::uint64_t begin = space_->page_of(block.begin()) + range.first;
+  const std::uint64_t end = begin + range.count;
+  while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
+    if (!clock_->passed(stale->pending)) return false;
+    begin = stale->end();
+  }
+  return true;
+}
+
+std::vector<StaleRange> Backing::take_stale(const Block& block) {
+  std::vector<StaleRange> all;
+  const std::uint64_t begin = space_->page_of(block.begin());
+  while (const StaleRange* const stale = limbo_.stale_in(begin, begin + block.pages())) {
+    all.push_back(*stale);
+    limbo_.forget_stale(stale->first);
+  }
+  return all;
+}
+
 Status Backing::harvest_run(const Run& run) {
+  if (run.chunk == nullptr) {
+    limbo_.take(limbo_.entries()[run.first], run.count, [this](PageHandle page) { pool_->give(page); });
+    return Status();
+  }
   AddressSpace::Space& space = space_->space();
   Chunk* const taken = space.take(run.chunk, run.first, run.count);
   const Status status = unmap_pages(taken->offset(), run.count);
@@ -257,6 +348,8 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
   const PageHandle* const handles = block.handles_ + range.first;
   const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
   if (missing == 0) return Status();
+  const std::uint64_t first = space_->page_of(block.begin()) + range.first;
+  if (const Status swept = sweep_stale(first, first + range.count, wait); !swept.ok()) return swept;
   taken_.clear();
   Status status = gather(missing, wait, behind);
   if (status.ok()) status = map_missing(block, range, taken_);
@@ -353,7 +446,16 @@ void Backing::validate() const {
     }
   });
   THERMOCLINE_CHECK(mapped == mapped_pages_, "Mapped pages are counted.");
-  THERMOCLINE_CHECK(mapped + pool_->free_pages() == pool_->created_pages(), "Every page is mapped or in the pool.");
+  THERMOCLINE_CHECK(mapped + limbo_.pages() + pool_->free_pages() == pool_->created_pages(),
+                    "Every page is mapped, in limbo or in the pool.");
+  limbo_.for_each_stale([this](const StaleRange& stale) {
+    const Block* const block = space_->blocks()[stale.first];
+    THERMOCLINE_CHECK(block != nullptr && space_->address_of(stale.end() - 1) < block->end(),
+                      "Stale addresses belong to one live block.");
+    for (std::uint64_t page = stale.first; page < stale.end(); ++page) {
+      THERMOCLINE_CHECK(space_->handles()[page] == PageHandle{}, "Stale addresses have no pages of their own.");
+    }
+  });
   THERMOCLINE_CHECK(pool_->created_bytes() <= pool_->limit(), "Pages are created under the limit.");
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allocator/address_space.h"
+#include "allocator/limbo.h"
 #include "allocator/page_pool.h"
 #include "allocator/stream_clock.h"
 #include "driver/driver.h"
@@ -26,7 +27,7 @@ struct PageRange {
   std::uint64_t first = 0, count = 0;
 };
 
-// Invariant: mapped pages + pages in the pool == created pages.
+// Invariant: mapped pages + pages in limbo + pages in the pool == created pages.
 class Backing {
  public:
   Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
@@ -39,11 +40,18 @@ class Backing {
   // See Heap.
   Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
   Status unmap(Block& block, PageRange range);
+  // See Heap.
+  void give_up(Block& block, PageRange range, const UseSet& pending);
+  bool has_stale() const { return limbo_.has_stale(); }
+  void sweep_passed_stale(std::size_t most);
+  bool can_map_without_waiting(const Block& block, PageRange range);
+  // The block is about to be freed: its stale addresses, in order, which are the address space's from now on.
+  std::vector<StaleRange> take_stale(const Block& block);
 
   // Unmaps all lent addresses whose last users have passed (kYes: waits for them). A page is given back to the driver
   // only when no address leads to it any more.
   Status sweep_all(Wait wait);
-  bool has_lent() const { return space_->lent_pages() != 0; }
+  bool has_lent() const { return space_->lent_pages() != 0 || limbo_.has_stale(); }
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
@@ -68,7 +76,7 @@ class Backing {
 
  private:
   using Chunk = AddressSpace::Chunk;
-  // Free mapped pages side by side that were freed at one time.
+  // Free mapped pages side by side that were freed at one time; or (no chunk) pages in limbo, `first` an index.
   struct Run {
     Chunk* chunk;
     std::uint64_t first, count;
@@ -89,6 +97,9 @@ class Backing {
   // Unmaps lent addresses whose last users have passed.
   Status sweep_one();
   Status sweep(Chunk* lent);
+  // Unmaps the stale addresses among these. kNo, and not all has passed that may use them: out_of_memory.
+  Status sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait);
+  Status unmap_stale(const StaleRange& range);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();
@@ -107,6 +118,7 @@ class Backing {
   int device_;
   AddressSpace* space_;
   PagePool* pool_;
+  Limbo limbo_;
   std::vector<PageHandle> taken_;   // scratch
   std::vector<Chunk*> candidates_;  // scratch
   std::vector<Run> runs_;           // scratch

@@ -120,7 +120,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
 
 void Heap::end_block(Block* block) {
   std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
-  space_->give(block->chunk_, block->uses);
+  space_->give(block->chunk_, block->uses, backing_->take_stale(*block));
   block->uses.clear();
   block->chunk_ = nullptr;
   blocks_[block->index_] = nullptr;
@@ -194,6 +194,12 @@ Status Heap::unmap(Block& block, PageRange range) {
   const Status status = backing_->unmap(block, range);
   if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
   return status;
+}
+
+void Heap::give_up(Block& block, PageRange range, const UseSet& pending) {
+  const bool was_mapped = block.mapped();
+  backing_->give_up(block, range, pending);
+  if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
 }
 
 Status Heap::unmap(Block& block) {

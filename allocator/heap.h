@@ -108,6 +108,17 @@ class Heap {
   Status map(Block& block, Wait wait) { return map(block, {0, block.pages()}, wait, &block.uses); }
   // Everything that uses the part must have passed. Its pages return to the pool.
   Status unmap(Block& block, PageRange range);
+  // The part loses its pages at once, while `pending` may still use them; whoever gets them next is ordered behind that
+  // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
+  // programs all of whose touches are known.
+  void give_up(Block& block, PageRange range, const UseSet& pending);
+  // False: map() would have to wait for what may still use the part's addresses.
+  bool can_map_without_waiting(const Block& block, PageRange range) {
+    return backing_->can_map_without_waiting(block, range);
+  }
+  // Frees up to `most` such parts' addresses whose uses have passed.
+  bool has_stale() const { return backing_->has_stale(); }
+  void sweep_stale(std::size_t most) { backing_->sweep_passed_stale(most); }
   // The whole block: block.uses must have passed (checked), and is cleared.
   Status unmap(Block& block);
   // How many bytes there are that no live block holds.

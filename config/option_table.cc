@@ -49,7 +49,7 @@ constexpr Option option(const char* key, const char* variable, OptionType type, 
 
 template <typename Enum>
 constexpr Choice choice(const char* name, Enum value) {
-  return {name, static_cast<int>(value), nullptr};
+  return {name, static_cast<int>(value)};
 }
 
 constexpr std::array kPolicies = {
@@ -59,7 +59,7 @@ constexpr std::array kPolicies = {
 };
 constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),
-    Choice{"trusting", 0, "trusting safety is not in this version; 'strict' is"},
+    choice("trusting", Safety::kTrusting),
 };
 constexpr std::array kLogLevels = {
     choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
@@ -74,9 +74,11 @@ constexpr std::array kOptions = {
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
                               "touch), learned (reactive until steps repeat, then by plan).",
                               kPolicies),
-    option<&Settings::safety>(
-        "safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
-        "strict: a live buffer's pages change hands only when all work submitted so far has passed.", kSafeties),
+    option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
+                              "When a live buffer's pages change hands: strict (when all submitted work has passed), "
+                              "trusting (behind its copy "
+                              "out; only for programs all of whose touches are known).",
+                              kSafeties),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::min_offload_bytes>(
@@ -114,7 +116,6 @@ bool parse_bool(std::string_view text, Value* out, ParseError* error) {
 std::string choice_names(const Option& option) {
   std::string names;
   for (const Choice& c : option.choices) {
-    if (c.unavailable != nullptr) continue;
     if (!names.empty()) names += ", ";
     names += c.name;
   }
@@ -122,20 +123,16 @@ std::string choice_names(const Option& option) {
 }
 
 bool parse_choice(const Option& option, std::string_view text, Value* out, ParseError* error) {
-  std::vector<std::string_view> available;
+  std::vector<std::string_view> known;
   for (const Choice& c : option.choices) {
-    if (text == c.name && c.unavailable != nullptr) {
-      *error = {c.unavailable, ""};
-      return false;
-    }
     if (text == c.name) {
       out->choice = c.value;
       return true;
     }
-    if (c.unavailable == nullptr) available.emplace_back(c.name);
+    known.emplace_back(c.name);
   }
   *error = {"'" + std::string(text) + "' is no " + option.key + "; known are " + choice_names(option),
-            nearest_name(text, available)};
+            nearest_name(text, known)};
   return false;
 }
 
@@ -189,7 +186,7 @@ std::string value_text(const Option& option, const Settings& settings) {
   if (option.type == OptionType::kOperators) return text_of(value.operators);
   if (option.type != OptionType::kChoice) return value.size.text();
   for (const Choice& c : option.choices) {
-    if (c.unavailable == nullptr && c.value == value.choice) return c.name;
+    if (c.value == value.choice) return c.name;
   }
   return "";
 }

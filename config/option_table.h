@@ -19,7 +19,6 @@ enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperat
 struct Choice {
   const char* name;
   int value;
-  const char* unavailable;  // why this version can not do it; null: it can
 };
 
 // A value that has passed its option's checks; the member named by the option's type counts.

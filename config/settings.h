@@ -11,7 +11,6 @@
 
 namespace thermocline {
 
-enum class Safety { kStrict };
 enum class LogLevel { kQuiet, kError, kWarning, kInfo, kDebug };
 
 // Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the

@@ -5,8 +5,8 @@
 // room back while the rest of it is still on its way out. An operation touches all parts of a block.
 //
 // Invariants (Residency::validate recomputes them):
-//   1. A part without pages whose contents are defined has a current host copy: contents are never only in memory that
-//   is gone.
+//   1. A part without pages whose contents are defined has a current host copy (trusting: or one that is leaving, on
+//   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
 //   2. copy == kNone exactly when host == nullptr.
 //   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kAway; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; a touch that may write moves them to kDirty and drops

@@ -40,11 +40,16 @@ namespace thermocline {
 // back on touch. learned: reactive until the program has repeated itself, then by plan.
 enum class Policy { kNone, kReactive, kLearned };
 
+// When a live buffer's pages change hands. strict: when all that may use them has passed, and its addresses lead
+// nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose touches are known.
+enum class Safety { kStrict, kTrusting };
+
 struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
   Bytes budget_bytes = 0;
   Policy policy = Policy::kLearned;
+  Safety safety = Safety::kStrict;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
   // Smaller buffers stay on the device unless a whole slab of them is idle.

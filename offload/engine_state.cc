@@ -23,7 +23,10 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       host(*foundation->host),
       heap(*foundation->heap),
       migration(foundation->driver, clock, host),
-      residency(heap, clock, migration, ResidencyOptions{options.policy != Policy::kNone, options.min_offload_bytes}),
+      residency(heap, clock, migration,
+                ResidencyOptions{.may_evict = options.policy != Policy::kNone,
+                                 .trusting = options.safety == Safety::kTrusting,
+                                 .min_offload_bytes = options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes) {}

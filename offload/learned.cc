@@ -19,6 +19,11 @@ constexpr std::uint64_t kGuessedLaunchNs = 4000;
 // Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
 // close to it, at less than 1 % of host time.
 constexpr std::uint64_t kFenceEveryNs = 100'000;
+// As much work as the device has before it that the host need not hurry: many times what it takes to bring a part back
+// (two hundred microseconds).
+constexpr std::uint64_t kFarAheadNs = 10'000'000;
+constexpr std::size_t kMostMarks = 4096;
+constexpr std::size_t kSweptAtOnce = 4;
 
 std::uint64_t scramble(std::uint64_t x) {
   x ^= x >> 32;
@@ -65,6 +70,7 @@ void Learned::arriving(const Arrival& arrival) {
   timed_ = arrival.info.nanoseconds != 0;
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
+  submitted_ns_ += nanoseconds;
   recorder_.add(scratch_, nanoseconds, arrival.live_block_bytes);
   switch (recogniser_.add(token_, arrival.live_bytes)) {
     case Recogniser::Event::kFound:
@@ -145,6 +151,10 @@ void Learned::after_operation(StreamIndex stream) {
   if (unfenced_ns_ >= kFenceEveryNs) {
     unfenced_ns_ = 0;
     static_cast<void>(clock_.fence(stream));
+    marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
+    if (marks_.size() > kMostMarks) marks_.pop_front();
+    // What has left will want its addresses back when there is less time than now.
+    if (heap_.has_stale() && lead_ns() >= kFarAheadNs) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t place = recogniser_.position();
   for (const std::uint32_t gap : plan_.leaves[place]) leave(plan_.gaps[gap]);
@@ -157,12 +167,23 @@ void Learned::leave(const PlannedGap& gap) {
   if (actor.alive()) residency_.leave(*actor.state, gap.parts);
 }
 
+// A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
 void Learned::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
-    if (actor.alive() && !residency_.bring_back(*actor.state)) return;
+    if (actor.alive() && !residency_.bring_back(*actor.state, false)) {
+      if (lead_ns() < kFarAheadNs || !residency_.bring_back(*actor.state, true)) return;
+    }
     returns_.pop_front();
   }
+}
+
+std::uint64_t Learned::lead_ns() {
+  while (!marks_.empty() && clock_.passed(marks_.front().fence)) {
+    passed_ns_ = marks_.front().ns;
+    marks_.pop_front();
+  }
+  return submitted_ns_ - passed_ns_;
 }
 
 void Learned::freed(const Block& block) { recorder_.freed(block.serial()); }

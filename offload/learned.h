@@ -29,7 +29,7 @@ namespace thermocline {
 
 class Learned {
  public:
-  Learned(const Driver& driver, const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency,
+  Learned(const Driver& driver, Heap& heap, StreamClock& clock, Migration& migration, Residency& residency,
           Bytes min_offload_bytes)
       : durations_(driver),
         heap_(heap),
@@ -81,9 +81,10 @@ class Learned {
   void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();
+  std::uint64_t lead_ns();
 
   DurationMeter durations_;
-  const Heap& heap_;
+  Heap& heap_;
   StreamClock& clock_;
   Migration& migration_;
   Residency& residency_;
@@ -101,6 +102,13 @@ class Learned {
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool timed_ = false;             // its duration was given
   std::uint64_t unfenced_ns_ = 0;  // device time, as far as known, since the last fence
+  // Device time of all operations so far, and when fences come in it that are not known to have passed.
+  std::uint64_t submitted_ns_ = 0, passed_ns_ = 0;
+  struct Mark {
+    Use fence;
+    std::uint64_t ns;
+  };
+  std::deque<Mark> marks_;
   std::uint64_t plans_ = 0, divergences_ = 0;
   // Of the operation in preparation: the blocks that one buffer has to itself, then slabs.
   std::vector<BlockState*> operands_;

@@ -130,6 +130,10 @@ void Residency::touched(BlockState& state, std::uint64_t operation) {
 }
 
 bool Residency::prefetch(BlockPart& part) {
+  return heap_.can_map_without_waiting(*part.whole->block, part.range) && fetch(part);
+}
+
+bool Residency::fetch(BlockPart& part) {
   if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses).ok()) return false;
   const bool returns = part.host != nullptr;
   if (!restore(part).ok()) return false;
@@ -157,14 +161,16 @@ void Residency::leave(BlockState& state, std::size_t parts) {
   }
 }
 
-bool Residency::bring_back(BlockState& state) {
+bool Residency::bring_back(BlockState& state, bool may_wait) {
   for (BlockPart& part : state.parts()) {
     if (part.mapped()) {
       part.prefetched = true;
       place(part, part.place);
-    } else if (!prefetch(part)) {
+    } else if (!may_wait && !heap_.can_map_without_waiting(*state.block, part.range)) {
+      return false;
+    } else if (!fetch(part)) {
       // What has left by now gives its room to what comes.
-      if (!drop_clean_if(part.bytes(), false) || !prefetch(part)) return false;
+      if (!drop_clean_if(part.bytes(), false) || !fetch(part)) return false;
     }
   }
   return true;
@@ -269,9 +275,27 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
     BlockPart& part = *it++;
     if (part.prefetched != wanted || !may_leave(part)) continue;
     if (!migration_.has_left(part) || !idle(part)) continue;
-    if (drop(part)) dropped += part.bytes();
+    if (options_.trusting) {
+      give_up(part);
+    } else if (!drop(part)) {
+      continue;
+    }
+    dropped += part.bytes();
   }
+  if (options_.trusting && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
   return dropped > 0;
+}
+
+// What has been submitted to be copied out, oldest first.
+Bytes Residency::give_up_leaving(Bytes missing) {
+  Bytes dropped = 0;
+  for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
+    BlockPart& part = *it++;
+    if (part.prefetched || !may_leave(part)) continue;
+    dropped += part.bytes();
+    give_up(part);
+  }
+  return dropped;
 }
 
 // False where the driver did not unmap: the part keeps its pages and stays what it is. If it lost some of them it has
@@ -285,13 +309,26 @@ bool Residency::drop(BlockPart& part) {
     const auto pages = block.page_handles().subspan(part.range.first, part.range.count);
     if (std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end()) return false;
   }
+  part.uses.clear();
+  leave_device(part);
+  return true;
+}
+
+void Residency::give_up(BlockPart& part) {
+  THERMOCLINE_CHECK(!part.whole->defined || part.copy != HostCopy::kNone,
+                    "contents are given up only with a host copy, or with one on its way");
+  UseSet pending = part.whole->block->uses;
+  pending.join(part.uses);
+  heap_.give_up(*part.whole->block, part.range, pending);
+  leave_device(part);
+}
+
+void Residency::leave_device(BlockPart& part) {
   if (part.prefetched) ++statistics_.wasted_prefetches;
   part.prefetched = false;
   resident_bytes_ -= part.bytes();
-  part.uses.clear();
   place(part, Place::kAway);
   ++statistics_.evictions;
-  return true;
 }
 
 Status Residency::await(const BlockPart& part) {
@@ -341,6 +378,8 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
       if (status.is_out_of_memory()) break;
       if (!status.ok()) return status;
       place(part, Place::kClean);
+    } else if (options_.trusting) {
+      give_up(part);
     } else {
       if (Status status = await(part); !status.ok()) return status;
       if (!drop(part)) continue;
@@ -370,8 +409,8 @@ void Residency::validate() const {
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
       THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
-      THERMOCLINE_CHECK(part.mapped() || !state.defined || part.copy == HostCopy::kCurrent,
-                        "defined contents are somewhere");
+      const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
+      THERMOCLINE_CHECK(part.mapped() || !state.defined || saved, "defined contents are somewhere");
       THERMOCLINE_CHECK(part.mapped() || state.pins == 0, "a pinned block is on the device");
       absent += part.mapped() ? 0 : 1;
       if (part.mapped()) {

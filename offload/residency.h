@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is on the device and who leaves for whom. Strict: the pages of a live block are given away only after everything
-// submitted that may use them has passed and their contents are on the host (or were never defined).
+// submitted that may use them has passed and their contents are on the host (or were never defined). Trusting: they are
+// given away as soon as the copy out has been submitted, to whose work is ordered behind it on the device; the host
+// waits for nothing, and the block's addresses lead to another's pages until it returns, or somebody unmaps them. So a
+// touch that the engine was not told of sees, or spoils, another block's bytes.
 //
 // The ladder for pages, cheapest first (make_room):
 //   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the
 //   device;
-//   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits;
+//   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits; trusting: then those whose copy
+//   out has been submitted;
 //   3. wait for the copy out that began first;
 //   4. take pages from parts that have only some of theirs and nothing in them yet;
 //   5. wait for free space, where the driver refused what the first step needs;
@@ -26,6 +30,7 @@ namespace thermocline {
 
 struct ResidencyOptions {
   bool may_evict = true;
+  bool trusting = false;
   Bytes min_offload_bytes = kMiB;
 };
 
@@ -64,9 +69,10 @@ class Residency {
   bool write_behind();
   // As planned: the first `parts` parts of the block are copied out now, and are the next to go when room is needed.
   void leave(BlockState& state, std::size_t parts);
-  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when that would
-  // mean to wait.
-  bool bring_back(BlockState& state);
+  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when there is no
+  // room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting); else that is
+  // false, too.
+  bool bring_back(BlockState& state, bool may_wait);
 
   BlockPart* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
@@ -92,10 +98,16 @@ class Residency {
   Status climb(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean(Bytes missing);
   bool drop_clean_if(Bytes missing, bool wanted);
+  Bytes give_up_leaving(Bytes missing);
   Status drop_first_leaving(bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
+  // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
+  bool fetch(BlockPart& part);
   bool drop(BlockPart& part);
+  // Trusting: the part loses its pages while its uses, and its copy out, may still be to come.
+  void give_up(BlockPart& part);
+  void leave_device(BlockPart& part);
 
   Heap& heap_;
   StreamClock& clock_;

@@ -109,7 +109,7 @@ ordered_json schema_of(const Option& option) {
     case OptionType::kChoice:
       out["enum"] = ordered_json::array();
       for (const Choice& choice : option.choices) {
-        if (choice.unavailable == nullptr) out["enum"].push_back(choice.name);
+        out["enum"].push_back(choice.name);
       }
       break;
   }

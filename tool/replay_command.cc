@@ -265,7 +265,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--budget", flags->budget,
                       "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
-  command->add_option("--safety", flags->safety, "strict");
+  command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
   command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");

@@ -60,13 +60,6 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
   }
 }
 
-TEST(OptionTable, AChoiceThatThisVersionLacksSaysSo) {
-  Value value;
-  ParseError error;
-  EXPECT_FALSE(parse_value(*find_option("safety"), "trusting", &value, &error));
-  EXPECT_EQ(error.message, "trusting safety is not in this version; 'strict' is");
-}
-
 TEST(OptionTable, AnOperatorRuleWithoutAClassListsTheClasses) {
   Value value;
   ParseError error;

@@ -127,6 +127,44 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
   EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kReactive}), expected);
   EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kLearned}), expected);
   EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
+  for (const Policy policy : {Policy::kReactive, Policy::kLearned}) {
+    EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = policy, .safety = Safety::kTrusting}), expected);
+  }
+}
+
+// Half of what is touched in turn fits: each has to leave before the one after next can come. A host that may not wait
+// is far ahead by the end; one that has to see every copy out is not.
+TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
+  const auto waits = [this](Safety safety) {
+    start({.budget_bytes = 12 * kPage, .policy = Policy::kReactive, .safety = safety});
+    for (int i = 0; i < 6; ++i) EXPECT_TRUE(operate({{allocate(4 * kPage), 4 * kPage}}, Access::kWrite).ok());
+    const EngineStatistics s = engine_->statistics();
+    EXPECT_EQ(s.evictions, 3u);
+    EXPECT_LE(s.peak_device_bytes, s.budget_bytes);
+    TearDown();
+    return s.host_waits;
+  };
+  EXPECT_GT(waits(Safety::kStrict), 0u);
+  EXPECT_EQ(waits(Safety::kTrusting), 0u);
+}
+
+TEST_F(EngineTest, WhatWasGivenUpMayBeFreedTouchedAndTrimmed) {
+  start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .safety = Safety::kTrusting});
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
+  for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}, Access::kWrite).ok());
+  EXPECT_FALSE(engine_->find(a)->resident);
+  ASSERT_TRUE(engine_->free(a, std::nullopt).ok()) << "while its copy out is under way";
+  engine_->validate();
+  ASSERT_TRUE(operate({{b, 4 * kPage}}).ok());
+  const DeviceAddress d = allocate(4 * kPage);
+  ASSERT_TRUE(operate({{d, 4 * kPage}}, Access::kWrite).ok()) << "one of the others is given up";
+  ASSERT_TRUE(operate({{b, 4 * kPage}, {d, 4 * kPage}}).ok());
+  ASSERT_TRUE(operate({{c, 4 * kPage}}).ok()) << "and returns to its own addresses";
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
+  for (const DeviceAddress at : {b, c, d}) ASSERT_TRUE(engine_->free(at, std::nullopt).ok());
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(engine_->statistics().device_bytes, 0u);
 }
 
 // Three buffers of 64 pages behind a budget of two and a half: what does not fit leaves, and not the whole of a buffer.

@@ -64,6 +64,9 @@ class Maker {
     const std::uint64_t policy = random_.below(10);
     setup.policy = policy == 0 ? Policy::kNone : policy < 5 ? Policy::kReactive : Policy::kLearned;
     if (!random_.one_in(6)) setup.order = random_.next() >> 32;
+    // Of a source of its own: seeds that have found something stay the programs that they were. The engine hears of
+    // every touch, as trusting demands.
+    if (Random(~seed).one_in(2)) setup.safety = Safety::kTrusting;
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
 
@@ -273,8 +276,8 @@ std::string describe(const Setup& setup) {
   const char* const policies[] = {"none", "reactive", "learned"};
   return "seed " + std::to_string(setup.seed) + ", budget " + std::to_string(setup.budget) + ", memory " +
          std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", policy " +
-         policies[static_cast<int>(setup.policy)] + ", order " +
-         (setup.order ? std::to_string(*setup.order) : "of time") +
+         policies[static_cast<int>(setup.policy)] + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
+         ", order " + (setup.order ? std::to_string(*setup.order) : "of time") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }
 

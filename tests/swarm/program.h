@@ -77,6 +77,7 @@ struct Setup {
   Bytes memory = 0;  // of the device
   Bytes host_limit = 0;
   Policy policy = Policy::kReactive;
+  Safety safety = Safety::kStrict;
   std::optional<std::uint64_t> order;
   std::uint64_t fault_one_in = 0;  // calls of the library; 0: none fails
 };

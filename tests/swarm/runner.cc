@@ -41,8 +41,10 @@ class EngineRunner final : public Runner {
     faulty_->resume();
   }
   Status create() {
-    const EngineOptions options{
-        .budget_bytes = setup_.budget, .policy = setup_.policy, .host_limit_bytes = setup_.host_limit};
+    const EngineOptions options{.budget_bytes = setup_.budget,
+                                .policy = setup_.policy,
+                                .safety = setup_.safety,
+                                .host_limit_bytes = setup_.host_limit};
     const Status status = Engine::create(faulty_->driver(), options, &engine_);
     if (status.ok()) engine_->set_report_handler(&ignore_report);
     return status;

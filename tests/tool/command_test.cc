@@ -99,8 +99,8 @@ TEST_F(Command, AnUnknownPolicyOrDeviceIsRefused) {
   EXPECT_NE(policy.err.find("did you mean 'reactive'?"), std::string::npos) << policy.err;
   expect_refused({"replay", kUnet, "--device", "referense"}, 2,
                  "--device: unknown device 'referense'; did you mean 'reference'? ('thermocline devices' lists them)");
-  expect_refused({"replay", kUnet, "--safety", "trusting"}, 2,
-                 "--safety: trusting safety is not in this version; 'strict' is");
+  expect_refused({"replay", kUnet, "--safety", "trustin"}, 2,
+                 "--safety: 'trustin' is no safety; known are strict, trusting; did you mean 'trusting'?");
 }
 
 TEST_F(Command, AMissingTraceIsBadInput) {
