@@ -123,6 +123,8 @@ class Heap {
   Status unmap(Block& block);
   // How many bytes there are that no live block holds.
   Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
+  // The largest free place between the buffers of one slab. Linear in the number of places.
+  Bytes largest_hole() const { return slabs_.largest_hole(); }
   // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
   // passed).
   Bytes available_bytes(Wait wait);

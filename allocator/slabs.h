@@ -6,6 +6,7 @@
 // live bytes on the recorded ResNet-1001.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "allocator/address_table.h"
@@ -68,6 +69,13 @@ class Slabs {
   // To be called whenever slab->mapped() has changed.
   void mapped_changed(Block* slab);
 
+  Bytes largest_hole() const {
+    Bytes largest = 0;
+    space_.for_each([&largest](const Chunk& chunk) {
+      if (chunk.is_free()) largest = std::max(largest, chunk.size() * kGranule);
+    });
+    return largest;
+  }
   Bytes bytes() const { return bytes_; }
   std::uint64_t count() const { return count_; }
 

@@ -78,6 +78,8 @@ StreamIndex StreamClock::index_of(StreamHandle handle) {
 
 StreamHandle StreamClock::handle_of(StreamIndex stream) const { return at(stream).handle; }
 
+bool StreamClock::is_alive(StreamIndex stream) const { return at(stream).alive; }
+
 Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).submitted; }
 
 Ordinal StreamClock::advance(StreamIndex index) {

@@ -37,6 +37,8 @@ class StreamClock {
   // Registers handles that it does not know.
   StreamIndex index_of(StreamHandle handle);
   StreamHandle handle_of(StreamIndex stream) const;
+  // False once it was retired.
+  bool is_alive(StreamIndex stream) const;
   std::size_t streams() const { return streams_.size(); }
 
   // The newest ordinal submitted to the stream.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "hooks/refusals.h"
 #include "hooks/submit.h"
 #include "include/thermocline/thermocline.h"
 #include "offload/statistic_names.h"
@@ -114,6 +115,14 @@ THERMOCLINE_EXPORT thermocline_result thermocline_reset_peaks() {
   using namespace thermocline;
   if (!Runtime::get().has_run()) return THERMOCLINE_NOT_ACTIVE;
   return result_of(guarded([] { return Runtime::get().reset_peaks() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }));
+}
+
+THERMOCLINE_EXPORT thermocline_result
+thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callback, void* user) {
+  return thermocline::result_of(thermocline::guarded([callback, user] {
+    thermocline::set_refusal_callback(callback, user);
+    return CUDA_SUCCESS;
+  }));
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {

@@ -31,6 +31,17 @@ void print_line(const char* text) {
   errno = saved;
 }
 
+void log_text(const std::string& text) {
+  if (silent.load(std::memory_order_relaxed)) return;
+  const int saved = errno;
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  errno = saved;
+}
+
 void log_line(const char* format, ...) {
   if (silent.load(std::memory_order_relaxed)) return;
   char text[kLongestLine];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 namespace thermocline {
 
@@ -12,6 +13,8 @@ __attribute__((format(printf, 1, 2))) void log_line(const char* format, ...);
 // The log level "quiet" silences log_line; what was asked for is printed all the same.
 void silence_log();
 void print_line(const char* text);
+// Several lines, as they are; silenced like log_line.
+void log_text(const std::string& text);
 
 }  // namespace thermocline
 

@@ -14,6 +14,7 @@
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/real_table.h"
+#include "hooks/refusals.h"
 #include "hooks/statistics.h"
 #include "hooks/symbols.h"
 
@@ -147,6 +148,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     DeviceFacts facts;
     std::unique_ptr<Engine> engine = all.make_engine(&facts);
     if (engine == nullptr) return nullptr;
+    engine->set_report_handler(&keep_report);
     // Small, and never freed: other threads may be reading it whenever its context ends.
     const auto* made = new ActiveEngine{engine.release(), context, facts.device};
     all.mode.store(Mode::kActive);

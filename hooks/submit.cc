@@ -7,6 +7,8 @@
 #include <new>
 #include <set>
 
+#include "hooks/refusals.h"
+
 namespace thermocline {
 namespace {
 
@@ -104,6 +106,10 @@ CurrentContext::~CurrentContext() {
 }
 
 CUresult guarded(Call body) {
+  // Behind everything that the body holds.
+  struct GiveOut {
+    ~GiveOut() { give_out_report(); }
+  } const at_the_end;
   try {
     return body();
   } catch (const BrokenInvariant&) {

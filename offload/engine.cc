@@ -74,9 +74,9 @@ Operation Engine::begin_unknown(StreamHandle stream) {
   return Operation(this, std::move(lock), status);
 }
 
-Status Engine::pin(DeviceAddress address, const char* /*reason*/) {
+Status Engine::pin(DeviceAddress address, const char* reason) {
   const std::lock_guard lock(mutex_);
-  return state_->pin(address);
+  return state_->pin(address, reason);
 }
 
 void Engine::synchronized(StreamHandle stream) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "driver/check.h"
-#include "offload/report.h"
 
 namespace thermocline {
 namespace {
@@ -15,9 +14,11 @@ constexpr Bytes kHostStepBytes = 64 * kMiB;
 
 }  // namespace
 
-Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in)
+Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in,
+                     Bytes device_total_in)
     : options(options_in),
       budget_bytes(budget_bytes_in),
+      device_total(device_total_in),
       foundation(std::move(foundation_in)),
       clock(foundation->clock),
       host(*foundation->host),
@@ -50,7 +51,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
       !status.ok()) {
     return status;
   }
-  std::unique_ptr<State> state(new State(std::move(foundation), options, budget));
+  std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
   if (options.annotate) {
     const Heap& heap = state->heap;
     state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
@@ -140,7 +141,7 @@ Status Engine::State::admit(StreamHandle handle) {
   if (status.is_out_of_memory()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->block->bytes();
-    return refuse("one operation's buffers", wanted);
+    return refuse("one operation's memory", wanted, true);
   }
   if (!status.ok()) return status;
   if (absent) reactive.missed();
@@ -273,7 +274,7 @@ void Engine::State::release(Buffer& buffer) {
   heap.free(&buffer);
 }
 
-Status Engine::State::pin(DeviceAddress address) {
+Status Engine::State::pin(DeviceAddress address, const char* reason) {
   if (const Buffer* known = heap.find(address); known != nullptr && pinned.contains(known)) return {};
   // What is pinned is let go when it is freed, so it must not be parked.
   reclaim(Reclaim::kForget);
@@ -286,7 +287,7 @@ Status Engine::State::pin(DeviceAddress address) {
   }
   if (state->pins++ == 0) pinned_block_bytes += block->bytes();
   ++counters.pinned_buffers;
-  pinned.insert(buffer);
+  pinned.emplace(buffer, reason);
   return {};
 }
 
@@ -309,17 +310,6 @@ void Engine::State::reset_peaks() {
   counters.peak_live_buffers = heap.buffers();
   counters.largest_allocation_bytes = 0;
   counters.peak_device_bytes = heap.created_bytes() + foreign_bytes;
-}
-
-Status Engine::State::refuse(const char* what, Bytes bytes) {
-  ++counters.out_of_memory;
-  const std::string report = out_of_memory_report(what, bytes, collect(), heap, residency);
-  if (report_handler != nullptr) {
-    report_handler(report);
-  } else {
-    write_report(report);
-  }
-  return Status::out_of_memory();
 }
 
 EngineStatistics Engine::State::collect() const {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "allocator/heap.h"
@@ -18,6 +18,7 @@
 #include "offload/learned.h"
 #include "offload/migration.h"
 #include "offload/reactive.h"
+#include "offload/report.h"
 #include "offload/residency.h"
 
 namespace thermocline {
@@ -46,8 +47,9 @@ class Engine::State {
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
-  Status pin(DeviceAddress address);
-  Status refuse(const char* what, Bytes bytes);
+  Status pin(DeviceAddress address, const char* reason);
+  Status refuse(const char* what, Bytes bytes, bool one_operation = false);
+  RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
   // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
   void hear();
@@ -65,6 +67,7 @@ class Engine::State {
 
   const EngineOptions options;
   const Bytes budget_bytes;
+  const Bytes device_total;
   std::unique_ptr<Foundation> foundation;
   StreamClock& clock;
   HostPool& host;
@@ -87,13 +90,13 @@ class Engine::State {
   bool pressed = false;
   Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
-  std::unordered_set<const Buffer*> pinned;  // few: each counts in its block's pins
+  std::unordered_map<const Buffer*, const char*> pinned;  // few, and why: each counts in its block's pins
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
   ReportHandler report_handler = nullptr;
 
  private:
-  State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes);
+  State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
   void collect_operands(std::span<const Touch> list);

@@ -43,6 +43,7 @@ Status Migration::copy_out(BlockPart& part) {
                     "only defined contents on the device, without a host copy, are copied out");
   const Bytes bytes = contents_of(part);
   void* host = allocate_host(bytes);
+  host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
   Status status = clock_.wait_all(out_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(out_index_, part.uses);

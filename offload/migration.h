@@ -54,6 +54,9 @@ class Migration {
   // Waits for both streams and frees retired host memory; used before everything is given back.
   void drain();
 
+  // How much pinned host memory was asked for in vain the last time; 0: it was there.
+  Bytes host_refused() const { return host_refused_; }
+
   const MigrationStatistics& statistics() const { return statistics_; }
 
  private:
@@ -74,6 +77,7 @@ class Migration {
   std::deque<Retired> retired_;
   std::deque<Use> leaving_, returning_;
   LinkMeter meter_{driver_};
+  Bytes host_refused_ = 0;
   MigrationStatistics statistics_;
 };
 

@@ -43,6 +43,7 @@ class Residency {
   Residency(Heap& heap, StreamClock& clock, Migration& migration, ResidencyOptions options)
       : heap_(heap), clock_(clock), migration_(migration), options_(options) {}
 
+  std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
   BlockState& state_of(const Block& block) { return states_[block.index()]; }
 
   // A buffer has been handed out: earlier users of its space are waited for before the next touch of its block.

@@ -84,6 +84,17 @@ thermocline_result thermocline_visit_statistics(int names, thermocline_statistic
 /* Every peak becomes what is so now. NOT_ACTIVE before the first allocation. */
 thermocline_result thermocline_reset_peaks(void);
 
+/* Why something did not fit */
+
+/* Called when an allocation or an operation is refused for want of memory, on the thread that asked, after everything
+ * is as it was before and before the refused call returns: with the report that also goes to stderr (one page: the
+ * reason, what to change, what would have fitted, who holds what). The callback may use this interface and CUDA: free
+ * memory, for example; the call is refused all the same. */
+typedef void (*thermocline_out_of_memory_callback)(const char* report, void* user);
+
+/* One callback for the process; NULL takes it back (a call on another thread may still be under way). */
+thermocline_result thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callback, void* user);
+
 /* What it is told */
 
 /* Brings the buffer that contains the address to the device and keeps it there until it is freed: for memory that is

@@ -187,6 +187,14 @@ TEST(Preload, BufferLargerThanTheBudgetIsOutOfMemoryWithAReport) {
   const ProcessResult result = run_preloaded({"workload"}, "2MiB");
   EXPECT_EQ(result.status, 2);
   EXPECT_NE(result.err.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("thermocline: out of memory: "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("\n  do     budget = \""), std::string::npos) << result.err;
+}
+
+TEST(Preload, ReportsGoToTheProgramsCallback) {
+  const ProcessResult result = run_preloaded({"interface", "refused"}, "16MiB");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(statistic(result, "oom_reports"), 2u);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ static struct {
   thermocline_result (*get_statistics)(thermocline_statistics*);
   thermocline_result (*visit_statistics)(int, thermocline_statistic_visitor, void*);
   thermocline_result (*reset_peaks)(void);
+  thermocline_result (*set_callback)(thermocline_out_of_memory_callback, void*);
   thermocline_result (*pin)(uint64_t);
   thermocline_result (*step)(void);
   thermocline_result (*trim)(void);
@@ -39,6 +40,7 @@ static int find_library(void) {
   *(void**)&library.get_statistics = dlsym(RTLD_DEFAULT, "thermocline_get_statistics");
   *(void**)&library.visit_statistics = dlsym(RTLD_DEFAULT, "thermocline_visit_statistics");
   *(void**)&library.reset_peaks = dlsym(RTLD_DEFAULT, "thermocline_reset_peaks");
+  *(void**)&library.set_callback = dlsym(RTLD_DEFAULT, "thermocline_set_out_of_memory_callback");
   *(void**)&library.pin = dlsym(RTLD_DEFAULT, "thermocline_pin");
   *(void**)&library.step = dlsym(RTLD_DEFAULT, "thermocline_step");
   *(void**)&library.trim = dlsym(RTLD_DEFAULT, "thermocline_trim");
@@ -77,6 +79,28 @@ static void before_anything(void) {
   REQUIRE(library.step() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.trim() == THERMOCLINE_NOT_ACTIVE);
   REQUIRE(library.validate() == THERMOCLINE_NOT_ACTIVE);
+}
+
+/* May use the interface and CUDA. */
+static void on_refusal(const char* report, void* user) {
+  thermocline_statistics statistics = {.size = sizeof statistics};
+  CUdeviceptr another = 0;
+  REQUIRE(strstr(report, "and the device has 64.00 GiB") != NULL);
+  REQUIRE(library.get_statistics(&statistics) == THERMOCLINE_OK && statistics.out_of_memory > 0);
+  REQUIRE(cuMemAlloc(&another, 4096) == CUDA_SUCCESS && cuMemFree(another) == CUDA_SUCCESS);
+  ++*(int*)user;
+}
+
+static void refused(void) {
+  CUdeviceptr none = 0;
+  int calls = 0;
+  REQUIRE(library.set_callback(&on_refusal, &calls) == THERMOCLINE_OK);
+  REQUIRE(cuMemAlloc(&none, (size_t)80 << 30) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(calls == 1);
+  REQUIRE(library.set_callback(NULL, NULL) == THERMOCLINE_OK);
+  REQUIRE(cuMemAlloc(&none, (size_t)80 << 30) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(calls == 1);
+  REQUIRE(library.reset_peaks() == THERMOCLINE_OK);
 }
 
 static void with_memory(const CUdeviceptr* buffers) {
@@ -121,7 +145,7 @@ static void without_memory(void) {
   REQUIRE(statistics.live_bytes == 0);
   REQUIRE(statistics.device_bytes == 0);
   REQUIRE(statistics.peak_live_bytes == BUFFERS * BYTES);
-  REQUIRE(statistics.freed_bytes == BUFFERS * BYTES);
+  REQUIRE(statistics.freed_bytes == statistics.allocated_bytes && statistics.freed_bytes >= BUFFERS * BYTES);
   REQUIRE(statistics.created_bytes == statistics.destroyed_bytes && statistics.created_bytes > 0);
   REQUIRE(statistics.host_taken_bytes == statistics.host_given_bytes && statistics.host_bytes == 0);
   REQUIRE(library.reset_peaks() == THERMOCLINE_OK);
@@ -130,7 +154,7 @@ static void without_memory(void) {
   REQUIRE(visited(THERMOCLINE_NAMES, "peak_host_bytes") == 0);
 }
 
-int main(void) {
+int main(int count, char** arguments) {
   CUdevice device;
   CUcontext context;
   CUdeviceptr buffers[BUFFERS];
@@ -146,6 +170,7 @@ int main(void) {
     REQUIRE(cuMemsetD32(buffers[i], i, BYTES / 4) == CUDA_SUCCESS);
   }
   if (there) with_memory(buffers);
+  if (there && count > 1 && strcmp(arguments[1], "refused") == 0) refused();
   for (unsigned i = 0; i < BUFFERS; ++i) {
     REQUIRE(cuMemcpyDtoH(&value, buffers[i] + BYTES - 4, 4) == CUDA_SUCCESS);
     printf("%u\n", value);

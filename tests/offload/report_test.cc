@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// The out-of-memory report: each cause gives its own first advice, and a program that follows it runs.
+#include "offload/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "trace/simulated_device.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+constexpr StreamHandle kStream{};
+
+std::string last_report;  // the handler takes no context
+
+// A program on the simulated device, up to the first thing that is refused.
+class Program {
+ public:
+  explicit Program(const EngineOptions& options) {
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    device_ = SimulatedDevice::open(simulated, &why);
+    EXPECT_NE(device_, nullptr) << why;
+    EXPECT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
+    engine_->set_report_handler([](const std::string& report) { last_report = report; });
+    last_report.clear();
+  }
+  ~Program() {
+    EXPECT_TRUE(device_->driver().synchronize_context().ok());
+    engine_->validate();
+    engine_.reset();
+  }
+
+  bool ok() const { return ok_; }
+  Engine& engine() { return *engine_; }
+  SimulatedDevice& device() { return *device_; }
+
+  DeviceAddress allocate(Bytes bytes) {
+    DeviceAddress address;
+    if (ok_) note(engine_->allocate(bytes, std::nullopt, &address));
+    return address;
+  }
+  void free(DeviceAddress address) { EXPECT_TRUE(engine_->free(address, std::nullopt).ok()); }
+  void use(std::vector<DeviceAddress> buffers) {
+    if (!ok_) return;
+    std::vector<Touch> touches;
+    std::vector<SimulatedOperand> operands;
+    for (const DeviceAddress buffer : buffers) {
+      touches.push_back({buffer, 0, Access::kUnknown});
+      operands.push_back({buffer.value, 512, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE});
+    }
+    Operation operation = engine_->begin(kStream, touches);
+    note(operation.status());
+    if (!ok_) return;
+    EXPECT_EQ(
+        device_->control().launch_operator(nullptr, "use", 1e9, 1e6, std::nan(""), operands.data(), operands.size()),
+        0);
+    operation.commit();
+  }
+  void use_new(Bytes bytes) {
+    if (const DeviceAddress buffer = allocate(bytes); ok_) use({buffer});
+  }
+  void pin(DeviceAddress buffer, const char* reason) {
+    if (ok_) note(engine_->pin(buffer, reason));
+  }
+  void map_its_own(Bytes bytes) {
+    if (!ok_) return;
+    note(engine_->add_foreign(bytes));
+    foreign_ += ok_ ? bytes : 0;
+  }
+  void unmap_its_own() { engine_->remove_foreign(foreign_); }
+
+ private:
+  void note(Status status) {
+    EXPECT_TRUE(status.ok() || status.is_out_of_memory());
+    ok_ = status.ok();
+  }
+  std::unique_ptr<SimulatedDevice> device_;
+  std::unique_ptr<Engine> engine_;
+  Bytes foreign_ = 0;
+  bool ok_ = true;
+};
+
+using Body = std::function<void(Program&)>;
+
+std::string refused(const EngineOptions& options, const Body& body) {
+  Program program(options);
+  body(program);
+  EXPECT_FALSE(program.ok()) << "it fits";
+  return last_report;
+}
+
+// key = "valueMiB" of the advice with that number, from 0.
+bool follow(const std::string& report, std::size_t number, EngineOptions* options) {
+  static const std::regex advice("\n  do     ([a-z_]+ = \"[a-z0-9]+(MiB)?\")?");
+  auto found = std::sregex_iterator(report.begin(), report.end(), advice);
+  for (; number > 0 && found != std::sregex_iterator(); --number) ++found;
+  if (found == std::sregex_iterator()) return false;
+  const std::string text = (*found)[1];
+  const std::string key = text.substr(0, text.find(' ')),
+                    value = text.substr(std::min(text.size(), text.find('"') + 1));
+  if (key == "policy") {
+    options->policy = Policy::kLearned;
+    return value.starts_with("learned");
+  }
+  Bytes* const field = key == "budget"              ? &options->budget_bytes
+                       : key == "host_limit"        ? &options->host_limit_bytes
+                       : key == "min_offload_bytes" ? &options->min_offload_bytes
+                                                    : nullptr;
+  if (field != nullptr) *field = std::stoull(value) * kMiB;
+  return field != nullptr;
+}
+
+// The reason is given, and the program runs when the advice is followed.
+void expect_good_advice(EngineOptions options, const std::string& reason, std::size_t advice, const Body& body) {
+  const std::string report = refused(options, body);
+  EXPECT_NE(report.find("\n  why    "), std::string::npos) << report;
+  EXPECT_NE(report.find(reason), std::string::npos) << report;
+  ASSERT_TRUE(follow(report, advice, &options)) << report;
+  Program again(options);
+  body(again);
+  EXPECT_TRUE(again.ok()) << report << "\nthen\n" << last_report;
+}
+
+TEST(Report, OneOperationLargerThanTheBudgetNeedsALargerBudget) {
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "one operation uses 24.0 MiB at once", 0,
+                     [](Program& program) {
+                       const DeviceAddress a = program.allocate(6 * kPage), b = program.allocate(6 * kPage);
+                       program.use({a, b});
+                     });
+}
+
+TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
+  expect_good_advice({.budget_bytes = 8 * kPage}, "it needs 18.0 MiB at once, and the budget is 16.0 MiB", 0,
+                     [](Program& program) { program.use_new(8 * kPage + 1); });
+}
+
+TEST(Report, WhatNoDeviceHoldsIsNotAskedOfTheBudget) {
+  const std::string report = refused({}, [](Program& program) { program.allocate(80 * kGiB); });
+  EXPECT_NE(report.find("it needs 80.00 GiB at once, and the device has 64.00 GiB\n  do     use less at once"),
+            std::string::npos)
+      << report;
+}
+
+TEST(Report, PinnedMemoryIsNamedWithItsReasons) {
+  const EngineOptions options{.budget_bytes = 8 * kPage, .policy = Policy::kReactive};
+  const auto body = [](Program& program) {
+    program.pin(program.allocate(3 * kPage), "stream capture");
+    program.pin(program.allocate(kPage), "the program asked for it");
+    program.use_new(5 * kPage);
+  };
+  const std::string report = refused(options, body);
+  EXPECT_NE(report.find("8.0 MiB in 2 buffers have to stay on the device\n"
+                        "  do     release what is pinned, above all: stream capture\n"),
+            std::string::npos)
+      << report;
+  EXPECT_TRUE(std::regex_search(report, std::regex("pinned +6.0 MiB in 1 buffer, stream capture\n"))) << report;
+  EXPECT_TRUE(std::regex_search(report, std::regex("\n +2.0 MiB in 1 buffer, the program asked for it\n"))) << report;
+  expect_good_advice(options, "above all: stream capture", 1, body);
+}
+
+// What the operation itself uses may stay.
+TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "one operation uses 18.0 MiB", 0,
+                     [](Program& program) {
+                       const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(5 * kPage);
+                       program.use({a});
+                       program.pin(a, "stream capture");
+                       program.use({a, b});
+                     });
+}
+
+TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
+  expect_good_advice({.budget_bytes = 4 * kPage, .policy = Policy::kReactive, .host_limit_bytes = 6 * kPage},
+                     "no room on the host", 0, [](Program& program) {
+                       for (int i = 0; i < 7; ++i) program.use_new(kPage);
+                     });
+}
+
+TEST(Report, PolicyNoneNeedsAnother) {
+  expect_good_advice({.budget_bytes = 4 * kPage, .policy = Policy::kNone}, "under policy none nothing may leave", 0,
+                     [](Program& program) {
+                       program.use_new(3 * kPage);
+                       program.use_new(2 * kPage);
+                     });
+}
+
+TEST(Report, FragmentedPagesAreNamedAndNeedALargerBudget) {
+  expect_good_advice({.budget_bytes = 16 * kPage, .policy = Policy::kNone}, " small buffers (", 0,
+                     [](Program& program) {
+                       std::vector<DeviceAddress> buffers;
+                       for (int i = 0; i < 6000; ++i) buffers.push_back(program.allocate(4096));
+                       for (std::size_t i = 0; i < buffers.size(); ++i) {
+                         if (i % 500 != 0) program.free(buffers[i]);
+                       }
+                       program.use_new(10 * kPage);
+                     });
+}
+
+TEST(Report, OwnMappingsAreNamed) {
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "own mappings hold 12.0 MiB", 0,
+                     [](Program& program) {
+                       program.map_its_own(6 * kPage);
+                       program.use_new(3 * kPage);
+                       program.unmap_its_own();
+                     });
+}
+
+TEST(Report, BlocksThatAreTooSmallToLeaveAreNamed) {
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .min_offload_bytes = 8 * kMiB},
+                     "in blocks below min_offload_bytes", 0, [](Program& program) {
+                       for (int i = 0; i < 9; ++i) program.use_new(kPage);
+                     });
+}
+
+TEST(Report, ADeviceThatOthersUseIsNotBlamedOnTheBudget) {
+  const std::string report = refused({.policy = Policy::kNone}, [](Program& program) {
+    PageHandle others{};
+    ASSERT_TRUE(program.device().driver().create_page(62 * kGiB, 0, &others).ok());
+    program.use_new(4 * kGiB);
+    ASSERT_TRUE(program.device().driver().destroy_page(others).ok());
+  });
+  EXPECT_NE(report.find("something else uses the device\n  do     end what else uses the device"), std::string::npos)
+      << report;
+}
+
+// The number that it gives is granted, and a page more is not.
+TEST(Report, WhatWouldHaveFittedFits) {
+  struct Case {
+    EngineOptions options;
+    Bytes pinned;
+  };
+  const Case cases[] = {
+      {{.budget_bytes = 16 * kPage, .policy = Policy::kReactive}, 5 * kPage},
+      {{.budget_bytes = 16 * kPage, .policy = Policy::kNone}, 5 * kPage},
+      {{.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .host_limit_bytes = 20 * kPage}, kPage}};
+  for (const Case& one : cases) {
+    const auto try_to_use = [&one](Bytes bytes) {
+      Program program(one.options);
+      program.pin(program.allocate(one.pinned), "test");
+      for (int i = 0; i < 3; ++i) program.use_new(2 * kPage);
+      program.use_new(bytes);
+      return program.ok();
+    };
+    ASSERT_FALSE(try_to_use(16 * kPage));
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(last_report, found, std::regex("fits   at most ([0-9]+).0 MiB")));
+    const Bytes most = std::stoull(found[1]) * kMiB;
+    EXPECT_TRUE(try_to_use(most)) << last_report;
+    EXPECT_FALSE(try_to_use(most + kPage));
+  }
+}
+
+TEST(Report, IsOnePageAndNamesStreamsSizesAndTheLargest) {
+  const std::string report = refused({.budget_bytes = 16 * kPage, .policy = Policy::kNone}, [](Program& program) {
+    for (int i = 0; i < 40; ++i) program.allocate(Bytes{5000} << (i % 9));
+    program.use_new(3 * kPage);
+    program.use_new(12 * kPage);
+  });
+  EXPECT_LE(std::ranges::count(report, '\n'), 40) << report;
+  EXPECT_NE(report.find("the default stream, or no stream named"), std::string::npos) << report;
+  EXPECT_NE(report.find("up to 16.0 MiB"), std::string::npos) << report;
+  EXPECT_TRUE(std::regex_search(report, std::regex("largest +6.0 MiB at 0x[0-9a-f]+, on the device"))) << report;
+}
+
+}  // namespace
+}  // namespace thermocline
