@@ -223,26 +223,30 @@ class Planner {
     return plan;
   }
 
-  void keep_if_faster(Plan plan, const PlanTiming& timing, Plan* best) const {
-    if (!timing.runs || timing.iteration_ns >= best->predicted_ns) return;
-    plan.predicted_ns = timing.iteration_ns;
-    *best = std::move(plan);
+  // Of plans that are expected to take equally long the first that was tried is kept.
+  void keep_if_faster(const Plan& plan, const PlanTiming& timing, Plan* best) const {
+    if (!timing.runs || timing.iteration_ns >= kFaster * best->predicted_ns) return;
+    *best = plan;
+    best->predicted_ns = timing.iteration_ns;
   }
 
-  // Times the plan as it is, then with earlier and earlier returns, the operations' start times taken from the last
-  // timing.
+  // Times the plan with every buffer back in the last moment, then with earlier and earlier returns, the operations'
+  // start times taken from the last timing. Late returns leave memory to others, and the last moment leaves no time for
+  // anything that takes longer than expected: so first come returns that are a little earlier than need be.
   void consider(Plan plan, Plan* best) const {
     plan.index(places_);
-    PlanTiming timing = time_plan(profile_, plan, limit_bytes_, link_);
-    keep_if_faster(plan, timing, best);
-    if (!timing.runs) return;
-    for (const double lead : {1e9, 4.0, 2.0, 1.2}) {
+    const Plan in_the_last_moment = plan;
+    const PlanTiming last_moment = time_plan(profile_, plan, limit_bytes_, link_);
+    if (!last_moment.runs) return;
+    PlanTiming timing = last_moment;
+    for (const double lead : {1.2, 2.0, 4.0, 1e9}) {
       schedule_returns(timing, lead, &plan);
       plan.index(places_);
       const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
       keep_if_faster(plan, next, best);
       if (next.runs && next.iteration_ns <= timing.iteration_ns) timing = next;
     }
+    keep_if_faster(in_the_last_moment, last_moment, best);
   }
 
   // Memory that the plan leaves free at every place while nothing has come back early.
@@ -303,6 +307,7 @@ class Planner {
     }
   }
 
+  static constexpr double kFaster = 0.999;
   // The host has to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
 

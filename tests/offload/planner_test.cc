@@ -102,6 +102,19 @@ TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
   for (const Bytes bytes : profile.unplanned_bytes) EXPECT_EQ(bytes, 0u);
 }
 
+// An operation takes three times as long as the copy: what is asked for in the last moment comes a third of it late,
+// and what is asked for one operation earlier comes in time.
+TEST(Planner, AsksForReturnsBeforeTheLastMoment) {
+  const Profile profile = profile_of(8);
+  const Plan plan = plan_iteration(profile, peak_of(profile) - 3 * kActivation, kLink);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_FALSE(plan.gaps.empty());
+  const auto places = static_cast<std::uint32_t>(profile.places());
+  for (const PlannedGap& gap : plan.gaps) {
+    EXPECT_GE((gap.arrive + places - gap.return_at) % places, 2u) << "for the use at " << gap.arrive;
+  }
+}
+
 TEST(Planner, PlansNothingWhenEverythingFits) {
   const Profile profile = profile_of(8);
   const Plan plan = plan_iteration(profile, peak_of(profile), kLink);
