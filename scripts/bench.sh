@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, reactive and
-# learned, and compares the time of a steady step with the lower bound in bench/traces/bounds.json (for device reference): no schedule that may only
-# swap is faster. On other devices the bound is the one that replay computes. A trace without steps of one shape (nmt_varlen) is run at 80 % of its
-# peak and compared with unlimited memory. Writes BUILD_FOLDER/bench/offload.json. Called by ./dev bench offload.
+# learned, and compares the time of a steady step with the lower bound that `thermocline bound` computes (docs/bound.md): no schedule that may only
+# swap is faster. A trace without steps of one shape (nmt_varlen) is run at 80 % of its peak and compared with unlimited memory. Writes
+# BUILD_FOLDER/bench/offload.json. Called by ./dev bench offload.
 # A row that runs out of memory is a result, not a failure; a wrong checksum, a race or an exceeded budget is one.
 set -euo pipefail
 build=${1:?the build folder}
@@ -14,15 +14,14 @@ if [[ ${1-} == --device ]]; then
   device=${2:?a device: thermocline devices lists them}
   shift 2
 fi
-bounds=bench/traces/bounds.json
 names=("$@")
-[[ $# -gt 0 ]] || mapfile -t names < <(jq -r 'keys[]' "$bounds")
+[[ $# -gt 0 ]] || mapfile -t names < <(cd bench/traces && printf '%s\n' *.jsonl.gz | sed 's/\.jsonl\.gz$//')
 mkdir -p "$build/bench"
 rows=$build/bench/offload.rows
 : >"$rows"
 status=0
 
-# NAME PERCENT BUDGET BOUND_OR_NULL
+# NAME PERCENT BUDGET BOUND
 row() {
   local trace=bench/traces/$1.jsonl.gz policy result
   for policy in reactive learned; do
@@ -33,7 +32,7 @@ row() {
       continue
     }
     jq -c --arg name "$1" --argjson percent "$2" --argjson bound "$4" --arg reference "$reference" '
-      ($bound // .bound_ms) as $b | .steps[-1] as $last
+      $bound as $b | .steps[-1] as $last
       | {workload: $name, budget_percent: $percent, policy, outcome, bound_ms: $b, steady_step_ms, compute_step_ms, predicted_step_ms,
          ratio: (if .outcome == "ok" then .steady_step_ms / $b else null end), learned_after_steps,
          evicted_bytes_per_step: $last.evicted_bytes, restored_bytes_per_step: $last.restored_bytes,
@@ -61,9 +60,9 @@ for name in "${names[@]}"; do
     continue
   fi
   while read -r percent bytes bound; do
-    [[ $device == reference ]] || bound=null
     row "$name" "$percent" "$bytes" "$bound"
-  done < <(jq -r --arg n "$name" '.[$n].rows[] | select(.feasible) | [(.budget * 100 | round), .budget_bytes, .bound_ms] | @tsv' "$bounds")
+  done < <("$thermocline" bound "bench/traces/$name.jsonl.gz" --device "$device" --budget 80%,70%,60%,50%,40% --json |
+    jq -r '.rows[] | select(.feasible) | [(.budget | rtrimstr("%")), .budget_bytes, .bound_ms] | @tsv')
 done
 
 # One row a line: the file is kept in bench/results/, and two runs are compared by row.

@@ -19,6 +19,7 @@ struct Flags {
   std::string trace;
   std::string device = "reference";
   std::vector<std::string> budgets{"80%", "70%", "60%", "50%", "40%"};
+  std::size_t slots = kDefaultSlots;
   bool json = false;
 };
 
@@ -28,46 +29,57 @@ struct Row {
   Bounds bounds;
 };
 
-void print_json(const Flags& flags, const Trace& trace, const SteadyStep& step, const std::vector<Row>& rows) {
+void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
   nlohmann::ordered_json out = {{"schema", "thermocline-bound/1"},
                                 {"trace", flags.trace},
                                 {"device", flags.device},
                                 {"peak_live_bytes", trace.peak_live_bytes},
-                                {"compute_ms", step.busiest_stream * 1e3},
-                                {"least_budget_bytes", step.least_budget},
+                                {"compute_ms", bounds.step().busiest_stream * 1e3},
+                                {"least_budget_bytes", bounds.least_budget()},
                                 {"rows", nlohmann::ordered_json::array()}};
+  // Null: there is no such figure.
+  const auto or_null = [](const auto& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
   for (const Row& row : rows) {
     nlohmann::ordered_json r = {
         {"budget", row.budget}, {"budget_bytes", row.bytes}, {"feasible", row.bounds.is_feasible}};
     if (row.bounds.is_feasible) {
-      r["pinch_ms"] = row.bounds.pinch_ms;
-      r["bound_ms"] = row.bounds.bound_ms();
+      r["restored_bytes"] = or_null(row.bounds.restored_bytes);
+      r["volume_ms"] = or_null(row.bounds.volume_ms);
+      r["pinch_ms"] = or_null(row.bounds.pinch_ms);
+      r["slotted_ms"] = or_null(row.bounds.slotted_ms);
+      r["bound_ms"] = row.bounds.bound_ms;
     }
     out["rows"].push_back(std::move(r));
   }
   std::puts(out.dump().c_str());
 }
 
-void print_text(const Flags& flags, const Trace& trace, const SteadyStep& step, const std::vector<Row>& rows) {
-  const double compute = step.busiest_stream * 1e3;
-  std::fprintf(stderr, "%s on %s: peak %s, %zu operators a step, compute %.2f ms\n", flags.trace.c_str(),
-               flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), step.seconds.size(), compute);
-  std::fprintf(stderr,
-               "No swapping is faster than the larger of compute and pinch; tighter bounds need linear programming.\n");
+void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
+  const double compute = bounds.step().busiest_stream * 1e3;
+  std::fprintf(stderr, "%s on %s: peak %s, %u operators a step, compute %.2f ms\n", flags.trace.c_str(),
+               flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), bounds.step().operators(), compute);
+  if (!bounds.step().is_single_stream)
+    std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stderr);
   for (const Row& row : rows) {
     std::fprintf(stderr, "  %8s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {
-      std::fprintf(stderr, "does not fit: some operator needs %s\n", human_bytes(step.least_budget).c_str());
+      std::fprintf(stderr, "does not fit: some operator needs %s\n", human_bytes(bounds.least_budget()).c_str());
       continue;
     }
-    std::fprintf(stderr, "pinch %9.2f ms  bound %9.2f ms = %.3f x compute\n", row.bounds.pinch_ms,
-                 row.bounds.bound_ms(), row.bounds.bound_ms() / compute);
+    std::fprintf(stderr, "no swapping is faster than %9.2f ms = %.3f x compute\n", row.bounds.bound_ms,
+                 compute > 0 ? row.bounds.bound_ms / compute : 1.0);
   }
 }
 
 int bound(const Flags& flags) {
   const simulator::Profile* profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
+  if (flags.slots == 0) {
+    say("--slots: at least one slot is needed");
+    return kWrongUsage;
+  }
   std::vector<SizeSetting> budgets;
   for (const std::string& text : flags.budgets) {
     const auto budget = parse_budget_flag(text, "--budget");
@@ -76,14 +88,15 @@ int bound(const Flags& flags) {
   }
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  const DeviceRates rates = rates_of(*profile);
-  const SteadyStep step = steady_step(trace, rates);
+  const SwapBounds bounds(trace, rates_of(*profile), flags.slots);
   std::vector<Row> rows;
+  Progress progress("bounding");
   for (const SizeSetting budget : budgets) {
+    progress.show(rows.size(), budgets.size());
     const Bytes bytes = budget.resolve(trace.peak_live_bytes);
-    rows.push_back({budget.text(), bytes, swap_bounds(step, bytes, rates)});
+    rows.push_back({budget.text(), bytes, bounds.under(bytes)});
   }
-  (flags.json ? print_json : print_text)(flags, trace, step, rows);
+  (flags.json ? print_json : print_text)(flags, trace, bounds, rows);
   return kDone;
 }
 
@@ -95,8 +108,13 @@ void add_bound(CLI::App& app, CommandLine* line) {
       app.add_subcommand("bound", "How fast a step could be under a budget, if memory can only be swapped");
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device, "device profile (default: reference)");
-  command->add_option("--budget", flags->budgets,
-                      "sizes or percentages of the trace's peak (default: 80% 70% 60% 50% 40%)");
+  command
+      ->add_option("--budget", flags->budgets,
+                   "sizes or percentages of the trace's peak, separated by commas or spaces (default: "
+                   "80%,70%,60%,50%,40%)")
+      ->delimiter(',');
+  command->add_option("--slots", flags->slots,
+                      "about how many slots the step is cut into at a time (default: 20); more take longer");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return bound(*flags); }; });
 }

@@ -137,7 +137,7 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     return kFailed;
   }
   const DeviceRates rates = rates_of(*job.profile);
-  out->bounds = swap_bounds(steady_step(job.trace, rates), job.budget_bytes, rates);
+  out->bounds = SwapBounds(job.trace, rates).under(job.budget_bytes);
   return kDone;
 }
 
@@ -195,7 +195,7 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"steps", steps_json(outcome)},
       {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
-      {"bound_ms", outcome.bounds.bound_ms()},
+      {"bound_ms", outcome.bounds.is_feasible ? ordered_json(outcome.bounds.bound_ms) : ordered_json(nullptr)},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
                                 ? ordered_json(nullptr)
@@ -226,7 +226,7 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   const double compute = median_steady_ms(outcome.unlimited.steps, learned);
   std::fprintf(stderr,
                "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n",
-               steady, steady / compute, compute, outcome.bounds.bound_ms());
+               steady, steady / compute, compute, outcome.bounds.bound_ms);
   std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),

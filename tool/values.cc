@@ -63,7 +63,8 @@ bool read_trace_file(const std::string& path, Trace* out) {
 DeviceRates rates_of(const simulator::Profile& profile) {
   return {.flops_per_second = profile.fp32_flops.value,
           .memory_bytes_per_second = profile.memory_bandwidth.value,
-          .link_bytes_per_second = std::min(profile.link_to_device.value, profile.link_to_host.value),
+          .link_to_device_bytes_per_second = profile.link_to_device.value,
+          .link_to_host_bytes_per_second = profile.link_to_host.value,
           .launch_seconds = static_cast<double>(profile.launch.value) * 1e-9};
 }
 

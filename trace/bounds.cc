@@ -2,162 +2,138 @@
 #include "trace/bounds.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <unordered_map>
+#include <queue>
 
 namespace thermocline {
 namespace {
 
-// Smaller buffers are taken to stay on the device, as in the yardstick.
-constexpr Bytes kSmallest = kMiB;
+constexpr Bytes kLarge = kMiB;
+// Rounds without a gain after which a search ends. The first one's are cheap, and the second begins where it ended.
+constexpr int kPatience = 5;
+constexpr int kSecondPatience = 3;
 
-struct Window {
-  std::size_t begin;
-  std::size_t step_end;  // of the step that is looked at
-  std::size_t end;       // of the whole steps that follow it, too
+// Operators [first, end) of the window do without these bytes.
+struct IdleStretch {
+  std::uint32_t first;
+  std::uint32_t end;
+  Bytes bytes;
+  bool returns;
 };
 
-Window steady_window(const Trace& trace) {
-  const std::size_t n = trace.steps.size();
-  // Two whole steps behind a mark; the marks of a file with three steps or more allow that.
-  const std::size_t first = trace.has_marks && n >= 3 ? n - 2 : n - 1;
-  return {trace.steps[first].begin, trace.steps[first].end, trace.steps.back().end};
+std::vector<IdleStretch> idle_stretches(const SteadyStep& step, Bytes smallest) {
+  std::vector<IdleStretch> all;
+  for (const StepBuffer& buffer : step.buffers) {
+    if (buffer.bytes < smallest) continue;
+    for (std::size_t i = 0; i < buffer.uses.size(); ++i) {
+      const std::uint32_t first = i == 0 ? 0 : buffer.uses[i - 1].op + 1;
+      if ((i > 0 || buffer.is_from_before) && first < buffer.uses[i].op)
+        all.push_back({first, buffer.uses[i].op, buffer.bytes, buffer.uses[i].reads});
+    }
+    // State need not be back when the window ends.
+    const std::uint32_t last = buffer.uses.empty() ? 0 : buffer.uses.back().op + 1;
+    if (buffer.is_from_before && buffer.end == step.window_operators && last < buffer.end)
+      all.push_back({last, buffer.end, buffer.bytes, false});
+  }
+  std::ranges::sort(all, {}, &IdleStretch::first);
+  return all;
 }
 
-// Walks the window and notes what each operator finds. A gap is a buffer's time between two touches, when it may be
-// away.
-class Survey {
- public:
-  Survey(const Trace& trace, const DeviceRates& rates) : trace_(trace), rates_(rates), window_(steady_window(trace)) {}
-
-  SteadyStep run() {
-    for (std::size_t i = 0; i < window_.begin; ++i) before(trace_.events[i]);
-    const Bytes at_begin = live_;
-    for (std::size_t i = window_.begin; i < window_.end; ++i) {
-      if (i == window_.step_end) end_step();
-      within(trace_.events[i]);
-    }
-    if (window_.step_end == window_.end) end_step();
-    for (const auto& [buffer, last] : last_touch_) close_gap(buffer, last);
-    // With fewer than two whole steps the first allocations are part of the window; what is left of them outlives it.
-    step_.outliving =
-        window_.begin > 0 && window_.end > window_.step_end ? at_begin : std::max(at_begin, live_at_step_end_);
-    step_.least_budget = least_budget();
-    return std::move(step_);
-  }
-
- private:
-  static constexpr std::int64_t kUntouched = -1;
-
-  void before(const TraceEvent& event) {
-    if (event.kind == EventKind::kAllocate) begin_life(event.index, 0);
-    if (event.kind == EventKind::kFree) end_life(event.index);
-  }
-
-  void begin_life(std::uint32_t buffer, std::int64_t touch) {
-    last_touch_[buffer] = touch;
-    live_ += trace_.buffers[buffer].bytes;
-  }
-
-  void end_life(std::uint32_t buffer) {
-    last_touch_.erase(buffer);
-    live_ -= trace_.buffers[buffer].bytes;
-  }
-
-  void within(const TraceEvent& event) {
-    switch (event.kind) {
-      case EventKind::kAllocate:
-        begin_life(event.index, kUntouched);
-        break;
-      case EventKind::kFree:
-        end_life(event.index);
-        break;
-      case EventKind::kOperator:
-        operate(trace_.operators[event.index], event.stream);
-        break;
-    }
-  }
-
-  void operate(const TraceOperator& op, std::uint32_t stream) {
-    for (std::uint32_t i = 0; i < op.reads + op.writes; ++i) {
-      const std::uint32_t buffer = trace_.operands[op.first_operand + i];
-      close_gap(buffer, last_touch_[buffer]);
-      last_touch_[buffer] = now();
-    }
-    all_live_.push_back(live_);
-    if (is_past_step_) return;
-    const double seconds = seconds_of(op, rates_);
-    step_.seconds.push_back(seconds);
-    step_.live.push_back(live_);
-    busy_.resize(trace_.streams.size());
-    busy_[stream] += seconds;
-  }
-
-  std::int64_t now() const { return static_cast<std::int64_t>(all_live_.size()); }
-
-  // Operators strictly between the last touch and this one could do without the buffer.
-  void close_gap(std::uint32_t buffer, std::int64_t last) {
-    const Bytes bytes = trace_.buffers[buffer].bytes;
-    if (last == kUntouched || now() - last <= 1 || bytes < kSmallest) return;
-    away_.resize(std::max(away_.size(), static_cast<std::size_t>(now()) + 1));
-    away_[static_cast<std::size_t>(last) + 1] += static_cast<std::int64_t>(bytes);
-    away_[static_cast<std::size_t>(now())] -= static_cast<std::int64_t>(bytes);
-  }
-
-  void end_step() {
-    is_past_step_ = true;
-    live_at_step_end_ = live_;
-    step_.busiest_stream = busy_.empty() ? 0 : *std::ranges::max_element(busy_);
-    step_.is_single_stream = std::ranges::count_if(busy_, [](double b) { return b > 0; }) <= 1;
-  }
-
-  Bytes least_budget() const {
-    Bytes most = 0;
-    std::int64_t away = 0;
-    for (std::size_t k = 0; k < all_live_.size(); ++k) {
-      if (k < away_.size()) away += away_[k];
-      most = std::max(most, all_live_[k] - static_cast<Bytes>(away));
-    }
-    return most;
-  }
-
-  const Trace& trace_;
-  const DeviceRates& rates_;
-  const Window window_;
-  SteadyStep step_;
-  std::unordered_map<std::uint32_t, std::int64_t> last_touch_;  // of what is alive
-  std::vector<Bytes> all_live_;                                 // per operator of the window
-  std::vector<std::int64_t> away_;                              // changes, per operator, of the bytes in gaps
-  std::vector<double> busy_;                                    // seconds per stream
-  Bytes live_ = 0;
-  Bytes live_at_step_end_ = 0;
-  bool is_past_step_ = false;
-};
+std::vector<Bytes> living_bytes(const SteadyStep& step) {
+  ByteProfile profile(step.window_operators);
+  for (const StepBuffer& buffer : step.buffers) profile.add(buffer.begin, buffer.end, buffer.bytes);
+  return profile.per_operator();
+}
 
 double pinch_seconds(const SteadyStep& step, Bytes budget, const DeviceRates& rates) {
-  double total = 0;
-  for (const double seconds : step.seconds) total += seconds;
+  ByteProfile profile(step.operators());
+  for (const StepBuffer& buffer : step.buffers) {
+    if (buffer.is_from_before) continue;
+    for (std::size_t i = 0; i < buffer.uses.size() && buffer.uses[i].op < step.operators(); ++i)
+      profile.add(buffer.wanted_from(i), buffer.uses[i].op + std::size_t{1}, buffer.bytes);
+  }
+  const std::vector<Bytes> made = profile.per_operator();
+  const double total = step.compute_seconds();
   double before = 0;
   double bound = 0;
-  for (std::size_t k = 0; k < step.seconds.size(); ++k) {
-    const Bytes kept = budget + step.outliving;
-    const Bytes away = step.live[k] > kept ? step.live[k] - kept : 0;
-    const double link = static_cast<double>(away) / rates.link_bytes_per_second;
-    bound = std::max(bound, std::max(before, link) + std::max(total - before, link));
+  for (std::size_t k = 0; k < made.size(); ++k) {
+    const auto away = static_cast<double>(made[k] > budget ? made[k] - budget : 0);
+    bound = std::max(bound, std::max(before, away / rates.link_to_host_bytes_per_second) +
+                                std::max(total - before, away / rates.link_to_device_bytes_per_second));
     before += step.seconds[k];
   }
   return bound;
 }
 
+Bytes most(const std::vector<Bytes>& bytes) { return bytes.empty() ? 0 : *std::ranges::max_element(bytes); }
+
 }  // namespace
 
-SteadyStep steady_step(const Trace& trace, const DeviceRates& rates) { return Survey(trace, rates).run(); }
+// A byte that leaves costs one return, however long it stays away. So at the first operator that lacks room the open
+// stretch that reaches farthest is the best one: from there on it covers whatever another one would. (An exchange
+// argument; the choice is Belady's.) Stretches without a return are taken whole.
+std::optional<Bytes> least_volume(const SteadyStep& step, Bytes budget, Bytes smallest) {
+  const auto ends_earlier = [](const IdleStretch& a, const IdleStretch& b) { return a.end < b.end; };
+  std::priority_queue<IdleStretch, std::vector<IdleStretch>, decltype(ends_earlier)> open(ends_earlier);
+  const std::vector<IdleStretch> stretches = idle_stretches(step, smallest);
+  const std::vector<Bytes> needed = living_bytes(step);
+  std::vector<Bytes> back(needed.size() + 1);  // per operator: chosen bytes whose stretch ends there
+  Bytes volume = 0;
+  Bytes away = 0;
+  std::size_t next = 0;
+  for (std::size_t k = 0; k < needed.size(); ++k) {
+    away -= back[k];
+    for (; next < stretches.size() && stretches[next].first <= k; ++next) {
+      const IdleStretch& stretch = stretches[next];
+      if (stretch.returns) {
+        open.push(stretch);
+      } else {
+        away += stretch.bytes;
+        back[stretch.end] += stretch.bytes;
+      }
+    }
+    while (needed[k] > away + budget) {
+      if (open.empty() || open.top().end <= k) return std::nullopt;
+      IdleStretch stretch = open.top();
+      open.pop();
+      const Bytes taken = std::min(stretch.bytes, needed[k] - away - budget);
+      away += taken;
+      volume += taken;
+      back[stretch.end] += taken;
+      stretch.bytes -= taken;
+      if (stretch.bytes > 0) open.push(stretch);
+    }
+  }
+  return volume;
+}
 
-Bounds swap_bounds(const SteadyStep& step, Bytes budget, const DeviceRates& rates) {
+SwapBounds::SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t slots)
+    : rates_(rates),
+      slots_(slots),
+      step_(steady_step(trace, rates)),
+      all_(step_, rates, 0),
+      large_(step_, rates, kLarge) {}
+
+Bytes SwapBounds::least_budget() const { return most(bound_bytes(step_, 0)); }
+
+Bounds SwapBounds::under(Bytes budget) const {
   Bounds bounds;
-  bounds.compute_ms = step.busiest_stream * 1e3;
-  bounds.is_feasible = step.least_budget <= budget;
-  if (step.is_single_stream) bounds.pinch_ms = pinch_seconds(step, budget, rates) * 1e3;
+  bounds.compute_ms = step_.busiest_stream * 1e3;
+  bounds.bound_ms = bounds.compute_ms;
+  bounds.is_feasible = budget >= least_budget();
+  if (!bounds.is_feasible || !step_.is_single_stream) return bounds;
+  bounds.pinch_ms = pinch_seconds(step_, budget, rates_) * 1e3;
+  if (const std::optional<Bytes> volume = least_volume(step_, budget, kLarge)) {
+    bounds.restored_bytes = *volume / step_.window_steps;
+    bounds.volume_ms = static_cast<double>(*bounds.restored_bytes) / rates_.link_to_device_bytes_per_second * 1e3;
+  }
+  // The programme with large buffers alone is the smaller one, and finds the same places.
+  SlotSearch slotted;
+  if (budget >= most(large_.bound)) {
+    slotted = search_slots(large_, budget, slots_, kPatience);
+    bounds.slotted_ms = slotted.seconds * 1e3;
+  }
+  slotted = search_slots(all_, budget, slots_, kSecondPatience, std::move(slotted.decisive));
+  bounds.bound_ms = std::max({bounds.compute_ms, *bounds.pinch_ms, slotted.seconds * 1e3});
   return bounds;
 }
 

@@ -78,7 +78,8 @@ struct Trace {
 struct DeviceRates {
   double flops_per_second;
   double memory_bytes_per_second;
-  double link_bytes_per_second;  // the slower direction
+  double link_to_device_bytes_per_second;
+  double link_to_host_bytes_per_second;
   double launch_seconds;
 };
 

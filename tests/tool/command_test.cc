@@ -176,14 +176,38 @@ TEST_F(Command, AReplayOfMoreStepsThanTheFileHasRepeatsTheLast) {
   expect_refused({"replay", kUnet, "--steps", "0"}, 2, "--steps: at least one step is needed");
 }
 
-TEST_F(Command, ABoundIsTheLargerOfComputeAndPinch) {
-  const ProcessResult result = run({"bound", kResnet, "--device", "reference", "--budget", "60%", "40%", "--json"});
+TEST_F(Command, ABoundIsGivenForEveryBudget) {
+  const ProcessResult result = run({"bound", kResnet, "--device", "reference", "--budget", "60%,40%", "5%", "--json"});
   EXPECT_EQ(result.status, 0) << result.err;
   const json out = json::parse(result.out);
   EXPECT_EQ(out["schema"], "thermocline-bound/1");
-  ASSERT_EQ(out["rows"].size(), 2u);
-  EXPECT_NEAR(out["rows"][0]["bound_ms"], 84.0075, 0.084);
-  EXPECT_EQ(out["rows"][0]["budget_bytes"], 3457285104);
+  ASSERT_EQ(out["rows"].size(), 3u);
+  const json& row = out["rows"][0];
+  EXPECT_EQ(row["budget_bytes"], 3457285104);
+  EXPECT_NEAR(row["volume_ms"], 46.097, 0.046);
+  EXPECT_NEAR(row["pinch_ms"], 84.0075, 0.084);
+  EXPECT_GE(row["slotted_ms"], 90.01);
+  EXPECT_GE(row["bound_ms"], 90.01);
+  EXPECT_GT(out["rows"][1]["bound_ms"], row["bound_ms"]);
+  EXPECT_EQ(out["rows"][2]["feasible"], false);
+  EXPECT_FALSE(out["rows"][2].contains("bound_ms"));
+}
+
+TEST_F(Command, AReplayCarriesTheBoundAndIsNotFaster) {
+  const json bound = json::parse(run({"bound", kResnet, "--budget", "60%", "--json"}).out)["rows"][0];
+  const json out = replay_json(run({"replay", kResnet, "--budget", "60%", "--steps", "6", "--json"}));
+  EXPECT_EQ(out["bound_ms"], bound["bound_ms"]);
+  EXPECT_LE(out["bound_ms"], out["steady_step_ms"]);
+}
+
+TEST_F(Command, BadBoundsAreRefused) {
+  expect_refused({"bound", kResnet, "--device", "h20"}, 2,
+                 "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
+  expect_refused({"bound", kResnet, "--slots", "0"}, 2, "--slots: at least one slot is needed");
+  EXPECT_EQ(run({"bound", kResnet, "--budget", "60%,much"}).status, 2);
+  EXPECT_EQ(run({"bound"}).status, 2);
+  EXPECT_EQ(run({"bound", path("absent")}).status, 3);
+  EXPECT_EQ(run({"bound", write("text", "no trace\n")}).status, 3);
 }
 
 TEST_F(Command, SettingsAreShownWithTheirSources) {

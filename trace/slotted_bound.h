@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slotted bound: no executor that may only swap runs the step faster, whatever it knows and in whatever order it
+// copies. docs/bound.md derives it and lists what it assumes.
+//
+// The step, which repeats, is cut at some of its operators, the *edges*, into slots of free length. Memory has to fit
+// at the edges, and what crosses the link in a slot has to fit into its length. The unknowns are, for each buffer, how
+// much of it is away at each edge and how much of it has been copied out by then; minimised is the sum of the lengths.
+// Any choice of edges gives a bound; SlotSearch looks for a good one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "trace/linear_programme.h"
+#include "trace/steady_step.h"
+
+namespace thermocline {
+
+// Of one step, fixed for all budgets and edges.
+struct SlotInput {
+  SlotInput(const SteadyStep& s, const DeviceRates& r, Bytes smallest_to_leave);
+
+  const SteadyStep& step;
+  DeviceRates rates;
+  Bytes smallest;             // smaller ones are taken to stay on the device
+  std::vector<Bytes> bound;   // bound_bytes() of the step
+  std::vector<Bytes> wanted;  // wanted_bytes() of the step
+  std::vector<Bytes> used;    // per operator, of what may leave
+};
+
+class SlottedBound {
+ public:
+  // `edges` ascend and begin with 0.
+  SlottedBound(const SlotInput& input, std::vector<std::uint32_t> edges);
+
+  // `budget` is not below the largest of input.bound.
+  double seconds(Bytes budget);
+
+  // Of the last call: does the bound change when this edge is left out? (Where not, memory is not short at the edge and
+  // a byte's way costs the same on both sides of it.)
+  bool is_decisive(std::size_t edge) const;
+  const std::vector<std::uint32_t>& edges() const { return edges_; }
+
+ private:
+  // Edges [first, end) at which a buffer is idle; numbers from edges_.size() on are of the next step.
+  struct Gap {
+    int first;
+    int end;
+    auto operator<=>(const Gap&) const = default;
+  };
+  // Gaps of one version of a buffer's contents, which has to be copied out at most once. Buffers of the same pattern
+  // are one to the programme, since any schedule of them together is one for each.
+  struct Pattern {
+    int made_in;  // the slot in which it is written; kClean where the host has it anyway
+    std::vector<Gap> gaps;
+    auto operator<=>(const Pattern&) const = default;
+  };
+  static constexpr int kClean = -1;
+
+  void add_slots(const SlotInput& input);
+  void collect(const StepBuffer& buffer);
+  void add_version(const StepBuffer& buffer, std::size_t uses, std::size_t begin, std::size_t end, bool is_clean);
+  void count(Pattern pattern, Bytes bytes);
+  void add_clean(const Gap& gap, double gib);
+  void add_single(const Pattern& pattern, double gib);
+  void add_several(const Pattern& pattern, double gib);
+  int copied_until(int edge, int* next_edge, int copied, double gib);
+  void at_least(int larger, int smaller);
+
+  int slot_of(std::uint32_t op) const;
+  std::size_t slot_at(int edge) const { return static_cast<std::size_t>(edge) % edges_.size(); }
+
+  std::uint32_t operators_;
+  std::vector<std::uint32_t> edges_;
+  std::map<Pattern, Bytes> patterns_;
+  LinearProgramme programme_;
+  std::vector<int> inward_, outward_, memory_;  // rows per slot; of the edge that begins it
+  std::vector<double> held_;                    // GiB at each edge, if nothing is away
+};
+
+struct SlotSearch {
+  double seconds;
+  std::vector<std::uint32_t> decisive;  // edges at which it was found
+};
+
+// The best bound of several rounds: each keeps the edges that were decisive in the last one, looks closer at the slots
+// beside them, and adds an even grid of about `slots` edges, every time another one, so that nothing is overlooked.
+// It ends when as many rounds as `patience` brought nothing. `first`: edges to begin with.
+SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int patience,
+                        std::vector<std::uint32_t> first = {});
+
+}  // namespace thermocline
