@@ -270,40 +270,41 @@ class Planner {
 
   // Sets return_at of every gap. `lead` stretches the time that a copy is given.
   void schedule_returns(const PlanTiming& timing, double lead, Plan* plan) const {
-    const auto place_from_lowest = [this](std::uint32_t place) { return (place + places_ - lowest_) % places_; };
+    // Positions count from lowest_; what arrives there arrives at the end of the iteration that begins there.
+    const auto place_at = [this](std::uint32_t position) { return (lowest_ + position) % places_; };
+    const auto position_of = [this](std::uint32_t arrive) {
+      return (arrive + 2 * places_ - lowest_ - 1) % places_ + 1;
+    };
+    const auto start = [&](std::uint32_t position) {
+      return timing.starts[place_at(position)] + (lowest_ + position >= places_ ? timing.iteration_ns : 0.0);
+    };
     std::vector<std::uint32_t> order(plan->gaps.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const std::uint32_t pa = place_from_lowest(plan->gaps[a].arrive), pb = place_from_lowest(plan->gaps[b].arrive);
+      const std::uint32_t pa = position_of(plan->gaps[a].arrive), pb = position_of(plan->gaps[b].arrive);
       return pa != pb ? pa < pb : a < b;
     });
-    // Start time of the place, in the iteration that begins at lowest_.
-    const auto start = [&](std::uint32_t place) {
-      return timing.starts[place] + (place < lowest_ ? timing.iteration_ns : 0.0);
-    };
     std::vector<double> latest(order.size());
     double next = std::numeric_limits<double>::infinity();
     for (std::size_t i = order.size(); i-- > 0;) {
       const PlannedGap& gap = plan->gaps[order[i]];
       const double copy = away_bytes(gap, profile_) / link_.in_bytes_per_ns;
-      next = std::min(start(gap.arrive), next) - copy;
-      latest[i] = start(gap.arrive) - (start(gap.arrive) - next) * lead;
+      const double arrival = start(position_of(gap.arrive));
+      next = std::min(arrival, next) - copy;
+      latest[i] = arrival - (arrival - next) * lead;
     }
     std::vector<double> slack = slack_of(*plan);
     for (std::size_t i = 0; i < order.size(); ++i) {
       PlannedGap& gap = plan->gaps[order[i]];
       const double bytes = away_bytes(gap, profile_);
-      const std::uint32_t first = (gap.leave + 1) % places_;  // it is away from here on
-      std::uint32_t at = gap.arrive;                          // it is back from here on
-      while (at != first) {
-        const std::uint32_t before = (at + places_ - 1) % places_;
-        if (slack[before] < bytes || start(before) < latest[i] - kHostLeadNs ||
-            place_from_lowest(before) > place_from_lowest(at))
-          break;
-        slack[before] -= bytes;
-        at = before;
+      std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
+      std::uint32_t at = position_of(gap.arrive);                             // it is back from here on
+      for (; at > 0 && away > 0; --at, --away) {
+        double& room = slack[place_at(at - 1)];
+        if (room < bytes || start(at - 1) < latest[i] - kHostLeadNs) break;
+        room -= bytes;
       }
-      gap.return_at = (at + places_ - 1) % places_;
+      gap.return_at = place_at(at + places_ - 1);
     }
   }
 
