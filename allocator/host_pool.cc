@@ -78,8 +78,8 @@ int control_arena(unsigned arena, const char* what, void* value, std::size_t siz
 
 class HostPool::State {
  public:
-  State(const Driver& driver, Bytes limit, Bytes step_bytes)
-      : steps(driver, limit, step_bytes),
+  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node)
+      : steps(driver, limit, step_bytes, node),
         hooks{{extent_alloc, extent_dalloc, extent_destroy, nullptr, nullptr, nullptr, nullptr, refuse_split,
                refuse_merge},
               &steps} {}
@@ -118,9 +118,9 @@ void HostPool::State::count(Bytes bytes) {
   }
 }
 
-Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out) {
+Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out, int node) {
   THERMOCLINE_CHECK(thermocline_je_malloc_conf != nullptr, "jemalloc is linked with our settings.");
-  auto state = std::make_unique<State>(driver, limit, step_bytes);
+  auto state = std::make_unique<State>(driver, limit, step_bytes, node);
   if (!create_arena(state->hooks, &state->arena)) return Status::out_of_memory();
   state->has_arena = true;
   // What is freed goes back to the steps at once.

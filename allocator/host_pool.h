@@ -20,7 +20,9 @@ namespace thermocline {
 class HostPool {
  public:
   // limit 0: none. Steps are about `step_bytes`, less where the limit is near, more for larger requests.
-  static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out);
+  // `node`: of the machine's memory, where it should lie; -1: anywhere.
+  static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
+                       int node = -1);
   // Everything must have been freed, and no copy may be using it.
   ~HostPool();
   HostPool(const HostPool&) = delete;

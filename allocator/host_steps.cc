@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "driver/check.h"
+#include "driver/numa.h"
 
 namespace thermocline {
 
-HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes)
-    : driver_(&driver), limit_(limit), step_bytes_(round_up(std::max(step_bytes, kPage), kPage)) {}
+HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node)
+    : driver_(&driver), limit_(limit), step_bytes_(round_up(std::max(step_bytes, kPage), kPage)), node_(node) {}
 
 HostSteps::~HostSteps() {
   for (const auto& [address, step] : steps_) static_cast<void>(driver_->free_host(reinterpret_cast<void*>(address)));
@@ -60,7 +61,10 @@ bool HostSteps::add_step(Bytes bytes) {
 
 bool HostSteps::register_step(Bytes bytes) {
   void* at = nullptr;
-  if (!driver_->allocate_host(bytes, &at).ok()) return false;
+  {
+    const PreferNode near_the_device(node_);
+    if (!driver_->allocate_host(bytes, &at).ok()) return false;
+  }
   const auto address = reinterpret_cast<std::uint64_t>(at);
   if (address % kPage != 0) {
     static_cast<void>(driver_->free_host(at));

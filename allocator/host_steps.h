@@ -37,7 +37,8 @@ class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
 
-  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes);
+  // `node`: of the machine's memory, where steps should lie; -1: anywhere.
+  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1);
   // Gives all steps back, extents or not.
   ~HostSteps();
   HostSteps(const HostSteps&) = delete;
@@ -77,6 +78,7 @@ class HostSteps {
   const Driver* driver_;
   const Bytes limit_;  // 0: none
   const Bytes step_bytes_;
+  const int node_;
 
   mutable std::mutex mutex_;                           // guards all below
   Space space_;                                        // in pages of host addresses

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libcuda.so.1 that does nothing and returns at once, so that what is measured over it is our own bookkeeping. It hands
 // out addresses and handles that nobody has, says yes to everything, and counts the calls (null_driver_calls).
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -102,9 +103,11 @@ THERMOCLINE_ENTRY cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
   *milliseconds = 1;
   return called();
 }
-THERMOCLINE_ENTRY cuMemHostAlloc(void**, std::size_t, unsigned int) {
-  ++calls;
-  return CUDA_ERROR_OUT_OF_MEMORY;
+// Addresses, and nothing behind them; never given again. A benchmark does not look.
+THERMOCLINE_ENTRY cuMemHostAlloc(void** at, std::size_t bytes, unsigned int) {
+  static std::atomic<std::uint64_t> next{std::uint64_t{1} << 45};
+  *at = reinterpret_cast<void*>(next.fetch_add((bytes + 4095) / 4096 * 4096));
+  return called();
 }
 THERMOCLINE_ENTRY cuMemFreeHost(void*) { return called(); }
 THERMOCLINE_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/driver.h"
 
+#include "driver/numa.h"
+
 #include "driver/table.h"
 
 // A missing entry answers not_supported; every method begins with it.
@@ -27,6 +29,18 @@ bool has_attribute(const DriverTable& table, CUdevice_attribute attribute, CUdev
   int value = 0;
   // A driver that is older than the attribute answers invalid value: the device can not do it.
   return table.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+// The driver says so since CUDA 12.2; before, the kernel knows.
+int host_node_of(const DriverTable& table, CUdevice device) {
+  int node = -1;
+  if (table.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node >= 0) {
+    return node;
+  }
+  char bus_id[32] = {};
+  const bool named =
+      table.cuDeviceGetPCIBusId != nullptr && table.cuDeviceGetPCIBusId(bus_id, sizeof bus_id, device) == CUDA_SUCCESS;
+  return named ? node_of_pci_device(bus_id) : -1;
 }
 
 }  // namespace
@@ -57,6 +71,7 @@ Status Driver::facts(DeviceFacts* out) const {
     if (r != CUDA_SUCCESS) return status_of(r);
     facts.page_bytes = granularity;
   }
+  facts.host_node = host_node_of(*table_, device);
   *out = facts;
   return Status();
 }

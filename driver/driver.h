@@ -32,6 +32,7 @@ struct DeviceFacts {
   Bytes page_bytes = 0;    // recommended granularity of physical handles
   bool has_virtual_memory = false;
   bool can_map_host = false;  // host-located mappings
+  int host_node = -1;         // of the machine's memory, the nearest to the device; -1: not known, or there is one
 };
 
 class Driver {

@@ -21,6 +21,7 @@
   X(cuCtxSynchronize, true)                   \
   X(cuDeviceGetAttribute, true)               \
   X(cuDeviceTotalMem, true)                   \
+  X(cuDeviceGetPCIBusId, false)               \
   X(cuMemGetInfo, false)                      \
   X(cuMemGetAllocationGranularity, false)     \
   X(cuMemAddressReserve, false)               \

@@ -39,7 +39,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
   auto foundation = std::make_unique<Foundation>(driver);
-  if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host);
+  if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
+                                       facts.host_node);
       !status.ok()) {
     return status;
   }

@@ -13,6 +13,7 @@ mkdir -p "$raw"
 "$build/bench/allocator_bench" --benchmark_filter='^(pair|churn|holes|threads|handed_over|varying)' --benchmark_repetitions=5 \
   --benchmark_min_time=0.2 --benchmark_format=json >"$raw/allocator.json" 2>/dev/null
 "$build/bench/launch_bench" --benchmark_repetitions=5 --benchmark_min_time=0.2 --benchmark_format=json >"$raw/launch.json" 2>/dev/null
+"$build/bench/host_bench" --benchmark_repetitions=5 --benchmark_min_time=0.2 --benchmark_format=json >"$raw/host.json" 2>/dev/null
 for trace in bench/traces/*.jsonl.gz; do
   "$build/bin/thermocline" replay "$trace" --device reference --policy none --json |
     jq --arg name "$(basename "$trace" .jsonl.gz)" \
@@ -20,6 +21,7 @@ for trace in bench/traces/*.jsonl.gz; do
 done | jq -s . >"$raw/traces.json"
 
 jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slurpfile m "$raw/metadata.json" \
+  --slurpfile h "$raw/host.json" \
   --slurpfile t "$raw/traces.json" '
   def runs($of; $name): [$of[0].benchmarks[] | select(.run_type == "iteration" and (.name | sub("/repeats.*"; "")) == $name)];
   def cpu($of; $name): [runs($of; $name)[].cpu_time] | min;
@@ -40,6 +42,15 @@ jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slu
     row("launch, 256 B"; 60; cpu($l; "launch/256/4"); "ns"), row("launch, 4 KiB"; 250; cpu($l; "launch/4096/4"); "ns"),
     row("launch, 32 KiB"; 2000; cpu($l; "launch/32764/4"); "ns"),
     row("host memory per GiB"; 2; $m[0].benchmarks[0].mib_per_gib; "MiB"),
+    # Plain: the driver called each time. Asked: what a bare jemalloc arena with extent hooks takes, and no powers of two.
+    row("host pair 2 MiB"; 200; cpu($h; "host_pair<Pool>/2097152"); "ns"),
+    row("host pair 5 MB"; 200; cpu($h; "host_pair<Pool>/5000000"); "ns"),
+    row("host churn, 1,000 live"; 364; cpu($h; "host_churn<Pool>/1000"); "ns"),
+    row("  driver calls (plain: 2)"; 0.01; ([runs($h; "host_churn<Pool>/1000")[].driver_calls] | max); "calls"),
+    row("  registered (plain: \(runs($h; "host_churn<Plain>/1000")[0].registered_mib * 100 | round / 100) MiB)"; 0.01;
+      ([runs($h; "host_churn<Pool>/1000")[].registered_mib] | max); "MiB"),
+    row("host, varying batch, used"; 90; 100 * runs($h; "host_used/iterations:1")[0].used; "%"),
+    row("host, kept by a trim"; 0; runs($h; "host_used/iterations:1")[0].kept_mib; "MiB"),
     row("varying batch, used"; 99; 100 * runs($a; "varying_batch/iterations:1")[0].used; "%"),
     ($t[0][] | row("\(.name), used"; 97; 100 * .used; "%"), row("\(.name), calls in a step"; 0; .calls; "calls")) ]
   | map(. + {reached: (if .unit == "%" then .found >= .asked else .found <= .asked end)})' >"$build/bench/allocator.json"

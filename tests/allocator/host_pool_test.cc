@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/host_pool.h"
 
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -246,6 +250,27 @@ TEST(HostSteps, AlignmentIsKept) {
     EXPECT_EQ(reinterpret_cast<std::uint64_t>(at) % alignment, 0u);
     steps.validate();
   }
+}
+
+int policy() {
+  int mode = -1;
+  unsigned long nodes[16] = {};
+  return syscall(SYS_get_mempolicy, &mode, nodes, 1024, nullptr, 0) == 0 ? mode : -1;
+}
+int policy_of_the_driver = -1;
+
+TEST_F(HostPoolTest, MemoryIsTakenFromTheNodeOfTheDevice) {
+  if (policy() != MPOL_DEFAULT) GTEST_SKIP() << "no policy can be set here, or one is";
+  static decltype(DriverTable::cuMemHostAlloc) allocate;
+  allocate = fake.table().cuMemHostAlloc;
+  fake.table().cuMemHostAlloc = [](void** at, std::size_t bytes, unsigned flags) {
+    policy_of_the_driver = policy();
+    return allocate(at, bytes, flags);
+  };
+  ASSERT_TRUE(HostPool::create(driver, 0, kMiB, &pool, 0).ok());
+  pool->free(pool->allocate(1000));
+  EXPECT_EQ(policy_of_the_driver, MPOL_PREFERRED);
+  EXPECT_EQ(policy(), MPOL_DEFAULT);
 }
 
 }  // namespace
