@@ -210,6 +210,7 @@ struct FakeCalls {
 
   static CUresult host_allocate(void** at, std::size_t bytes, unsigned) {
     FAKE_ENTER("cuMemHostAlloc");
+    if (current->on_host_allocation) current->on_host_allocation();
     if (current->host_taken_ + bytes > current->host_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
     void* const memory =
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -37,6 +38,8 @@ class FakeDriver {
   Bytes host_bytes = Bytes{1} << 40;
   // A page may stand behind several addresses.
   bool allow_aliases = false;
+  // Called in each call that takes pinned host memory.
+  std::function<void()> on_host_allocation;
 
   // The n-th call from now (1: the next) of the function answers `result`.
   void fail(const std::string& function, std::uint64_t n, CUresult result);

@@ -257,16 +257,10 @@ int policy() {
   unsigned long nodes[16] = {};
   return syscall(SYS_get_mempolicy, &mode, nodes, 1024, nullptr, 0) == 0 ? mode : -1;
 }
-int policy_of_the_driver = -1;
-
 TEST_F(HostPoolTest, MemoryIsTakenFromTheNodeOfTheDevice) {
   if (policy() != MPOL_DEFAULT) GTEST_SKIP() << "no policy can be set here, or one is";
-  static decltype(DriverTable::cuMemHostAlloc) allocate;
-  allocate = fake.table().cuMemHostAlloc;
-  fake.table().cuMemHostAlloc = [](void** at, std::size_t bytes, unsigned flags) {
-    policy_of_the_driver = policy();
-    return allocate(at, bytes, flags);
-  };
+  int policy_of_the_driver = -1;
+  fake.on_host_allocation = [&policy_of_the_driver] { policy_of_the_driver = policy(); };
   ASSERT_TRUE(HostPool::create(driver, 0, kMiB, &pool, 0).ok());
   pool->free(pool->allocate(1000));
   EXPECT_EQ(policy_of_the_driver, MPOL_PREFERRED);
