@@ -112,6 +112,7 @@ struct EngineStatistics {
   std::uint64_t pinned_buffers = 0;                 // buffers that may not leave the device
   Bytes pinned_bytes = 0;                           // blocks of these
 
+  // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;
   Bytes allocated_bytes = 0, freed_bytes = 0;  // what made live_bytes, and its own mappings; their difference is live
   Bytes largest_allocation_bytes = 0;

@@ -295,9 +295,8 @@ Status Engine::State::pin(DeviceAddress address, const char* reason) {
 void Engine::State::note_peaks() {
   // With that what is live and what is parked together never exceed the record, so that no thread can set another one
   // without the lock.
-  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes || heap.buffers() > counters.peak_live_buffers) {
-    reclaim();
-  }
+  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes) reclaim();
+  // Their number is not worth it.
   counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers());
   counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() + foreign_bytes);
   counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
