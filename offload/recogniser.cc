@@ -109,9 +109,15 @@ Bytes Recogniser::level(std::size_t period) const {
 bool Recogniser::is_iteration(std::size_t period) const {
   const std::size_t n = tokens_.size();
   if (2 * period > n || live_[n - 1] != live_[n - 1 - period] || !repeats(period)) return false;
-  const auto end = live_.end();
-  const Bytes inside = *std::max_element(end - static_cast<std::ptrdiff_t>(period), end);
-  return inside + kLevelSlack >= level(period);
+  return highest_of_last(period) + kLevelSlack >= level(period);
+}
+
+Bytes Recogniser::highest_of_last(std::size_t count) const {
+  if (count >= kLevelWindow) return *std::max_element(live_.end() - static_cast<std::ptrdiff_t>(count), live_.end());
+  // Peaks fall: the first one that is not too old is the highest.
+  const std::uint64_t oldest = operations() - count + 1;
+  const auto old = [](const std::pair<std::uint64_t, Bytes>& peak, std::uint64_t limit) { return peak.first < limit; };
+  return std::lower_bound(peaks_.begin(), peaks_.end(), oldest, old)->second;
 }
 
 std::optional<std::size_t> Recogniser::find_period() const {

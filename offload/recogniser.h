@@ -7,9 +7,9 @@
 // position is an iteration if the last p tokens equal the p before them (one comparison of prefix hashes), if the live
 // bytes then and now are equal, and if the memory within it reaches the highest level of the last kLevelWindow
 // operations (or of four periods): a loop inside an iteration (the blocks of a network, the parameters in an optimizer)
-// fails one of the last two, and what happened before training began does not count for ever. O(1) per operation: at
-// most kCandidates comparisons. Where the program marks its steps, two equal steps are an iteration, and nothing else
-// is asked.
+// fails one of the last two, and what happened before training began does not count for ever. At most
+// kCandidates comparisons an operation, each O(1), and O(log kLevelWindow) where the tokens are equal. Where the program
+// marks its steps, two equal steps are an iteration, and nothing else is asked.
 //
 // Once an iteration is known the recogniser follows it by position. At the first token that does not match it reports
 // so, and goes back to looking; a known iteration is taken up again when kGram tokens in a row match it somewhere.
@@ -65,6 +65,7 @@ class Recogniser {
   bool repeats(std::size_t period) const;
   bool is_iteration(std::size_t period) const;
   Bytes level(std::size_t period) const;
+  Bytes highest_of_last(std::size_t count) const;
   std::optional<std::size_t> find_period() const;
   void remember(std::uint64_t token, Bytes live_bytes);
   void forget_half();
