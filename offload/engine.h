@@ -49,6 +49,9 @@ struct EngineOptions {
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
   Bytes budget_bytes = 0;
   Policy policy = Policy::kLearned;
+  // False: nothing moves before it must, so that a reactive engine is plain least-recently-used on demand. For
+  // measurements.
+  bool ahead_of_need = true;
   Safety safety = Safety::kStrict;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;

@@ -165,7 +165,7 @@ void Engine::State::commit(bool completed) {
   if (options.policy == Policy::kLearned) learned.submitted(clock.handle_of(stream));
   if (learned.following()) {
     learned.after_operation(stream);
-  } else {
+  } else if (options.ahead_of_need) {
     reactive.after_operation(stream);
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, reactive and
-# learned, and compares the time of a steady step with the lower bound that `thermocline bound` computes (docs/bound.md): no schedule that may only
+# bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, lru, reactive
+# and learned, and compares the time of a steady step with the lower bound that `thermocline bound` computes (docs/bound.md): no schedule that may only
 # swap is faster. A trace without steps of one shape (nmt_varlen) is run at 80 % of its peak and compared with unlimited memory. Writes
 # BUILD_FOLDER/bench/offload.json. Called by ./dev bench offload.
 # A row that runs out of memory is a result, not a failure; a wrong checksum, a race or an exceeded budget is one.
@@ -24,7 +24,7 @@ status=0
 # NAME PERCENT BUDGET BOUND
 row() {
   local trace=bench/traces/$1.jsonl.gz policy result
-  for policy in reactive learned; do
+  for policy in lru reactive learned; do
     result=$("$thermocline" replay "$trace" --device "$device" --steps 12 --policy "$policy" --budget "$3" --json || true)
     [[ -n $result ]] || {
       echo "bench: $1 at $2 % ($policy) gave no result" >&2

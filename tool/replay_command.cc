@@ -29,6 +29,7 @@ struct Flags {
   std::optional<std::size_t> steps;
   std::optional<std::uint64_t> seed;
   bool exact = false, json = false, check = true;
+  bool is_lru() const { return policy == "lru"; }
 };
 
 // Everything that a replay is made of, once flags and files have been checked.
@@ -61,7 +62,11 @@ int check_flags(const Flags& flags, Job* job) {
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget"))) return kWrongUsage;
-  if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &job->settings)) return kWrongUsage;
+  if (flags.is_lru()) {
+    job->settings.policy = Policy::kReactive;
+  } else if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &job->settings)) {
+    return kWrongUsage;
+  }
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
   if (flags.steps && *flags.steps == 0) {
     say("--steps: at least one step is needed");
@@ -105,6 +110,7 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
   // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
   options.engine.host_limit_bytes = 0;
   options.engine.annotate = false;
+  options.engine.ahead_of_need = !flags.is_lru();
   options.exact = flags.exact;
   return options;
 }
@@ -186,7 +192,7 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},
       {"device", flags.device},
-      {"policy", name_of(job.settings.policy)},
+      {"policy", flags.is_lru() ? "lru" : name_of(job.settings.policy)},
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget_bytes", job.budget_bytes},
       {"peak_live_bytes", job.trace.peak_live_bytes},
@@ -264,7 +270,10 @@ void add_replay(CLI::App& app, CommandLine* line) {
                       "device profile (default: reference; 'thermocline devices' lists them)");
   command->add_option("--budget", flags->budget,
                       "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
-  command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
+  command->add_option(
+      "--policy", flags->policy,
+      "none, reactive or learned (default: learned); or lru: reactive, but nothing moves before it must, "
+      "which no program should use, for comparison");
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");

@@ -200,6 +200,20 @@ TEST_F(Command, AReplayCarriesTheBoundAndIsNotFaster) {
   EXPECT_LE(out["bound_ms"], out["steady_step_ms"]);
 }
 
+TEST_F(Command, PlainLruIsThereForComparisonAndComputesTheSame) {
+  const auto replay_with = [&](const char* policy) {
+    return replay_json(
+        run({"replay", kResnet, "--budget", "60%", "--policy", policy, "--steps", "4", "--no-check", "--json"}));
+  };
+  const json lru = replay_with("lru");
+  const json reactive = replay_with("reactive");
+  EXPECT_EQ(lru["policy"], "lru");
+  EXPECT_EQ(lru["checksum"], reactive["checksum"]);
+  EXPECT_GT(lru["evicted_bytes"], 0);
+  EXPECT_NE(lru["steady_step_ms"], reactive["steady_step_ms"]);
+  EXPECT_EQ(run({"run", "--policy", "lru", "--", "true"}).status, 2);
+}
+
 TEST_F(Command, BadBoundsAreRefused) {
   expect_refused({"bound", kResnet, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
