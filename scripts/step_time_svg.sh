@@ -66,7 +66,7 @@ jq -r '
     ".line.bound { stroke: #9198a1 } .name.bound { fill: #9198a1 } }",
     "</style>",
     "<text class=\"title\" x=\"\($at.left)\" y=\"18\">Time of a training step, in times of a device with enough memory, over the budget in percent of its peak</text>",
-    "<text class=\"note\" x=\"\($at.left)\" y=\"38\">Without the library all of these run out of memory. LRU moves the least recently used buffers when it must, as most swappers do;</text>",
+    "<text class=\"note\" x=\"\($at.left)\" y=\"38\">Without the library all of these run out of memory. LRU moves the least recently used buffers when it must, as simple swappers do;</text>",
     "<text class=\"note\" x=\"\($at.left)\" y=\"55\">reactive copies early and fetches ahead; learned follows a plan; in the grey no swapping can be. Simulated device \(.device), \(.date).</text>",
     ([$panels | to_entries[] | .key as $i | .value | panel($i)][]),
     "</svg>"
