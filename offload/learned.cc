@@ -77,9 +77,7 @@ void Learned::arriving(const Arrival& arrival) {
       learn();
       break;
     case Recogniser::Event::kMatch:
-      if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
-      following_ = !plan_.leaves.empty();
-      bind();
+      match();
       break;
     case Recogniser::Event::kDiverged:
       if (following_) ++divergences_;
@@ -102,47 +100,65 @@ void Learned::submitting(StreamHandle stream) {
 
 void Learned::submitted(StreamHandle stream) { durations_.end(stream); }
 
+void Learned::match() {
+  if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
+  if (current_ != recogniser_.iteration()) returns_.clear();
+  current_ = recogniser_.iteration();
+  following_ = !known_[current_].plan.leaves.empty();
+  if (following_ || (planning_.begun() && planned_ == current_)) bind();
+}
+
 void Learned::learn() {
-  // A plan in the making reads the profile.
-  if (planning_.begun()) static_cast<void>(planning_.take());
-  plan_ = {};
+  // A plan in the making reads its profile.
+  if (planning_.begun()) adopt();
   following_ = false;
   returns_.clear();
-  profile_ = recorder_.make(recogniser_.period());
+  current_ = recogniser_.iteration();
+  Known& known = known_[current_];
+  known.plan = {};
+  known.profile = recorder_.make(recogniser_.period());
   if (!timed_) {
     durations_.collect();
-    for (std::size_t place = 0; place < profile_.places(); ++place) {
+    for (std::size_t place = 0; place < known.profile.places(); ++place) {
       const std::uint64_t measured = durations_.nanoseconds(recogniser_.token_at(place));
-      if (measured != 0) profile_.nanoseconds[place] = measured;
+      if (measured != 0) known.profile.nanoseconds[place] = measured;
     }
   }
-  planning_.start(profile_, heap_.limit(), migration_.link());
+  planned_ = current_;
+  planning_.start(known.profile, heap_.limit(), migration_.link());
   adopt_at_ = recogniser_.operations() + recogniser_.period();
-  actors_.assign(profile_.buffers.size(), {});
+  known.actors.assign(known.profile.buffers.size(), {});
   std::unordered_map<std::uint64_t, std::uint32_t> names;
-  for (std::uint32_t name = 0; name < profile_.buffers.size(); ++name)
-    names[profile_.buffers[name].latest_serial] = name;
+  for (std::uint32_t name = 0; name < known.profile.buffers.size(); ++name) {
+    names[known.profile.buffers[name].latest_serial] = name;
+  }
   heap_.for_each_block([&](Block& block) {
     if (const auto name = names.find(block.serial()); name != names.end()) {
-      actors_[name->second] = {&residency_.state_of(block), block.serial()};
+      known.actors[name->second] = {&residency_.state_of(block), block.serial()};
     }
   });
 }
 
 void Learned::adopt() {
-  plan_ = planning_.take();
+  Plan& plan = known_[planned_].plan;
+  plan = planning_.take();
   ++plans_;
-  if (!plan_.fits) plan_ = {};
+  if (!plan.fits) plan = {};
+}
+
+std::uint64_t Learned::predicted_ns() const {
+  const Plan& plan = known_[current_].plan;
+  return plan.fits ? static_cast<std::uint64_t>(plan.predicted_ns) : 0;
 }
 
 void Learned::bind() {
-  if (!following_ && !planning_.begun()) return;
-  const std::span<const std::uint32_t> names = profile_.operands(recogniser_.position());
+  Known& known = known_[current_];
+  const std::span<const std::uint32_t> names = known.profile.operands(recogniser_.position());
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
-  const std::size_t known = names.size() == operands_.size() ? names.size() : own_pages_;
-  THERMOCLINE_CHECK(known <= names.size(), "equal tokens have equally many operands of their own pages");
-  for (std::size_t i = 0; i < known; ++i) {
-    if (names[i] != kNoBuffer) actors_[names[i]] = {operands_[i], operands_[i]->block->serial()};
+  const std::size_t bound = names.size() == operands_.size() ? names.size() : own_pages_;
+  THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");
+  for (std::size_t i = 0; i < bound; ++i) {
+    if (names[i] != kNoBuffer) known.actors[names[i]] = {operands_[i], operands_[i]->block->serial()};
   }
 }
 
@@ -157,13 +173,16 @@ void Learned::after_operation(StreamIndex stream) {
     if (heap_.has_stale() && lead_ns() >= kFarAheadNs) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t place = recogniser_.position();
-  for (const std::uint32_t gap : plan_.leaves[place]) leave(plan_.gaps[gap]);
-  for (const std::uint32_t gap : plan_.returns[place]) returns_.push_back(actors_[plan_.gaps[gap].buffer]);
+  const Known& known = known_[current_];
+  for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
+  for (const std::uint32_t gap : known.plan.returns[place]) {
+    returns_.push_back(known.actors[known.plan.gaps[gap].buffer]);
+  }
   poll_returns();
 }
 
 void Learned::leave(const PlannedGap& gap) {
-  const Actor& actor = actors_[gap.buffer];
+  const Actor& actor = known_[current_].actors[gap.buffer];
   if (actor.alive()) residency_.leave(*actor.state, gap.parts);
 }
 

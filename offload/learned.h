@@ -9,6 +9,7 @@
 // says, Residency keeps every promise.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -64,7 +65,7 @@ class Learned {
   std::uint64_t plans() const { return plans_; }
   std::uint64_t divergences() const { return divergences_; }
   // What the plan in force makes of an iteration; 0 without a plan.
-  std::uint64_t predicted_ns() const { return plan_.fits ? static_cast<std::uint64_t>(plan_.predicted_ns) : 0; }
+  std::uint64_t predicted_ns() const;
 
  private:
   // A block that plays a buffer of the profile.
@@ -78,6 +79,7 @@ class Learned {
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
   void adopt();
+  void match();
   void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();
@@ -92,12 +94,18 @@ class Learned {
 
   Recogniser recogniser_;
   ProfileRecorder recorder_;
-  Profile profile_;
-  Planning planning_;           // uses profile_
+  // What is known of an iteration. Without leaves there is no plan for it, or none yet.
+  struct Known {
+    Profile profile;
+    Plan plan;
+    std::vector<Actor> actors;  // by buffer of the profile
+  };
+  std::array<Known, Recogniser::kIterations> known_;  // by the recogniser's number
+  std::size_t current_ = 0;                           // the iteration that is followed
+  Planning planning_;                                 // uses the profile of known_[planned_]
+  std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
-  Plan plan_;
-  std::vector<Actor> actors_;  // by buffer of the profile
-  std::deque<Actor> returns_;  // on their way back, what is needed first first
+  std::deque<Actor> returns_;   // on their way back, what is needed first first
   bool following_ = false;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool timed_ = false;             // its duration was given

@@ -2,6 +2,7 @@
 #include "offload/recogniser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "driver/check.h"
 
@@ -14,6 +15,8 @@ constexpr std::uint64_t kBase = 0x0b4a1f3c96e58d27u;
 constexpr std::uint32_t kAmbiguous = ~std::uint32_t{0};
 // Live bytes within an iteration reach the level of both: equal up to what a few stray small buffers make.
 constexpr Bytes kLevelSlack = kMiB;
+// More ways than a program with a few iterations has: beyond that it just changes a lot.
+constexpr std::size_t kMostWays = 1024;
 
 std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
@@ -31,21 +34,60 @@ std::uint64_t add_modulo(std::uint64_t a, std::uint64_t b) {
 Recogniser::Event Recogniser::add(std::uint64_t token, Bytes live_bytes) {
   remember(token, live_bytes);
   if (following_) {
-    const std::size_t expected = position_ + 1 == period_ ? 0 : position_ + 1;
-    if (iteration_[expected] == token) {
+    const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
+    const std::size_t expected = position_ + 1 == tokens.size() ? 0 : position_ + 1;
+    if (tokens[expected] == token) {
       position_ = expected;
       return Event::kMatch;
     }
+    // What is followed may be a part of something longer: gradients that are accumulated before an optimizer runs.
+    if (const std::optional<std::size_t> period = find_period(); period && *period > tokens.size()) {
+      return take_up(*period);
+    }
+    if (take_known_way(token)) return Event::kMatch;
     following_ = false;
+    departure_ = {{current_, position_}, token};
+    departed_ = operations();
     return Event::kDiverged;
   }
   if (tokens_.size() < kGram) return Event::kNothing;
-  if (period_ > 0 && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) return Event::kMatch;
-  if (const std::optional<std::size_t> period = find_period()) {
-    adopt(*period);
-    return Event::kFound;
+  if (!iterations_.empty() && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) {
+    remember_way();
+    return Event::kMatch;
   }
-  return Event::kNothing;
+  const std::optional<std::size_t> period = find_period();
+  return period ? take_up(*period) : Event::kNothing;
+}
+
+Recogniser::Event Recogniser::take_up(std::size_t period) {
+  for (std::size_t i = 0; i < iterations_.size(); ++i) {
+    const std::vector<std::uint64_t>& tokens = iterations_[i].tokens;
+    if (tokens.size() != period || !std::equal(tokens.rbegin(), tokens.rend(), tokens_.rbegin())) continue;
+    follow(i, period - 1);
+    return Event::kMatch;
+  }
+  adopt(period);
+  return Event::kFound;
+}
+
+bool Recogniser::take_known_way(std::uint64_t token) {
+  const auto way = ways_.find({{current_, position_}, token});
+  if (way == ways_.end()) return false;
+  follow(way->second.iteration, way->second.place);
+  return true;
+}
+
+// Where all operations since the departure are those of the iteration that has just been found, up to its place.
+void Recogniser::remember_way() {
+  const std::uint64_t since = operations() - std::exchange(departed_, 0);
+  const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
+  if (since >= tokens.size() || ways_.size() >= kMostWays) return;
+  std::size_t place = position_;
+  for (std::size_t back = 0; back <= since; ++back) {
+    if (tokens[place] != tokens_[tokens_.size() - 1 - back]) return;
+    if (back < since) place = place == 0 ? tokens.size() - 1 : place - 1;
+  }
+  ways_[departure_] = {current_, place};
 }
 
 bool Recogniser::mark() {
@@ -132,26 +174,53 @@ std::optional<std::size_t> Recogniser::find_period() const {
   return std::nullopt;
 }
 
-void Recogniser::adopt(std::size_t period) {
-  period_ = period;
-  position_ = period - 1;
+// One that is not known yet, or the one that has not been followed for longest.
+std::size_t Recogniser::free_slot() {
+  if (iterations_.size() < kIterations) {
+    iterations_.emplace_back();
+    return iterations_.size() - 1;
+  }
+  const auto oldest = std::min_element(iterations_.begin(), iterations_.end(),
+                                       [](const Iteration& a, const Iteration& b) { return a.followed < b.followed; });
+  const auto slot = static_cast<std::size_t>(oldest - iterations_.begin());
+  std::erase_if(ways_,
+                [slot](const auto& way) { return way.first.from.iteration == slot || way.second.iteration == slot; });
+  *oldest = {};
+  return slot;
+}
+
+void Recogniser::follow(std::size_t iteration, std::size_t place) {
+  current_ = iteration;
+  position_ = place;
   following_ = true;
-  iteration_.assign(tokens_.end() - static_cast<std::ptrdiff_t>(period), tokens_.end());
-  gram_places_.clear();
+  iterations_[iteration].followed = operations();
+}
+
+void Recogniser::adopt(std::size_t period) {
+  departed_ = 0;
+  const std::size_t slot = free_slot();
+  Iteration& iteration = iterations_[slot];
+  iteration.tokens.assign(tokens_.end() - static_cast<std::ptrdiff_t>(period), tokens_.end());
   const std::size_t begin = tokens_.size() - period;
   for (std::size_t i = 0; i < period; ++i) {
     if (begin + i + 1 < kGram) continue;
     const std::uint64_t gram = range_hash(begin + i + 1 - kGram, begin + i + 1);
-    const auto [at, fresh] = gram_places_.try_emplace(gram, static_cast<std::uint32_t>(i));
+    const auto [at, fresh] = iteration.gram_places.try_emplace(gram, static_cast<std::uint32_t>(i));
     if (!fresh) at->second = kAmbiguous;
   }
+  follow(slot, period - 1);
 }
 
+// Of several iterations that contain the gram the one that was followed last.
 bool Recogniser::resume(std::uint64_t gram) {
-  const auto found = gram_places_.find(gram);
-  if (found == gram_places_.end() || found->second == kAmbiguous) return false;
-  position_ = found->second;
-  following_ = true;
+  std::optional<Spot> best;
+  for (std::size_t i = 0; i < iterations_.size(); ++i) {
+    const auto found = iterations_[i].gram_places.find(gram);
+    if (found == iterations_[i].gram_places.end() || found->second == kAmbiguous) continue;
+    if (!best || iterations_[best->iteration].followed < iterations_[i].followed) best = Spot{i, found->second};
+  }
+  if (!best) return false;
+  follow(best->iteration, best->place);
   return true;
 }
 

@@ -8,16 +8,20 @@
 // bytes then and now are equal, and if the memory within it reaches the highest level of the last kLevelWindow
 // operations (or of four periods): a loop inside an iteration (the blocks of a network, the parameters in an optimizer)
 // fails one of the last two, and what happened before training began does not count for ever. At most
-// kCandidates comparisons an operation, each O(1), and O(log kLevelWindow) where the tokens are equal. Where the program
-// marks its steps, two equal steps are an iteration, and nothing else is asked.
+// kCandidates comparisons an operation, each O(1), and O(log kLevelWindow) where the tokens are equal. Where the
+// program marks its steps, two equal steps are an iteration, and nothing else is asked.
 //
 // Once an iteration is known the recogniser follows it by position. At the first token that does not match it reports
 // so, and goes back to looking; a known iteration is taken up again when kGram tokens in a row match it somewhere.
+// Several are known at once (training and validation, buckets of lengths): the kIterations that were followed last. The
+// way from one to another, once it has been gone, is known, too: the next time it is a match like any other.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -36,10 +40,11 @@ class Recogniser {
   // More operations than an inner loop makes (an optimizer of a few thousand parameters), fewer than anybody would
   // wait.
   static constexpr std::size_t kLevelWindow = std::size_t{1} << 15;
+  static constexpr std::size_t kIterations = 8;
 
   enum class Event : std::uint8_t {
     kNothing,   // still looking
-    kMatch,     // the operation is the expected one; position() is its place in the iteration
+    kMatch,     // the operation is the expected one; position() is its place in iteration()
     kFound,     // the operation completed the second of two equal iterations; position() is period() - 1
     kDiverged,  // another operation than expected
   };
@@ -49,13 +54,16 @@ class Recogniser {
   // The program says that a step ends here. True: with that two equal ones are known, as after kFound.
   bool mark();
 
-  // Operations in an iteration; 0 while none is known.
-  std::size_t period() const { return period_; }
+  // The iteration that is followed, or was last: below kIterations. A number is given again, with kFound, to another
+  // one when too many are known.
+  std::size_t iteration() const { return current_; }
+  // Operations in it; 0 while none is known.
+  std::size_t period() const { return iterations_.empty() ? 0 : iterations_[current_].tokens.size(); }
   // While following: the place of the last operation in the iteration, from 0.
   std::size_t position() const { return position_; }
   bool following() const { return following_; }
   // Of the iteration, by place.
-  std::uint64_t token_at(std::size_t place) const { return iteration_[place]; }
+  std::uint64_t token_at(std::size_t place) const { return iterations_[current_].tokens[place]; }
   // Operations seen so far; the last one has ordinal operations() - 1.
   std::uint64_t operations() const { return first_ + tokens_.size(); }
 
@@ -69,8 +77,13 @@ class Recogniser {
   std::optional<std::size_t> find_period() const;
   void remember(std::uint64_t token, Bytes live_bytes);
   void forget_half();
+  Event take_up(std::size_t period);
   void adopt(std::size_t period);
+  std::size_t free_slot();
+  void follow(std::size_t iteration, std::size_t place);
   bool resume(std::uint64_t gram);
+  bool take_known_way(std::uint64_t token);
+  void remember_way();
 
   std::uint64_t first_ = 0;  // ordinal of tokens_[0]
   std::vector<std::uint64_t> tokens_;
@@ -83,12 +96,30 @@ class Recogniser {
   std::vector<std::uint32_t> previous_;                      // position of the same gram before, + 1; 0: none
   std::unordered_map<std::uint64_t, std::uint32_t> newest_;  // gram -> position + 1
 
+  struct Iteration {
+    std::vector<std::uint64_t> tokens;
+    std::unordered_map<std::uint64_t, std::uint32_t> gram_places;  // gram -> place of its last token, or kAmbiguous
+    std::uint64_t followed = 0;                                    // operations() when it was taken up last
+  };
+  // A place of an iteration.
+  struct Spot {
+    std::size_t iteration = 0, place = 0;
+    friend auto operator<=>(const Spot&, const Spot&) = default;
+  };
+  // From where, to which token.
+  struct Departure {
+    Spot from;
+    std::uint64_t token = 0;
+    friend auto operator<=>(const Departure&, const Departure&) = default;
+  };
+
   bool following_ = false;
-  std::size_t period_ = 0;
+  std::size_t current_ = 0;
   std::size_t position_ = 0;
-  std::vector<std::uint64_t> iteration_;  // its tokens
-  std::unordered_map<std::uint64_t, std::uint32_t>
-      gram_places_;  // gram -> place of its last token; kAmbiguous: several
+  std::vector<Iteration> iterations_;
+  std::map<Departure, Spot> ways_;  // few: where programs change from one iteration to another
+  Departure departure_;             // the last one
+  std::uint64_t departed_ = 0;      // operations() at it
 };
 
 }  // namespace thermocline

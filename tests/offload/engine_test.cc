@@ -223,6 +223,27 @@ TEST_F(EngineTest, MeasuresHowLongOperationsTake) {
   EXPECT_LT(static_cast<double>(s.predicted_step_ns), 1.1 * compute_ns);
 }
 
+TEST_F(EngineTest, KeepsAPlanForEachKindOfStep) {
+  constexpr int kLayers = 12;
+  start({.budget_bytes = 32 * kPage});
+  std::vector<DeviceAddress> layers;
+  for (int i = 0; i < kLayers; ++i) layers.push_back(allocate(4 * kPage));
+  const auto step = [&](std::uint64_t kind) {
+    for (int i = 0; i < 2 * kLayers; ++i) {
+      const int layer = i < kLayers ? i : 2 * kLayers - 1 - i;
+      const OperationInfo info{.kind = kind + static_cast<std::uint64_t>(i), .nanoseconds = 1'000'000};
+      ASSERT_TRUE(submit({{layers[layer], 4 * kPage}}, Access::kUnknown, info, 1000).ok());
+    }
+  };
+  for (const std::uint64_t kind : {1000, 1000, 1000, 2000, 2000, 2000, 1000, 1000, 2000}) step(kind);
+  const EngineStatistics before = engine_->statistics();
+  EXPECT_EQ(before.plans, 2u);
+  for (const std::uint64_t kind : {2000, 2000, 2000, 1000, 1000}) step(kind);
+  EXPECT_EQ(engine_->statistics().divergences, before.divergences) << "both ways between them are known";
+  EXPECT_EQ(engine_->statistics().plans, 2u);
+  EXPECT_GT(engine_->statistics().restores, before.restores);
+}
+
 TEST_F(EngineTest, EvictsWholeSlabsOfSmallBuffers) {
   start({.budget_bytes = 8 * kPage});
   std::vector<DeviceAddress> small;

@@ -103,6 +103,66 @@ TEST(Recogniser, LearnsANewIteration) {
   EXPECT_EQ(recogniser.period(), second.size());
 }
 
+// The tokens of another step, on the same memory.
+std::vector<Step> another(std::vector<Step> steps) {
+  for (Step& step : steps) step.token += 1000;
+  return steps;
+}
+
+int departures(Recogniser& recogniser, const std::vector<Step>& steps) {
+  int count = 0;
+  for (const Step& step : steps) count += recogniser.add(step.token, step.live) == Event::kDiverged ? 1 : 0;
+  return count;
+}
+
+TEST(Recogniser, KnowsSeveralIterationsAndTheWaysBetweenThem) {
+  Recogniser recogniser;
+  const auto training = training_step(20, 10), validation = another(training_step(20, 0));
+  for (int i = 0; i < 2; ++i) feed(recogniser, training);
+  const std::size_t first = recogniser.iteration();
+  for (int i = 0; i < 2; ++i) feed(recogniser, validation);
+  ASSERT_TRUE(recogniser.following());
+  EXPECT_NE(recogniser.iteration(), first);
+  EXPECT_EQ(departures(recogniser, training), 1) << "the way back is not known";
+  EXPECT_EQ(recogniser.iteration(), first);
+  EXPECT_EQ(departures(recogniser, validation), 1) << "it was not followed when it came first";
+  for (const auto& step : {training, training, validation, training, validation, validation}) {
+    EXPECT_EQ(departures(recogniser, step), 0);
+    EXPECT_TRUE(recogniser.following());
+    EXPECT_EQ(recogniser.token_at(recogniser.position()), step.back().token);
+  }
+}
+
+TEST(Recogniser, FindsTheLongerIterationAroundTheOneThatItFollows) {
+  Recogniser recogniser;
+  auto micro = training_step(20, 0);
+  std::vector<Step> whole;
+  for (int i = 0; i < 4; ++i) whole.insert(whole.end(), micro.begin(), micro.end());
+  for (std::uint64_t i = 0; i < 40; ++i) whole.push_back({400 + i % 3, 1000 * kMiB});
+  feed(recogniser, whole);
+  EXPECT_EQ(recogniser.period(), micro.size()) << "four equal parts are an iteration, as long as nothing else is known";
+  for (int i = 0; i < 2; ++i) feed(recogniser, whole);
+  EXPECT_EQ(recogniser.period(), whole.size());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(departures(recogniser, whole), 0);
+}
+
+TEST(Recogniser, ForgetsTheIterationThatWasFollowedLongestAgo) {
+  Recogniser recogniser;
+  std::vector<std::vector<Step>> kinds;
+  for (std::uint64_t kind = 0; kind <= Recogniser::kIterations; ++kind) {
+    kinds.push_back(training_step(10, 5));
+    for (Step& step : kinds.back()) step.token += 1000 * kind;
+    for (int i = 0; i < 2; ++i) feed(recogniser, kinds.back());
+    ASSERT_TRUE(recogniser.following());
+    ASSERT_LT(recogniser.iteration(), Recogniser::kIterations);
+  }
+  feed(recogniser, kinds[1]);
+  EXPECT_TRUE(recogniser.following()) << "the second one is still known";
+  feed(recogniser, kinds[0]);
+  EXPECT_FALSE(recogniser.following()) << "the first one is not";
+  EXPECT_EQ(feed(recogniser, kinds[0]), Event::kFound);
+}
+
 TEST(Recogniser, ForgetsOldOperationsAndStillFindsNewIterations) {
   Recogniser recogniser;
   std::uint64_t token = 1;
