@@ -36,6 +36,7 @@ void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds
                                 {"peak_live_bytes", trace.peak_live_bytes},
                                 {"compute_ms", bounds.step().busiest_stream * 1e3},
                                 {"least_budget_bytes", bounds.least_budget()},
+                                {"steps_repeat", bounds.repeats()},
                                 {"rows", nlohmann::ordered_json::array()}};
   // Null: there is no such figure.
   const auto or_null = [](const auto& value) {
@@ -62,6 +63,8 @@ void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds
                flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), bounds.step().operators(), compute);
   if (!bounds.step().is_single_stream)
     std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stderr);
+  if (!bounds.step().repeats)
+    std::fputs("its steps differ: these figures are of one of them, as if it repeated\n", stderr);
   for (const Row& row : rows) {
     std::fprintf(stderr, "  %8s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {

@@ -23,6 +23,7 @@ struct CommandLine {
 void add_run(CLI::App& app, CommandLine* line);
 void add_replay(CLI::App& app, CommandLine* line);
 void add_bound(CLI::App& app, CommandLine* line);
+void add_estimate(CLI::App& app, CommandLine* line);
 void add_config(CLI::App& app, CommandLine* line);
 void add_doctor(CLI::App& app, CommandLine* line);
 void add_devices(CLI::App& app, CommandLine* line);

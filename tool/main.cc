@@ -93,7 +93,7 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   CommandLine line;
-  for (const auto add : {add_run, add_replay, add_bound, add_config, add_doctor, add_devices, add_stats})
+  for (const auto add : {add_run, add_replay, add_bound, add_estimate, add_config, add_doctor, add_devices, add_stats})
     add(app, &line);
 
   std::vector<std::string> words(argv + 1, argv + argc);

@@ -14,6 +14,7 @@
 #include "tool/exit_status.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/replay_options.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/replay.h"
@@ -46,7 +47,7 @@ struct Job {
 struct Outcome {
   ReplayResult with_budget;
   ReplayResult unlimited;
-  Bounds bounds;
+  std::optional<double> bound_ms;  // none: there is no schedule, or steps differ
 };
 
 int check_flags(const Flags& flags, Job* job) {
@@ -98,37 +99,17 @@ int prepare(const Flags& flags, Job* job) {
 }
 
 ReplayOptions options_of(const Flags& flags, const Job& job) {
-  ReplayOptions options;
-  options.device = {.library = job.simulator,
-                    .profile = flags.device,
-                    .timeline = flags.timeline.value_or(""),
-                    .seed = flags.seed,
-                    .memory_bytes = 0,
-                    .check = flags.check};
-  options.engine = engine_options(job.settings, 0, job.profile->memory_bytes.value, 0);
-  options.engine.budget_bytes = job.budget_bytes;
-  // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
-  options.engine.host_limit_bytes = 0;
-  options.engine.annotate = false;
+  ReplayOptions options = replay_options(job.settings, *job.profile, job.simulator, job.budget_bytes);
+  options.device.timeline = flags.timeline.value_or("");
+  options.device.seed = flags.seed;
+  options.device.check = flags.check;
   options.engine.ahead_of_need = !flags.is_lru();
   options.exact = flags.exact;
   return options;
 }
 
-// The same steps with more memory than they can use and nothing ever leaving it.
-ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace) {
-  ReplayOptions unlimited = options;
-  unlimited.device.memory_bytes = std::max<Bytes>(2 * trace.peak_live_bytes + 4 * kGiB, 64 * kGiB);
-  unlimited.engine.budget_bytes = 0;
-  unlimited.device.timeline.clear();
-  unlimited.engine.policy = Policy::kNone;
-  unlimited.device.check = false;
-  return unlimited;
-}
-
 int run_both(const Flags& flags, const Job& job, Outcome* out) {
   ReplayOptions options = options_of(flags, job);
-  options.rates = rates_of(*job.profile);
   std::string reason;
   Progress progress("replaying");
   options.progress = [&](std::size_t step) { progress.show(step, 2 * job.program.steps); };
@@ -142,8 +123,9 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     say(flags.trace + ": with unlimited memory: " + reason);
     return kFailed;
   }
-  const DeviceRates rates = rates_of(*job.profile);
-  out->bounds = SwapBounds(job.trace, rates).under(job.budget_bytes);
+  const SwapBounds swap_bounds(job.trace, *options.rates);
+  const Bounds bounds = swap_bounds.under(job.budget_bytes);
+  if (bounds.is_feasible && swap_bounds.repeats()) out->bound_ms = bounds.bound_ms;
   return kDone;
 }
 
@@ -201,7 +183,7 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"steps", steps_json(outcome)},
       {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
-      {"bound_ms", outcome.bounds.is_feasible ? ordered_json(outcome.bounds.bound_ms) : ordered_json(nullptr)},
+      {"bound_ms", outcome.bound_ms ? ordered_json(*outcome.bound_ms) : ordered_json(nullptr)},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
                                 ? ordered_json(nullptr)
@@ -230,9 +212,9 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   const std::optional<std::size_t> learned = learned_after_steps(result.steps);
   const double steady = median_steady_ms(result.steps, learned);
   const double compute = median_steady_ms(outcome.unlimited.steps, learned);
-  std::fprintf(stderr,
-               "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms); no swapping is faster than %.2f ms\n",
-               steady, steady / compute, compute, outcome.bounds.bound_ms);
+  std::fprintf(stderr, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
+               compute);
+  if (outcome.bound_ms) std::fprintf(stderr, "  no swapping is faster than %.2f ms\n", *outcome.bound_ms);
   std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),

@@ -40,6 +40,8 @@ class SwapBounds {
 
   Bounds under(Bytes budget) const;
 
+  // False: the step behind it is another one, so that no figure is of the program's steps.
+  bool repeats() const { return step_.repeats; }
   // With less than this some operator finds no room, although everything that it does not use is away.
   Bytes least_budget() const;
   const SteadyStep& step() const { return step_; }

@@ -44,6 +44,7 @@ class Survey {
       if (b != kNone) step_.buffers[b].end = step_.window_operators;
     }
     step_.window_steps = window_.steps;
+    step_.repeats = step_.window_operators == window_.steps * step_.operators();
     return std::move(step_);
   }
 

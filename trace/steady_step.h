@@ -46,6 +46,7 @@ struct SteadyStep {
   std::size_t window_steps = 0;
   double busiest_stream = 0;  // seconds
   bool is_single_stream = true;
+  bool repeats = true;  // the window's steps have the same number of operators
 
   std::uint32_t operators() const { return static_cast<std::uint32_t>(seconds.size()); }
   double compute_seconds() const;

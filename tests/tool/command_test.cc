@@ -224,6 +224,53 @@ TEST_F(Command, BadBoundsAreRefused) {
   EXPECT_EQ(run({"bound", write("text", "no trace\n")}).status, 3);
 }
 
+TEST_F(Command, AnEstimateSaysOnWhichDevicesATraceFitsAndHowSlowItIs) {
+  const ProcessResult result = run({"estimate", kUnet, "--device", "a100-40g,m40-12g", "--budget", "5GiB", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["schema"], "thermocline-estimate/1");
+  EXPECT_EQ(out["times_were_measured"], false);
+  ASSERT_EQ(out["devices"].size(), 2u);
+  for (const json& device : out["devices"]) {
+    EXPECT_EQ(device["fit"], "swapped");
+    EXPECT_GT(device["evicted_bytes_per_step"], 0);
+    EXPECT_LE(device["bound_ms"].get<double>(), device["steady_step_ms"].get<double>() * (1 + 1e-6));
+    EXPECT_NEAR(device["slowdown"].get<double>() * device["compute_step_ms"].get<double>(),
+                device["steady_step_ms"].get<double>(), 1e-9);
+    for (const json& figure : device["figures"]) EXPECT_NE(figure["source"], "");
+  }
+  EXPECT_GT(out["devices"][1]["compute_step_ms"], out["devices"][0]["compute_step_ms"]);
+}
+
+TEST_F(Command, AnEstimateTellsWholeFromNotAtAll) {
+  const auto fit_in = [&](const char* budget) {
+    const ProcessResult result =
+        run({"estimate", kUnet, "--device", "a100-40g", "--steps", "3", "--budget", budget, "--json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json::parse(result.out)["devices"][0];
+  };
+  const json whole = fit_in("100%");
+  EXPECT_EQ(whole["fit"], "whole");
+  EXPECT_NEAR(whole["slowdown"], 1.0, 1e-3);
+  const json none = fit_in("2GiB");
+  EXPECT_EQ(none["fit"], "no");
+  EXPECT_TRUE(none["steady_step_ms"].is_null());
+}
+
+TEST_F(Command, BadEstimatesAreRefused) {
+  expect_refused({"estimate", kUnet, "--device", "h20"}, 2,
+                 "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
+  expect_refused({"estimate", kUnet, "--steps", "0"}, 2, "--steps: at least one step is needed");
+  EXPECT_EQ(run({"estimate", kUnet, "--budget", "much"}).status, 2);
+  EXPECT_EQ(run({"estimate", path("absent")}).status, 3);
+}
+
+TEST_F(Command, WhereStepsDifferThereIsNoBoundOfThem) {
+  const json out =
+      replay_json(run({"replay", kTraces + "/nmt_varlen_b128.jsonl.gz", "--policy", "none", "--no-check", "--json"}));
+  EXPECT_TRUE(out["bound_ms"].is_null());
+}
+
 TEST_F(Command, SettingsAreShownWithTheirSources) {
   const std::string file = write("mine.toml", "budget = \"60%\"\n");
   const ProcessResult result =

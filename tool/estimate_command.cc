@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline estimate: would this trace fit on the devices that there are, and how slow would it be?
+//
+// Each answer is a replay through the library itself on that device's profile with all of its memory, under the default
+// settings; `thermocline replay --device D` shows more of it. The profiles' figures and where they come from are
+// printed with the answers in JSON, and by `thermocline devices`.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "config/load.h"
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/places.h"
+#include "tool/replay_options.h"
+#include "tool/values.h"
+#include "trace/bounds.h"
+
+namespace thermocline {
+namespace {
+
+using nlohmann::ordered_json;
+using simulator::Profile;
+
+struct Flags {
+  std::string trace;
+  std::vector<std::string> devices;
+  std::string budget = "100%";  // of each device
+  // Learning takes two steps or three; the figures are of those behind.
+  std::size_t steps = 8;
+  bool json = false;
+};
+
+struct Answer {
+  const Profile* profile = nullptr;
+  Bytes budget_bytes = 0;
+  bool runs = false;   // else it ends out of memory
+  bool moves = false;  // something had to leave
+  double step_ms = 0, compute_ms = 0;
+  std::optional<double> bound_ms;  // none where steps differ
+  Bytes evicted_bytes = 0;         // a step
+};
+
+const char* fit(const Answer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
+
+int choose_devices(const Flags& flags, std::vector<const Profile*>* out) {
+  for (const std::string& name : flags.devices) {
+    out->push_back(find_device_flag(name, "--device"));
+    if (out->back() == nullptr) return kWrongUsage;
+  }
+  // The yardstick is not a device that anybody could rent.
+  for (const Profile& profile : simulator::profiles()) {
+    if (flags.devices.empty() && profile.name != std::string_view("reference")) out->push_back(&profile);
+  }
+  return kDone;
+}
+
+// False with a sentence in `reason` where the simulated device fails for another reason than memory.
+bool ask(const Trace& trace, const StepProgram& program, const std::string& simulator, Answer* answer,
+         std::string* reason) {
+  const Profile& profile = *answer->profile;
+  ReplayOptions options = replay_options(default_settings(), profile, simulator, answer->budget_bytes);
+  options.device.check = false;
+  ReplayResult unlimited;
+  if (!replay(trace, program, unlimited_options(options, trace), &unlimited, reason)) return false;
+  ReplayResult result;
+  if (!replay(trace, program, options, &result, reason)) return false;
+  answer->runs = result.outcome == ReplayOutcome::kOk;
+  answer->moves = result.statistics.evicted_bytes > 0;
+  const std::optional<std::size_t> learned = learned_after_steps(result.steps);
+  answer->compute_ms = median_steady_ms(unlimited.steps, learned);
+  if (!answer->runs) return true;
+  answer->step_ms = median_steady_ms(result.steps, learned);
+  answer->evicted_bytes = result.steps.back().evicted_bytes;
+  const SwapBounds bounds(trace, *options.rates);
+  if (bounds.repeats()) answer->bound_ms = bounds.under(answer->budget_bytes).bound_ms;
+  return true;
+}
+
+ordered_json figures_json(const Profile& p) {
+  const auto sourced = [](const auto& figure) {
+    return ordered_json{{"value", figure.value}, {"source", figure.source}};
+  };
+  return {{"memory_bytes", sourced(p.memory_bytes)},         {"fp32_flops", sourced(p.fp32_flops)},
+          {"memory_bandwidth", sourced(p.memory_bandwidth)}, {"link_to_device", sourced(p.link_to_device)},
+          {"link_to_host", sourced(p.link_to_host)},         {"launch_ns", sourced(p.launch)}};
+}
+
+void print_json(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
+  ordered_json out = {{"schema", "thermocline-estimate/1"},
+                      {"trace", flags.trace},
+                      {"peak_live_bytes", trace.peak_live_bytes},
+                      {"times_were_measured", is_measured},
+                      {"devices", ordered_json::array()}};
+  for (const Answer& a : answers) {
+    const auto if_runs = [&a](auto value) { return a.runs ? ordered_json(value) : ordered_json(nullptr); };
+    out["devices"].push_back({{"device", a.profile->name},
+                              {"title", a.profile->title},
+                              {"budget_bytes", a.budget_bytes},
+                              {"fit", fit(a)},
+                              {"steady_step_ms", if_runs(a.step_ms)},
+                              {"compute_step_ms", a.compute_ms},
+                              {"slowdown", if_runs(a.step_ms / a.compute_ms)},
+                              {"bound_ms", a.bound_ms ? ordered_json(*a.bound_ms) : ordered_json(nullptr)},
+                              {"evicted_bytes_per_step", if_runs(a.evicted_bytes)},
+                              {"figures", figures_json(*a.profile)}});
+  }
+  std::puts(out.dump().c_str());
+}
+
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f ms", ms);
+  return text;
+}
+
+void print_text(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
+  std::fprintf(stderr, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
+  std::fprintf(stderr, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
+               "at best", "out a step");
+  for (const Answer& a : answers) {
+    const std::string memory = human_bytes(a.budget_bytes);
+    if (!a.runs) {
+      std::fprintf(stderr, "  %-12s %10s  %-8s out of memory (with enough of it a step takes %.2f ms)\n",
+                   a.profile->name, memory.c_str(), fit(a), a.compute_ms);
+      continue;
+    }
+    std::fprintf(stderr, "  %-12s %10s  %-8s %12s %8.2fx %12s %12s\n", a.profile->name, memory.c_str(), fit(a),
+                 milliseconds(a.step_ms).c_str(), a.step_ms / a.compute_ms,
+                 a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
+  }
+  if (is_measured) std::fputs("Operators' times are the recorded ones on every device.\n", stderr);
+  std::fprintf(
+      stderr,
+      "Replayed on simulated devices with %s of their nominal memory (a real one keeps a part for itself: "
+      "--budget 95%%),\nfloat32 outside of tensor cores; 'thermocline devices' says where the figures come from.\n",
+      flags.budget.c_str());
+}
+
+int estimate(const Flags& flags) {
+  if (flags.steps == 0) {
+    say("--steps: at least one step is needed");
+    return kWrongUsage;
+  }
+  const auto budget = parse_budget_flag(flags.budget, "--budget");
+  if (!budget) return kWrongUsage;
+  std::vector<const Profile*> devices;
+  if (const int status = choose_devices(flags, &devices); status != kDone) return status;
+  std::string looked;
+  const std::optional<std::string> simulator = find_simulator(&looked);
+  if (!simulator) {
+    say("the simulated device is not installed; looked for " + looked);
+    return kFailed;
+  }
+  Trace trace;
+  if (!read_trace_file(flags.trace, &trace)) return kBadInput;
+  // A trace whose last step can not repeat is taken as it is.
+  StepProgram program;
+  std::string reason;
+  if (!plan_steps(trace, std::max(flags.steps, trace.steps.size()), &program, &reason)) {
+    say(flags.trace + ": note: " + reason);
+    plan_steps(trace, 0, &program, &reason);
+  }
+  std::vector<Answer> answers;
+  {
+    Progress progress("estimating");
+    for (const Profile* profile : devices) {
+      progress.show(answers.size(), devices.size());
+      const Bytes device_bytes = profile->memory_bytes.value;
+      Answer answer;
+      answer.profile = profile;
+      answer.budget_bytes = std::min(budget->resolve(device_bytes), device_bytes);
+      answers.push_back(answer);
+      if (!ask(trace, program, *simulator, &answers.back(), &reason)) {
+        say(flags.trace + ": on " + profile->name + ": " + reason);
+        return kFailed;
+      }
+    }
+  }
+  const bool is_measured = std::ranges::any_of(trace.operators, &TraceOperator::is_measured);
+  (flags.json ? print_json : print_text)(flags, trace, is_measured, answers);
+  return kDone;
+}
+
+}  // namespace
+
+void add_estimate(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("estimate", "Would a recorded program fit on known devices, and how slow would it be");
+  command->add_option("TRACE", flags->trace, "a recorded program")->required();
+  command->add_option("--device", flags->devices, "only these profiles, separated by commas or spaces (default: all)")
+      ->delimiter(',');
+  command->add_option("--budget", flags->budget, "a size, or a percentage of each device's memory (default: 100%)");
+  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 8)");
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] { line->action = [flags] { return estimate(*flags); }; });
+}
+
+}  // namespace thermocline

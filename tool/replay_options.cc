@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/replay_options.h"
+
+#include <algorithm>
+
+#include "tool/values.h"
+
+namespace thermocline {
+
+ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
+                             Bytes budget_bytes) {
+  ReplayOptions options;
+  options.device.library = simulator;
+  options.device.profile = profile.name;
+  options.engine = engine_options(settings, 0, profile.memory_bytes.value, 0);
+  options.engine.budget_bytes = budget_bytes;
+  // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
+  options.engine.host_limit_bytes = 0;
+  options.engine.annotate = false;
+  options.rates = rates_of(profile);
+  return options;
+}
+
+ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace) {
+  ReplayOptions unlimited = options;
+  unlimited.device.memory_bytes = std::max<Bytes>(2 * trace.peak_live_bytes + 4 * kGiB, 64 * kGiB);
+  unlimited.engine.budget_bytes = 0;
+  unlimited.device.timeline.clear();
+  unlimited.engine.policy = Policy::kNone;
+  unlimited.device.check = false;
+  return unlimited;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the command replays a trace on a device profile: what `replay` and `estimate` have in common.
+#pragma once
+
+#include <string>
+
+#include "config/settings.h"
+#include "simulator/profile.h"
+#include "trace/replay.h"
+
+namespace thermocline {
+
+// `simulator`: the simulated device's library (places.h).
+ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
+                             Bytes budget_bytes);
+
+// The same steps with more memory than they can use and nothing ever leaving it.
+ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace);
+
+}  // namespace thermocline
