@@ -61,6 +61,11 @@ constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),
     choice("trusting", Safety::kTrusting),
 };
+constexpr std::array kDebugModes = {
+    choice("off", DebugMode::kOff),
+    choice("track", DebugMode::kTrack),
+    choice("guard", DebugMode::kGuard),
+};
 constexpr std::array kLogLevels = {
     choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
@@ -95,6 +100,10 @@ constexpr std::array kOptions = {
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
     option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",
                              "Print one line of statistics when the program ends."),
+    option<&Settings::debug>("debug", "THERMOCLINE_DEBUG", OptionType::kChoice, "off",
+                             "Find misuse of buffers: off, track (double frees, uses after a free, copies past the "
+                             "end), guard (also what kernels write past the end or after a free; slow).",
+                             kDebugModes),
     option<&Settings::publish>("publish", "THERMOCLINE_PUBLISH", OptionType::kBool, "true",
                                "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",

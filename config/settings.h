@@ -11,6 +11,7 @@
 
 namespace thermocline {
 
+enum class DebugMode { kOff, kTrack, kGuard };
 enum class LogLevel { kQuiet, kError, kWarning, kInfo, kDebug };
 
 // Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the
@@ -26,6 +27,7 @@ struct Settings {
   std::vector<OperatorRule> operators;
   bool strict = false;
   bool stats = false;
+  DebugMode debug{};
   bool publish = false;
   bool nvtx = false;
   LogLevel log_level{};

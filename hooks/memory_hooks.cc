@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hooks/macros.h"
+#include "hooks/misuse.h"
 
 namespace thermocline {
 namespace {
@@ -50,7 +51,8 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandl
     const Inside inside;
     const CaptureTruce truce;
     DeviceAddress address;
-    const Status status = active->engine->allocate(bytes, stream, &address);
+    const Status status = watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
+                                           : active->engine->allocate(bytes, stream, &address);
     if (status.ok()) *out = address.value;
     return static_cast<CUresult>(status.code());
   });
@@ -71,7 +73,9 @@ CUresult release(CUdeviceptr address, std::optional<StreamHandle> stream, Call o
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    return static_cast<CUresult>(active->engine->free(DeviceAddress{address}, stream).code());
+    const DeviceAddress at{address};
+    const Status status = watches_misuse() ? free_watched(*active, at, stream) : active->engine->free(at, stream);
+    return static_cast<CUresult>(status.code());
   });
 }
 

@@ -13,6 +13,7 @@
 #include "driver/check.h"
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
+#include "hooks/misuse.h"
 #include "hooks/real_table.h"
 #include "hooks/refusals.h"
 #include "hooks/statistics.h"
@@ -29,6 +30,12 @@ enum class Mode {
 };
 
 std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Counter::kCount)> counters{};
+
+MisuseWatch watch_of(DebugMode mode) {
+  return mode == DebugMode::kGuard   ? MisuseWatch::kGuard
+         : mode == DebugMode::kTrack ? MisuseWatch::kTrack
+                                     : MisuseWatch::kOff;
+}
 
 // While an engine is taken down nothing may be thrown, and nobody relies on it any more.
 thread_local bool taking_down = false;
@@ -106,6 +113,7 @@ void Runtime::State::load() {
   settings = loaded.settings;
   wants_statistics.store(settings.stats);
   if (settings.log_level == LogLevel::kQuiet) silence_log();
+  watch_misuse(watch_of(settings.debug));
   if (!may_use(loaded)) stand_aside("a setting is wrong");
   set_check_handler(&on_broken_invariant);
 }
@@ -127,7 +135,8 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   }
   std::unique_ptr<Engine> engine;
   layouts().set_rules(settings.operators);
-  const EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
+  EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
+  if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin");
     return nullptr;
@@ -197,6 +206,7 @@ void Runtime::State::take_down() {
   ending->engine->synchronized_all();
   finished = merge(finished, ended(ending->engine->statistics()));
   delete ending->engine;
+  if (watches_misuse()) forget_buffers();
   taking_down = false;
 }
 
@@ -223,6 +233,7 @@ void Runtime::abandon_device(CUdevice device) {
   if (ending == nullptr || ending->device != device) return;
   all.finished = merge(all.finished, ended(ending->engine->statistics()));
   all.active.store(nullptr);
+  if (watches_misuse()) forget_buffers();
   if (all.mode.load() == Mode::kActive) all.mode.store(Mode::kDormant);
 }
 

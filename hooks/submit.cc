@@ -7,6 +7,7 @@
 #include <new>
 #include <set>
 
+#include "hooks/misuse.h"
 #include "hooks/refusals.h"
 
 namespace thermocline {
@@ -127,6 +128,7 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   if (touches.empty()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
+    if (watches_misuse()) look_at(touches, stream);
     if (is_recording(stream)) return submit_recorded(*active, touches, call);
     if (!is_current(*active)) return submit_elsewhere(*active, touches, call);
     return submit_here(
@@ -163,8 +165,10 @@ CUresult keep(const TouchList& touches, const char* reason, Call call) {
 void capture_began() { captures.fetch_add(1); }
 void capture_ended() { captures.fetch_sub(1); }
 
+bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
+
 bool is_recording(StreamHandle stream) {
-  if (captures.load(std::memory_order_acquire) <= 0) return false;
+  if (!any_capture()) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return real<Function::cuStreamIsCapturing>(to_cu(stream), &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;

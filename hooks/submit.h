@@ -78,6 +78,7 @@ CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments...
 void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
+bool any_capture();
 
 // While one lives, driver calls on this thread do not disturb anybody's capture (cuThreadExchangeStreamCaptureMode).
 class CaptureTruce {

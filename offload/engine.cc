@@ -54,8 +54,10 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   const std::lock_guard lock(mutex_);
   state_->hear();
   const Buffer* buffer = state_->heap.find(address);
-  if (buffer == nullptr || address >= buffer->end() || ThreadCache::is_parked(*buffer)) return std::nullopt;
-  return BufferFacts{buffer->address(), buffer->requested(), buffer->number(), buffer->block().mapped()};
+  if (buffer == nullptr || ThreadCache::is_parked(*buffer)) return std::nullopt;
+  const Bytes bytes = buffer->requested() - state_->options.redzone_bytes;
+  if (address >= buffer->address() + bytes) return std::nullopt;
+  return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
 }
 
 Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {

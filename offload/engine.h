@@ -63,6 +63,9 @@ struct EngineOptions {
   unsigned clean_reserve_percent = 25;
   // Registers every buffer through NVTX's memory extension, for tools that look into the pool.
   bool annotate = false;
+  // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
+  // and none is kept by a thread for itself.
+  Bytes redzone_bytes = 0;
 };
 
 // What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.

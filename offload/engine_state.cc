@@ -223,8 +223,9 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   return status;
 }
 
-Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, DeviceAddress* address) {
-  if (bytes == 0) return Status::invalid_value();
+Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, DeviceAddress* address) {
+  if (asked == 0 || asked > ~Bytes{0} - options.redzone_bytes) return Status::invalid_value();
+  const Bytes bytes = asked + options.redzone_bytes;
   if (bytes > budget_bytes - foreign_bytes) return refuse("an allocation", bytes);
   if (caches.may_join()) reclaim();
   Buffer* buffer = nullptr;
@@ -242,8 +243,8 @@ Status Engine::State::allocate(Bytes bytes, std::optional<StreamHandle> handle, 
   *address = buffer->address();
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
-    annotations->add(buffer->address(), bytes);
-  } else if (!pressed) {
+    annotations->add(buffer->address(), asked);
+  } else if (!pressed && options.redzone_bytes == 0) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};

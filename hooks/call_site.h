@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who did something to a buffer: the thread, the stream, the operation by number, and the calls that led to it. Only
+// taken when misuse is watched (misuse.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "driver/driver.h"
+
+namespace thermocline {
+
+struct CallSite {
+  static constexpr std::size_t kFrames = 8;
+
+  int thread = 0;
+  std::uint64_t operation = 0;
+  std::optional<StreamHandle> stream;
+  std::array<void*, kFrames> frames{};  // return addresses outside the library, innermost first; then null
+};
+
+// `operation`: of the process, in order.
+CallSite call_site(std::uint64_t operation, std::optional<StreamHandle> stream);
+// Lines, the first of which begins with `title`.
+std::string text_of(const CallSite& site, const char* title);
+
+}  // namespace thermocline
