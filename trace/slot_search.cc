@@ -16,7 +16,7 @@ constexpr double kGain = 1e-6;
 
 void sort_out(Edges* edges) {
   std::ranges::sort(*edges);
-  edges->erase(std::ranges::unique(*edges).begin(), edges->end());
+  edges->erase(std::unique(edges->begin(), edges->end()), edges->end());
 }
 
 std::uint32_t largest(const std::vector<Bytes>& bytes, std::uint32_t begin, std::uint32_t end) {

@@ -8,9 +8,9 @@
 // Any choice of edges gives a bound; SlotSearch looks for a good one.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "trace/linear_programme.h"
@@ -48,14 +48,14 @@ class SlottedBound {
   struct Gap {
     int first;
     int end;
-    auto operator<=>(const Gap&) const = default;
+    bool operator<(const Gap& other) const { return std::tie(first, end) < std::tie(other.first, other.end); }
   };
   // Gaps of one version of a buffer's contents, which has to be copied out at most once. Buffers of the same pattern
   // are one to the programme, since any schedule of them together is one for each.
   struct Pattern {
     int made_in;  // the slot in which it is written; kClean where the host has it anyway
     std::vector<Gap> gaps;
-    auto operator<=>(const Pattern&) const = default;
+    bool operator<(const Pattern& other) const { return std::tie(made_in, gaps) < std::tie(other.made_in, other.gaps); }
   };
   static constexpr int kClean = -1;
 
