@@ -49,18 +49,19 @@ const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
   return streams_[number(stream)];
 }
 
-StreamIndex StreamClock::index_of(StreamHandle handle) {
+StreamIndex StreamClock::look_up(StreamHandle handle) {
+  const StreamIndex index = find_or_register(handle);
+  // Which stream that is depends on the thread.
+  if (handle != kPerThread) {
+    latest_handle_ = handle;
+    latest_ = index;
+  }
+  return index;
+}
+
+StreamIndex StreamClock::find_or_register(StreamHandle handle) {
   const Key key = key_of(handle);
-  // Mostly it is the one that was asked for last.
-  if (latest_ < streams_.size()) {
-    const Stream& latest = streams_[latest_];
-    if (latest.alive && Key{latest.handle, latest.thread} == key)
-      return StreamIndex{static_cast<std::uint32_t>(latest_)};
-  }
-  if (const auto known = index_.find(key); known != index_.end()) {
-    latest_ = number(known->second);
-    return known->second;
-  }
+  if (const auto known = index_.find(key); known != index_.end()) return known->second;
   std::size_t slot = 0;
   while (slot < streams_.size() && (streams_[slot].alive || streams_[slot].passed != streams_[slot].submitted)) ++slot;
   if (slot == streams_.size()) streams_.emplace_back();
@@ -248,6 +249,7 @@ void StreamClock::synchronized(const UseSet& uses) {
 void StreamClock::retire(StreamHandle handle) {
   const auto known = index_.find(key_of(handle));
   if (known == index_.end()) return;
+  if (latest_handle_ == handle) latest_handle_ = kNoHandle;
   Stream& stream = at(known->second);
   stream.lost = !fence(known->second).ok();
   stream.alive = false;
@@ -257,6 +259,10 @@ void StreamClock::retire(StreamHandle handle) {
 }
 
 void StreamClock::validate() const {
+  if (latest_handle_ != kNoHandle) {
+    const auto known = index_.find(key_of(latest_handle_));
+    THERMOCLINE_CHECK(known != index_.end() && known->second == latest_, "The latest stream is as it was looked up.");
+  }
   std::size_t alive = 0;
   for (const Stream& stream : streams_) {
     THERMOCLINE_CHECK(stream.passed <= stream.submitted, "Only what was submitted has passed.");

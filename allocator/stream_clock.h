@@ -35,7 +35,7 @@ class StreamClock {
   StreamClock& operator=(const StreamClock&) = delete;
 
   // Registers handles that it does not know.
-  StreamIndex index_of(StreamHandle handle);
+  StreamIndex index_of(StreamHandle handle) { return handle == latest_handle_ ? latest_ : look_up(handle); }
   StreamHandle handle_of(StreamIndex stream) const;
   // False once it was retired.
   bool is_alive(StreamIndex stream) const;
@@ -108,6 +108,10 @@ class StreamClock {
     std::size_t operator()(const Key& key) const;
   };
 
+  static constexpr StreamHandle kNoHandle{~std::uintptr_t{0}};
+
+  StreamIndex look_up(StreamHandle handle);
+  StreamIndex find_or_register(StreamHandle handle);
   Stream& at(StreamIndex stream);
   const Stream& at(StreamIndex stream) const;
   static Key key_of(StreamHandle handle);
@@ -122,7 +126,9 @@ class StreamClock {
   const Driver* driver_;
   std::vector<Stream> streams_;
   std::unordered_map<Key, StreamIndex, KeyHash> index_;
-  std::size_t latest_ = 0;  // in streams_: the one asked for last
+  // The one asked for last, as it mostly is the next time; never the per-thread handle.
+  StreamHandle latest_handle_ = kNoHandle;
+  StreamIndex latest_{};
   std::vector<EventHandle> spare_events_;
   std::uint64_t host_waits_ = 0;
 };

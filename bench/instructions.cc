@@ -19,11 +19,11 @@ void pair(unsigned long times) {
   for (unsigned long i = 0; i < times; ++i) release(*engine, allocate(*engine, 1024, kStream), kStream);
 }
 
-void churn(unsigned long times) {
+void churn(unsigned long times, std::size_t live) {
   const auto engine = make_engine();
   std::mt19937_64 random(1);
   // Not std::uniform_real_distribution: its numbers differ from one library to another.
-  std::vector<DeviceAddress> buffers(1000);
+  std::vector<DeviceAddress> buffers(live);
   const auto size = [&random] { return (Bytes{512} << random() % 15) + random() % 512; };
   for (DeviceAddress& buffer : buffers) buffer = allocate(*engine, size(), kStream);
   for (unsigned long i = 0; i < times; ++i) {
@@ -47,16 +47,17 @@ void operate(unsigned long times) {
 }  // namespace thermocline::bench
 
 int main(int argc, char** argv) {
-  const std::string shape = argc == 3 ? argv[1] : "";
-  const unsigned long times = argc == 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
+  const std::string shape = argc >= 3 ? argv[1] : "";
+  const unsigned long times = argc >= 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
+  const std::size_t live = argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 1000;
   if (shape == "pair") {
     thermocline::bench::pair(times);
   } else if (shape == "churn") {
-    thermocline::bench::churn(times);
+    thermocline::bench::churn(times, live);
   } else if (shape == "operate") {
     thermocline::bench::operate(times);
   } else {
-    std::fputs("usage: instructions pair|churn|operate TIMES\n", stderr);
+    std::fputs("usage: instructions pair|churn|operate TIMES [LIVE]\n", stderr);
     return 2;
   }
 }
