@@ -3,6 +3,7 @@
 // process's memory dies with it.
 #include "hooks/live_statistics.h"
 #include "hooks/log.h"
+#include "hooks/recorder.h"
 #include "hooks/runtime.h"
 #include "hooks/statistics.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 __attribute__((destructor)) void say_statistics() {
   hide_statistics();
+  Recorder::end(true);
   Runtime& runtime = Runtime::get();
   if (!runtime.has_run() || !runtime.wants_statistics()) return;
   try {

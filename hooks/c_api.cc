@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/submit.h"
 #include "include/thermocline/thermocline.h"
@@ -136,6 +137,7 @@ THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
 THERMOCLINE_EXPORT thermocline_result thermocline_step() {
   using namespace thermocline;
   return with_engine([](Engine& engine) {
+    if (Recorder* const recorder = Recorder::get(); recorder != nullptr) recorder->step();
     engine.step();
     return CUDA_SUCCESS;
   });

@@ -37,11 +37,12 @@ bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
       layout);
 }
 
-OperatorClass ask_class(CUfunction function, bool is_kernel, const std::vector<OperatorRule>& rules) {
+// Null where the driver can not tell.
+const char* ask_name(CUfunction function, bool is_kernel) {
   const char* name = nullptr;
   const CUresult result = is_kernel ? real<Function::cuKernelGetName>(&name, reinterpret_cast<CUkernel>(function))
                                     : real<Function::cuFuncGetName>(&name, function);
-  return result == CUDA_SUCCESS && name != nullptr ? classify_operator(name, rules) : OperatorClass::kOther;
+  return result == CUDA_SUCCESS ? name : nullptr;
 }
 
 }  // namespace
@@ -73,7 +74,12 @@ Layouts::Facts Layouts::ask(CUfunction function) {
   const bool known = ask_driver(function, is_kernel, &layout);
   const std::unique_lock lock(mutex_);
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
-  return facts_.emplace(function, Facts{shared, ask_class(function, is_kernel, rules_)}).first->second;
+  Facts facts{.layout = shared};
+  if (const char* const name = ask_name(function, is_kernel); name != nullptr) {
+    facts.name = names_.emplace(name).first->c_str();
+    facts.operator_class = classify_operator(name, rules_);
+  }
+  return facts_.emplace(function, facts).first->second;
 }
 
 void Layouts::set_rules(const std::vector<OperatorRule>& rules) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <set>
 #include <shared_mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +25,8 @@ class Layouts {
   const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
   // kOther where the driver can not tell the name.
   OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
+  // As long as the process lives; null where the driver can not tell.
+  const char* name_of(CUfunction function) { return facts(function).name; }
   // Before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
   // The driver gave out the handle as a CUkernel.
@@ -36,6 +39,7 @@ class Layouts {
   struct Facts {
     const ParameterLayout* layout = nullptr;
     OperatorClass operator_class = OperatorClass::kOther;
+    const char* name = nullptr;
   };
   // What a thread launched last, by function.
   struct Remembered;
@@ -46,6 +50,7 @@ class Layouts {
   std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
+  std::set<std::string> names_;
   std::unordered_map<CUfunction, Facts> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;

@@ -7,6 +7,7 @@
 
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
+#include "hooks/recorder.h"
 
 namespace thermocline {
 namespace {
@@ -54,6 +55,9 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandl
     const Status status = watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
                                            : active->engine->allocate(bytes, stream, &address);
     if (status.ok()) *out = address.value;
+    if (Recorder* const recorder = Recorder::get(); recorder != nullptr && status.ok()) {
+      recorder->allocated(address, bytes, stream);
+    }
     return static_cast<CUresult>(status.code());
   });
 }
@@ -74,6 +78,7 @@ CUresult release(CUdeviceptr address, std::optional<StreamHandle> stream, Call o
     const Inside inside;
     const CaptureTruce truce;
     const DeviceAddress at{address};
+    if (Recorder* const recorder = Recorder::get(); recorder != nullptr) recorder->freed(at, stream);
     const Status status = watches_misuse() ? free_watched(*active, at, stream) : active->engine->free(at, stream);
     return static_cast<CUresult>(status.code());
   });

@@ -15,6 +15,7 @@
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
 #include "hooks/real_table.h"
+#include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/statistics.h"
 #include "hooks/symbols.h"
@@ -82,6 +83,7 @@ Runtime::State& Runtime::state() {
                      if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
                      child.active.store(nullptr);
                      child.has_run.store(false);
+                     Recorder::abandon();
                      child.mutex.unlock();
                    });
     return made;
@@ -160,6 +162,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     engine->set_report_handler(&keep_report);
     // Small, and never freed: other threads may be reading it whenever its context ends.
     const auto* made = new ActiveEngine{engine.release(), context, facts.device};
+    Recorder::begin(Driver(*real_table()));
     all.mode.store(Mode::kActive);
     all.active.store(made, std::memory_order_release);
     if (all.settings.publish) show_statistics();
@@ -203,6 +206,7 @@ void Runtime::State::take_down() {
   const Inside inside;
   taking_down = true;
   real<Function::cuCtxSynchronize>();
+  Recorder::end(false);
   ending->engine->synchronized_all();
   finished = merge(finished, ended(ending->engine->statistics()));
   delete ending->engine;
@@ -231,6 +235,7 @@ void Runtime::abandon_device(CUdevice device) {
   const std::lock_guard lock(all.mutex);
   const ActiveEngine* ending = all.active.load();
   if (ending == nullptr || ending->device != device) return;
+  Recorder::end(true);
   all.finished = merge(all.finished, ended(ending->engine->statistics()));
   all.active.store(nullptr);
   if (watches_misuse()) forget_buffers();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hooks/misuse.h"
+#include "hooks/recorder.h"
 #include "hooks/refusals.h"
 
 namespace thermocline {
@@ -76,7 +77,8 @@ CUresult submit_elsewhere(const ActiveEngine& active, const TouchList& touches, 
 }
 
 template <class Begin>
-CUresult submit_here(StreamHandle stream, Host host, Begin begin, Call call) {
+CUresult submit_here(StreamHandle stream, Host host, const TouchList& touches, const OperationInfo& info, Begin begin,
+                     Call call) {
   const Inside inside;
   // What the call would wait for anyway is waited for without the engine's lock, so that other threads go on.
   if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -84,8 +86,12 @@ CUresult submit_here(StreamHandle stream, Host host, Begin begin, Call call) {
   Operation operation = begin();
   if (!operation.status().ok()) return to_cu(operation.status());
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  Recorder* const recorder = Recorder::get();
+  if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) operation.commit(host == Host::kWaits);
+  if (result != CUDA_SUCCESS) return result;
+  if (recorder != nullptr) recorder->submitted(stream, info, touches.all());
+  operation.commit(host == Host::kWaits);
   return result;
 }
 
@@ -132,7 +138,7 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
     if (is_recording(stream)) return submit_recorded(*active, touches, call);
     if (!is_current(*active)) return submit_elsewhere(*active, touches, call);
     return submit_here(
-        stream, host, [&] { return active->engine->begin(stream, touches.all(), info); }, call);
+        stream, host, touches, info, [&] { return active->engine->begin(stream, touches.all(), info); }, call);
   });
 }
 
@@ -145,7 +151,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   return guarded([&] {
     if (is_recording(stream) || !is_current(*active)) return CUDA_ERROR_NOT_SUPPORTED;
     return submit_here(
-        stream, Host::kGoesOn, [&] { return active->engine->begin_unknown(stream); }, call);
+        stream, Host::kGoesOn, {}, {}, [&] { return active->engine->begin_unknown(stream); }, call);
   });
 }
 

@@ -70,7 +70,9 @@ CUresult keep(const TouchList& touches, const char* reason, Call call);
 // What a hook looks like: as long as nothing of ours exists, a call.
 template <Function F, class... Arguments>
 CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments... arguments) {
-  const OperationInfo info{.kind = static_cast<std::uint64_t>(F) + 1, .operator_class = OperatorClass::kCopy};
+  const OperationInfo info{.kind = static_cast<std::uint64_t>(F) + 1,
+                           .operator_class = OperatorClass::kCopy,
+                           .name = hooked_functions()[static_cast<std::size_t>(F)].base};
   return submit(stream, host, std::move(touches), info, [&] { return real<F>(arguments...); });
 }
 

@@ -69,7 +69,7 @@ void DurationMeter::collect() {
 
 std::uint64_t DurationMeter::nanoseconds(std::uint64_t token) const {
   const auto known = known_.find(token);
-  return known == known_.end() ? 0 : static_cast<std::uint64_t>(static_cast<double>(known->second.shortest_ms) * 1e6);
+  return known == known_.end() ? 0 : nanoseconds_of(known->second);
 }
 
 }  // namespace thermocline

@@ -35,6 +35,13 @@ class DurationMeter {
   void collect();
   // The shortest seen; 0 where none has been.
   std::uint64_t nanoseconds(std::uint64_t token) const;
+  // visit(token, nanoseconds), for what has been measured.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [token, known] : known_) {
+      if (const std::uint64_t shortest = nanoseconds_of(known); shortest != 0) visit(token, shortest);
+    }
+  }
 
  private:
   static constexpr unsigned kSamples = 3;                          // of each kind
@@ -50,6 +57,9 @@ class DurationMeter {
     EventHandle before{}, after{};
   };
 
+  static std::uint64_t nanoseconds_of(const Known& known) {
+    return static_cast<std::uint64_t>(static_cast<double>(known.shortest_ms) * 1e6);
+  }
   bool take_event(EventHandle* out);
   void give_events(const Sample& sample);
 

@@ -87,6 +87,8 @@ struct OperationInfo {
   std::uint64_t kind = 0;
   std::uint64_t nanoseconds = 0;
   OperatorClass operator_class = OperatorClass::kOther;
+  const char* name =
+      nullptr;  // of what runs, as long as the process lives; null: unknown. The engine does not look at it
 };
 
 // A live buffer as the program asked for it.

@@ -8,14 +8,6 @@
 namespace thermocline {
 namespace {
 
-// Until an operation's duration has been measured: what it touches, at a rate of the order of device memory, and a
-// launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO
-// 2023, sensitivity runs).
-constexpr double kGuessedBytesPerNs = 1500;
-// O(n^3) operators of recorded training steps do about 100 operations for each byte (the median over the matrix
-// multiplies and convolutions of bench/traces), and devices 10 to 15 in the time in which a byte is read (fp32).
-constexpr double kGuessedCubicFactor = 8;
-constexpr std::uint64_t kGuessedLaunchNs = 4000;
 // Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
 // close to it, at less than 1 % of host time.
 constexpr std::uint64_t kFenceEveryNs = 100'000;
@@ -49,8 +41,7 @@ std::uint64_t Learned::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
   Bytes bytes = 0;
   for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
-  const double factor = is_cubic(arrival.info.operator_class) ? kGuessedCubicFactor : 1;
-  return kGuessedLaunchNs + static_cast<std::uint64_t>(factor * static_cast<double>(bytes) / kGuessedBytesPerNs);
+  return guessed_nanoseconds(bytes, arrival.info.operator_class);
 }
 
 void Learned::arriving(const Arrival& arrival) {

@@ -9,6 +9,15 @@
 namespace thermocline {
 namespace {
 
+// Until an operation's duration has been measured: what it touches, at a rate of the order of device memory, and a
+// launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO
+// 2023, sensitivity runs).
+constexpr double kGuessedBytesPerNs = 1500;
+// O(n^3) operators of recorded training steps do about 100 operations for each byte (the median over the matrix
+// multiplies and convolutions of bench/traces), and devices 10 to 15 in the time in which a byte is read (fp32).
+constexpr double kGuessedCubicFactor = 8;
+constexpr std::uint64_t kGuessedLaunchNs = 4000;
+
 constexpr std::array<const char*, kOperatorClasses> kNames = {
     "other", "matrix_multiply", "convolution", "attention", "normalisation", "elementwise", "copy",
 };
@@ -99,6 +108,11 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+std::uint64_t guessed_nanoseconds(Bytes bytes, OperatorClass what) {
+  const double factor = is_cubic(what) ? kGuessedCubicFactor : 1;
+  return kGuessedLaunchNs + static_cast<std::uint64_t>(factor * static_cast<double>(bytes) / kGuessedBytesPerNs);
+}
 
 const char* name_of(OperatorClass what) { return kNames[static_cast<std::size_t>(what)]; }
 

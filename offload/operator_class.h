@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/units.h"
+
 namespace thermocline {
 
 enum class OperatorClass : std::uint8_t {
@@ -30,6 +32,9 @@ constexpr bool is_cubic(OperatorClass what) {
   return what == OperatorClass::kMatrixMultiply || what == OperatorClass::kConvolution ||
          what == OperatorClass::kAttention;
 }
+
+// How long an operator may take that touches so many bytes, as long as nobody has measured it.
+std::uint64_t guessed_nanoseconds(Bytes bytes, OperatorClass what);
 
 // A rule is for every function whose name contains the pattern, in capitals or not; a '*' stands for anything.
 struct OperatorRule {

@@ -3,6 +3,9 @@
 // the flags say travels in the environment, so that the program's own children get it, too.
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +20,7 @@
 #include "tool/exit_status.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/record.h"
 #include "tool/values.h"
 
 namespace thermocline {
@@ -42,15 +46,19 @@ std::string prepended(const std::string& first, const char* variable) {
   return rest.empty() ? first : first + ":" + rest;
 }
 
-int check_flags(const Flags& flags, const CommandLine& line) {
+int check_flags(const Flags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
-    say("run needs a program behind '--': thermocline run [OPTIONS] -- PROGRAM [ARGS]");
+    say(command + " needs a program behind '--': thermocline " + command + " [OPTIONS] -- PROGRAM [ARGS]");
     return kWrongUsage;
   }
-  if (flags.trace) {
-    say("--trace: recording is not in this version");
-    return kFailed;
+  if (flags.trace && flags.trace->empty()) {
+    say("the file to record to has no name");
+    return kWrongUsage;
+  }
+  if (flags.trace && flags.no_library) {
+    say("--no-library: it is the library that records");
+    return kWrongUsage;
   }
   if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
@@ -133,8 +141,17 @@ int check_settings(const Changes& changes) {
   return loaded.problems.empty() ? kDone : kBadInput;
 }
 
-int run(const Flags& flags, const CommandLine& line) {
-  if (const int status = check_flags(flags, line); status != kDone) return status;
+// Before the program runs for hours.
+int check_writable(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error) && access(folder.c_str(), W_OK) == 0) return kDone;
+  say(path + ": can not be written: " + std::strerror(std::filesystem::is_directory(path, error) ? EISDIR : errno));
+  return kBadInput;
+}
+
+int run(const Flags& flags, const CommandLine& line, const std::string& command) {
+  if (const int status = check_flags(flags, line, command); status != kDone) return status;
   Changes changes;
   apply_setting_flags(flags, &changes);
   if (!flags.no_library) {
@@ -144,19 +161,26 @@ int run(const Flags& flags, const CommandLine& line) {
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
   }
   if (const int status = check_settings(changes); status != kDone) return status;
+  std::string recording;
+  if (flags.trace) {
+    if (const int status = check_writable(*flags.trace); status != kDone) return status;
+    recording = recording_base(*flags.trace);
+    changes["THERMOCLINE_RECORD"] = recording;
+  }
   const ChildResult result = run_child(line.program, changes);
-  if (result.start_error == 0) return result.status;
+  if (result.start_error == 0) {
+    const int recorded = flags.trace ? make_traces(recording, *flags.trace, line.program) : kDone;
+    return result.status != 0 ? result.status : recorded;
+  }
   say("can not start '" + line.program.front() + "': " + std::strerror(result.start_error));
   return kBadInput;
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, CommandLine* line) {
-  auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
-  command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
+namespace {
+
+void add_flags(CLI::App* command, Flags* flags) {
   command->add_option("--budget", flags->budget,
                       "most device memory to hold: a size, or a percentage of the device's memory");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
@@ -167,10 +191,37 @@ void add_run(CLI::App& app, CommandLine* line) {
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
-  command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
-  command->add_option("--trace", flags->trace, "record what happens (not in this version)");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
-  command->callback([=] { line->action = [flags, line] { return run(*flags, *line); }; });
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("run", "Run a program with a memory budget, on this machine's device or a simulated one");
+  command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
+  add_flags(command, flags.get());
+  command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
+  command->add_option("--trace", flags->trace, "record what the program does to this file, as 'record' does");
+  command->callback([=] { line->action = [flags, line] { return run(*flags, *line, "run"); }; });
+}
+
+void add_record(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  auto from = std::make_shared<std::optional<std::string>>();
+  CLI::App* command = app.add_subcommand("record", "Run a program and record what it does with memory: a trace");
+  command->footer(
+      "The program goes behind '--': thermocline record -o step.jsonl.gz -- python train.py\n"
+      "Then: thermocline replay step.jsonl.gz --device h200 --budget 60%, thermocline estimate step.jsonl.gz");
+  command->add_option("-o,--output", flags->trace, "the trace (thermocline-trace/1, gzip-compressed)")->required();
+  command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
+  add_flags(command, flags.get());
+  command->callback([=] {
+    line->action = [flags, from, line] {
+      return *from ? make_trace(**from, *flags->trace) : run(*flags, *line, "record");
+    };
+  });
 }
 
 }  // namespace thermocline

@@ -106,6 +106,27 @@ TEST(Examples, OperationsOfAnotherContextAreOrderedByTheHost) {
   }
 }
 
+// Recorded and replayed, two epochs of the program take what they took, and need what they needed.
+TEST(Examples, AProgramIsRecordedAndReplayed) {
+  const std::string trace = testing::TempDir() + "digits.jsonl.gz";
+  const Outcome recorded = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--stats", "--",
+                                        program("digits"), "--epochs", "4"});
+  ASSERT_EQ(recorded.status, 0) << recorded.errors;
+  EXPECT_NE(digest_of(recorded), "") << "the program's output is its own";
+  std::smatch peak, summary;
+  EXPECT_TRUE(std::regex_search(recorded.errors, peak, std::regex("peak_live_bytes=([0-9]+)"))) << recorded.errors;
+  EXPECT_TRUE(std::regex_search(recorded.errors, summary, std::regex("recorded .*: ([0-9]+) operators")))
+      << recorded.errors;
+  EXPECT_EQ(recorded.errors.find("guesses"), std::string::npos) << recorded.errors;
+  const Outcome replayed =
+      run_program({COMMAND_FILE, "replay", trace, "--device", "reference", "--policy", "none", "--json"});
+  ASSERT_EQ(replayed.status, 0) << replayed.errors;
+  EXPECT_NE(replayed.output.find("\"peak_live_bytes\":" + peak[1].str()), std::string::npos) << replayed.output;
+  const Outcome nothing = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--", "true"});
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_NE(nothing.errors.find("nothing was recorded"), std::string::npos) << nothing.errors;
+}
+
 TEST(Examples, AProgramWithTheStaticRuntimeIsRefusedAndEndsByItself) {
   const Outcome outcome = run_program({program("digits_static")});
   EXPECT_EQ(outcome.status, 1) << outcome.errors;

@@ -103,6 +103,19 @@ TEST_F(Command, AnUnknownPolicyOrDeviceIsRefused) {
                  "--safety: 'trustin' is no safety; known are strict, trusting; did you mean 'trusting'?");
 }
 
+TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
+  expect_refused({"record", "-o", path("none/x.gz"), "--", "touch", path("ran")}, 3,
+                 path("none/x.gz") + ": can not be written: No such file or directory");
+  expect_refused({"record", "-o", path(""), "--", "touch", path("ran")}, 3,
+                 path("") + ": can not be written: Is a directory");
+  expect_refused({"record", "-o", path("x.gz")}, 2,
+                 "record needs a program behind '--': thermocline record [OPTIONS] -- PROGRAM [ARGS]");
+  expect_refused({"record", "-o", path("x.gz"), "--from", kUnet}, 3,
+                 kUnet + ": not a recording of this version: its first line is not 'thermocline-record/1'");
+  EXPECT_FALSE(std::filesystem::exists(path("ran")));
+  EXPECT_FALSE(std::filesystem::exists(path("x.gz")));
+}
+
 TEST_F(Command, AMissingTraceIsBadInput) {
   for (const char* command : {"replay", "bound"}) {
     expect_refused({command, "/nowhere/x.gz"}, 3, "/nowhere/x.gz: can not be opened: No such file or directory");

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what the program does to the file that THERMOCLINE_RECORD names (offload/recording.h), one file a process: the
+// name, a dot and the process's number. Without the variable nothing is done, and a hook pays for one look at a
+// pointer.
+//
+// What can not be written is said once, and then recording ends; the program goes on. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "offload/duration_meter.h"
+#include "offload/engine.h"
+#include "offload/recording.h"
+
+namespace thermocline {
+
+class Recorder {
+ public:
+  // Null: nobody asked, or it has ended.
+  static Recorder* get() noexcept;
+  // When an engine begins. `driver`'s table must outlive the process's last hook.
+  static void begin(const Driver& driver);
+  // The engine ends, or the process: what there is goes to the file. After `without_driver` no event is asked any more.
+  static void end(bool without_driver) noexcept;
+  // In the child of a fork, which has the parent's file.
+  static void abandon() noexcept;
+
+  void allocated(DeviceAddress address, Bytes bytes, std::optional<StreamHandle> stream);
+  // Before it is freed: behind that, the address may be another thread's.
+  void freed(DeviceAddress address, std::optional<StreamHandle> stream);
+  // Around the call that submits; `stream` does not record a graph. What was not submitted is not recorded.
+  void submitting(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches);
+  void submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches);
+  void step();
+
+ private:
+  Recorder(const Driver& driver, int file)
+      : driver_(driver), durations_(std::make_unique<DurationMeter>(driver_)), file_(file) {}
+
+  static std::uint64_t token_of(const OperationInfo& info, std::span<const Touch> touches);
+  std::uint64_t id_of(const char* name);
+  void write_if_full();
+  void write_all();
+  void write_durations();
+
+  std::mutex mutex_;
+  Driver driver_;
+  std::unique_ptr<DurationMeter> durations_;  // null once the driver is gone
+  int file_;
+  RecordingWriter writer_;
+  std::unordered_map<const char*, std::uint64_t> names_;
+  std::unordered_map<std::uint64_t, std::uint64_t> written_;  // token -> nanoseconds
+  std::uint64_t operations_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a recording to a trace that replays read.
+#include "trace/recording.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "offload/recording.h"
+#include "trace/read.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::uint64_t kBase = 0x7e0000000000;
+
+class RecordingToTrace : public testing::Test {
+ protected:
+  RecordingToTrace() : folder_(std::filesystem::temp_directory_path() / ("recording_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~RecordingToTrace() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+  void save(const std::string& bytes) const { std::ofstream(path("in"), std::ios::binary) << bytes; }
+  void save() { save(std::string(kRecordingHeader) + writer_.take_block()); }
+  bool convert() { return convert_recording(path("in"), path("out"), "train", &summary_, &reason_); }
+  Trace trace() const {
+    Trace trace;
+    TraceError error;
+    EXPECT_TRUE(read_trace(path("out"), &trace, &error)) << error.text();
+    return trace;
+  }
+  void operate(std::uint64_t name, std::vector<Touch> touches) { writer_.operate(name, 0, 100 + name, touches); }
+  void allocate(std::uint64_t at, Bytes bytes) { writer_.allocate(kBase + at, bytes, 0); }
+  void free(std::uint64_t at) { writer_.free(kBase + at, 0); }
+
+  std::filesystem::path folder_;
+  RecordingWriter writer_;
+  RecordingSummary summary_;
+  std::string reason_;
+};
+
+TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
+  writer_.name(0, "gemm");
+  writer_.name(1, "copy");
+  allocate(0, 4096);
+  allocate(4096, 4096);
+  allocate(8192, 100);
+  const DeviceAddress second{kBase + 4096};
+  operate(0, {{DeviceAddress{kBase + 10}}, {DeviceAddress{kBase + 8192 + 100}}});  // inside, and one past the end
+  operate(0, {{second}});  // the end of one, the begin of another
+  operate(1, {{second, 8, Access::kRead}, {DeviceAddress{kBase}, 8, Access::kWrite}, {DeviceAddress{kBase + 9000}}});
+  free(4096);
+  allocate(4096, 4096);
+  operate(0, {{second + 1}});
+  writer_.duration(100, 2500);
+  save();
+  ASSERT_TRUE(convert()) << reason_;
+  const Trace result = trace();
+  ASSERT_EQ(result.buffers.size(), 4u);
+  ASSERT_EQ(result.operators.size(), 4u);
+  const auto operands = [&](std::size_t op, bool writes) {
+    const TraceOperator& one = result.operators[op];
+    const auto begin = result.operands.begin() + one.first_operand + (writes ? one.reads : 0);
+    return std::vector<std::uint32_t>(begin, begin + (writes ? one.writes : one.reads));
+  };
+  EXPECT_EQ(operands(0, false), (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(operands(0, true), (std::vector<std::uint32_t>{0, 2})) << "what a kernel does with it is not known";
+  EXPECT_EQ(operands(1, false), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(operands(2, false), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(operands(2, true), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(operands(3, false), (std::vector<std::uint32_t>{3})) << "the address has another owner now";
+  EXPECT_DOUBLE_EQ(result.operators[0].microseconds, 2.5);
+  EXPECT_EQ(summary_.guessed, 1u) << "the copy";
+  EXPECT_GT(result.operators[2].microseconds, 0);
+  EXPECT_EQ(summary_.peak_live_bytes, 8292u);
+}
+
+TEST_F(RecordingToTrace, FindsTheStepsAndLeavesOutWhatIsBehindTheLast) {
+  writer_.name(0, "setup");
+  for (std::uint64_t i = 1; i <= 40; ++i) writer_.name(i, "op" + std::to_string(i));
+  allocate(0, 1 << 20);
+  operate(0, {{DeviceAddress{kBase}}});
+  for (int step = 0; step < 4; ++step) {
+    for (std::uint64_t i = 1; i <= 40; ++i) operate(i, {{DeviceAddress{kBase}}});
+  }
+  for (std::uint64_t i = 1; i <= 10; ++i) operate(i, {{DeviceAddress{kBase}}});
+  free(0);
+  save();
+  ASSERT_TRUE(convert()) << reason_;
+  const Trace result = trace();
+  EXPECT_EQ(summary_.steps, 5u) << "what comes before the first one is one, too";
+  EXPECT_EQ(result.steps.size(), 5u);
+  EXPECT_EQ(result.operators.size(), 161u);
+}
+
+TEST_F(RecordingToTrace, BelievesTheMarksOfTheProgram) {
+  writer_.name(0, "op");
+  allocate(0, 1 << 20);
+  for (int step = 0; step < 3; ++step) {
+    for (int i = 0; i < 5; ++i) operate(0, {{DeviceAddress{kBase}}});
+    writer_.step();
+  }
+  save();
+  ASSERT_TRUE(convert()) << reason_;
+  EXPECT_EQ(trace().steps.size(), 3u);
+}
+
+TEST_F(RecordingToTrace, OfARecordingThatIsCutTheBeginningIsATrace) {
+  writer_.name(0, "op");
+  allocate(0, 4096);
+  operate(0, {{DeviceAddress{kBase}}});
+  const std::string first = writer_.take_block();
+  operate(0, {{DeviceAddress{kBase}}});
+  const std::string second = writer_.take_block();
+  save(std::string(kRecordingHeader) + first + second.substr(0, second.size() - 3));
+  ASSERT_TRUE(convert()) << reason_;
+  EXPECT_TRUE(summary_.cut);
+  EXPECT_EQ(trace().operators.size(), 1u);
+}
+
+TEST_F(RecordingToTrace, SaysWhatIsWrongAndLeavesTheOldTraceAlone) {
+  std::ofstream(path("out")) << "precious";
+  EXPECT_FALSE(convert());
+  EXPECT_EQ(reason_, path("in") + ": can not be opened: No such file or directory");
+  save("{}\n");
+  EXPECT_FALSE(convert());
+  EXPECT_EQ(reason_, path("in") + ": not a recording of this version: its first line is not 'thermocline-record/1'");
+  EXPECT_EQ(std::filesystem::file_size(path("out")), 8u);
+  writer_.step();
+  save();
+  EXPECT_FALSE(convert_recording(path("in"), path("none/out"), "", &summary_, &reason_));
+  EXPECT_EQ(reason_, path("none/out") + ": can not be written: No such file or directory");
+}
+
+}  // namespace
+}  // namespace thermocline

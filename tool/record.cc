@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/record.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "config/size.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "trace/recording.h"
+
+namespace thermocline {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string summary_text(const RecordingSummary& summary) {
+  std::string text = std::to_string(summary.operators) + " operators on " + std::to_string(summary.buffers) +
+                     " buffers, peak " + human_bytes(summary.peak_live_bytes);
+  text += summary.steps == 0 ? ", no step that repeats" : ", " + std::to_string(summary.steps) + " steps";
+  if (summary.guessed > 0) text += "; " + std::to_string(summary.guessed) + " durations are guesses";
+  if (summary.cut) text += "; the recording ends early";
+  return text;
+}
+
+bool convert(const std::string& recording, const std::string& trace, const std::string& program,
+             RecordingSummary* summary) {
+  std::string reason;
+  if (convert_recording(recording, trace, program, summary, &reason)) return true;
+  say(reason);
+  return false;
+}
+
+std::vector<std::string> recordings_of(const std::string& base) {
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path prefix(base + ".");
+  for (const fs::directory_entry& entry : fs::directory_iterator(prefix.parent_path(), error)) {
+    if (entry.path().filename().string().starts_with(prefix.filename().string())) found.push_back(entry.path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace
+
+std::string recording_base(const std::string& trace) {
+  return fs::absolute(trace).string() + ".recording-" + std::to_string(getpid());
+}
+
+int make_traces(const std::string& base, const std::string& trace, const std::vector<std::string>& program) {
+  std::vector<std::string> recordings = recordings_of(base);
+  if (recordings.empty()) {
+    say("nothing was recorded: the program took no device memory that the library sees");
+    return kFailed;
+  }
+  // By size: what has most operators is largest.
+  std::ranges::stable_sort(recordings, std::ranges::greater(), [](const std::string& path) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    return error ? 0 : bytes;
+  });
+  int status = kDone;
+  for (const std::string& recording : recordings) {
+    const std::string target =
+        recording == recordings.front() ? trace : trace + "." + recording.substr(recording.rfind('.') + 1);
+    RecordingSummary summary;
+    if (!convert(recording, target, program.front(), &summary)) {
+      say("what was recorded is still in " + recording);
+      status = kFailed;
+      continue;
+    }
+    std::error_code error;
+    fs::remove(recording, error);
+    say("recorded " + target + ": " + summary_text(summary));
+  }
+  return status;
+}
+
+int make_trace(const std::string& recording, const std::string& trace) {
+  RecordingSummary summary;
+  if (!convert(recording, trace, "", &summary)) return kBadInput;
+  say("recorded " + trace + ": " + summary_text(summary));
+  return kDone;
+}
+
+}  // namespace thermocline
