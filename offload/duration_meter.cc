@@ -40,7 +40,7 @@ void DurationMeter::begin(std::uint64_t token, StreamHandle stream) {
 }
 
 void DurationMeter::end(StreamHandle stream) {
-  if (open_.before == EventHandle{}) return;
+  if (!has_begun()) return;
   if (driver_.record(open_.after, stream).ok()) {
     pending_.push_back(open_);
   } else {

@@ -28,6 +28,7 @@ class DurationMeter {
   // take equally long. Nothing happens once enough of its kind have been measured.
   void begin(std::uint64_t token, StreamHandle stream);
   void end(StreamHandle stream);
+  bool has_begun() const { return open_.before != EventHandle{}; }
   // What was begun was not submitted.
   void abandon();
 

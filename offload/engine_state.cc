@@ -162,7 +162,7 @@ void Engine::State::commit(bool completed) {
   }
   if (completed) clock.synchronized(stream);
   if (options.policy == Policy::kNone) return;
-  if (options.policy == Policy::kLearned) learned.submitted(clock.handle_of(stream));
+  if (options.policy == Policy::kLearned) learned.submitted(stream);
   if (learned.following()) {
     learned.after_operation(stream);
   } else if (options.ahead_of_need) {

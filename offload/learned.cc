@@ -84,13 +84,6 @@ void Learned::step() {
   if (recogniser_.mark()) learn();
 }
 
-// Nothing is sampled while a plan decides: by then durations are known, and it is the time that counts.
-void Learned::submitting(StreamHandle stream) {
-  if (!timed_ && !following_) durations_.begin(token_, stream);
-}
-
-void Learned::submitted(StreamHandle stream) { durations_.end(stream); }
-
 void Learned::match() {
   if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
   if (current_ != recogniser_.iteration()) returns_.clear();
@@ -154,7 +147,8 @@ void Learned::bind() {
 }
 
 void Learned::after_operation(StreamIndex stream) {
-  if (!following_) return;
+  // Where nothing leaves nobody waits for room.
+  if (!following_ || known_[current_].plan.gaps.empty()) return;
   if (unfenced_ns_ >= kFenceEveryNs) {
     unfenced_ns_ = 0;
     static_cast<void>(clock_.fence(stream));

@@ -49,9 +49,14 @@ class Learned {
   };
   void arriving(const Arrival& arrival);
   // All that it waits for has been submitted to `stream`, and it is the next to be.
-  void submitting(StreamHandle stream);
+  void submitting(StreamHandle stream) {
+    // Nothing is sampled while a plan decides: by then durations are known, and it is the time that counts.
+    if (!timed_ && !following_) durations_.begin(token_, stream);
+  }
   // It has been submitted. Never blocks.
-  void submitted(StreamHandle stream);
+  void submitted(StreamIndex stream) {
+    if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
+  }
   // While following, after submitted().
   void after_operation(StreamIndex stream);
   // The block is about to be freed.
