@@ -63,6 +63,7 @@ template <class Chunk>
 struct SizeThenOffset {
   struct Key {
     std::uint64_t size, offset;
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   using type = Key;

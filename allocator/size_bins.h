@@ -31,7 +31,7 @@ class SizeBins {
   static constexpr unsigned kTried = 12;
   // Larger ones share the last bin.
   static constexpr unsigned kDoublings = 30;
-  static constexpr unsigned kBins = kExact + kDoublings * kParts;
+  static constexpr unsigned kBins = unsigned{kExact} + kDoublings * kParts;
 
   static constexpr unsigned bin_of(std::uint64_t size) {
     if (size < kExact) return static_cast<unsigned>(size);

@@ -97,7 +97,7 @@ void holes_mixed(benchmark::State& state) {
   for (std::size_t i = 0; i < buffers.size(); i += 2) release(*engine, buffers[i], kStream);
   Bytes bytes = 0;
   for (auto _ : state) {
-    bytes = (bytes + 512) % (256 * 1024);
+    bytes = (bytes + 512) % (256 * kKiB);
     release(*engine, allocate(*engine, 512 + bytes, kStream), kStream);
   }
   for (std::size_t i = 1; i < buffers.size(); i += 2) release(*engine, buffers[i], kStream);

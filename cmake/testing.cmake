@@ -1,11 +1,11 @@
-# thermocline_add_test(NAME SOURCES ... [LIBRARIES ...] [ENVIRONMENT A=B ...] [LABELS ...]): a GoogleTest program known to ctest, for the
-# folders below tests/.
+# thermocline_add_test(NAME SOURCES ... [LIBRARIES ...] [ENVIRONMENT A=B ...] [LABELS ...] [SHARDS n]): a GoogleTest program known to ctest, for
+# the folders below tests/. With SHARDS it is n tests, NAME_1 and so on, that run side by side and share the program's cases.
 # Label a test `long` when it tries many seeds; it then takes their number from THERMOCLINE_TEST_SEEDS where that is set (under the
 # sanitizers it is: see CMakePresets.json).
 find_package(GTest REQUIRED)
 
 function(thermocline_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES;ENVIRONMENT;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "SOURCES;LIBRARIES;ENVIRONMENT;LABELS")
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "thermocline_add_test(${name}): SOURCES are needed; not understood: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -13,6 +13,21 @@ function(thermocline_add_test name)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
   target_precompile_headers(${name} REUSE_FROM thermocline_test_header)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}" LABELS "${arg_LABELS}" TIMEOUT 600)
+  set(tests "${name}")
+  if(arg_SHARDS)
+    set(tests)
+    foreach(shard RANGE 1 ${arg_SHARDS})
+      list(APPEND tests "${name}_${shard}")
+    endforeach()
+  endif()
+  set(index 0)
+  foreach(test IN LISTS tests)
+    set(environment ${arg_ENVIRONMENT})
+    if(arg_SHARDS)
+      list(APPEND environment "GTEST_TOTAL_SHARDS=${arg_SHARDS}" "GTEST_SHARD_INDEX=${index}")
+    endif()
+    add_test(NAME ${test} COMMAND ${name})
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}" LABELS "${arg_LABELS}" TIMEOUT 600)
+    math(EXPR index "${index} + 1")
+  endforeach()
 endfunction()

@@ -18,6 +18,7 @@ inline constexpr Bytes kGiB = Bytes{1} << 30;
 struct DeviceAddress {
   std::uint64_t value = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
   friend constexpr auto operator<=>(DeviceAddress, DeviceAddress) = default;
   friend constexpr DeviceAddress operator+(DeviceAddress a, Bytes offset) { return {a.value + offset}; }
   friend constexpr DeviceAddress operator-(DeviceAddress a, Bytes offset) { return {a.value - offset}; }

@@ -20,6 +20,7 @@ struct ParameterSlot {
   std::size_t offset = 0;  // in the block that `extra` hands over
   std::size_t bytes = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
   friend auto operator<=>(const ParameterSlot&, const ParameterSlot&) = default;
 };
 using ParameterLayout = std::vector<ParameterSlot>;

@@ -23,7 +23,7 @@ std::string readable(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
   int status = 0;
   char* const plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  const std::string result = status == 0 ? plain : name;
+  std::string result = status == 0 ? plain : name;
   std::free(plain);
   return result;
 }

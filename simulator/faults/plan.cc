@@ -69,7 +69,7 @@ Problem add_failure(const Words& words, FaultPlan* plan) {
   rule.function = plain_name(words[1]);
   const MayFail* const known = find_may_fail(rule.function);
   if (known == nullptr) return "the simulated driver has no function " + words[1] + " that may fail";
-  if (const Problem problem = set_when(words[2], words[3], &rule); !problem.empty()) return problem;
+  if (Problem problem = set_when(words[2], words[3], &rule); !problem.empty()) return problem;
   const auto error = error_named(words[4]);
   if (!error || !may_answer(*known, words[4]))
     return rule.function + " never answers " + words[4] + "; it may answer " + with_spaces(known->errors);
@@ -81,7 +81,7 @@ Problem add_failure(const Words& words, FaultPlan* plan) {
 Problem add_out_of_memory(const Words& words, FaultPlan* plan) {
   FaultRule rule;
   rule.error = CUDA_ERROR_OUT_OF_MEMORY;
-  if (const Problem problem = set_when(words[1], words[2], &rule); !problem.empty()) return problem;
+  if (Problem problem = set_when(words[1], words[2], &rule); !problem.empty()) return problem;
   plan->rules.push_back(rule);
   return {};
 }

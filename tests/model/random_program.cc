@@ -241,7 +241,7 @@ class Program {
                  "%llu: %016llx, expected "
                  "%016llx\n  repeat: random_program --first %llu --programs 1 --operations %llu --live %llu\n",
                  static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(step_),
-                 static_cast<unsigned long long>(buffer.words * 8),
+                 static_cast<unsigned long long>(buffer.words) * 8,
                  static_cast<unsigned long long>(model::sample_at(buffer.words, sample)),
                  static_cast<unsigned long long>(found), static_cast<unsigned long long>(buffer.contents[sample]),
                  static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(options_.operations),

@@ -56,7 +56,7 @@ int main() {
   CUdeviceptr range = 0;
   CHECK(cuMemAddressReserve(&range, kParts * kPart, 0, 0, 0));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   for (int i = 0; i < kParts; ++i) {
     const CUmemGenericAllocationHandle handle = create(device);

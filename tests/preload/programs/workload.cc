@@ -15,7 +15,7 @@ Workload::Workload(const Cuda& cuda, const Plan& plan, CUmodule module, CUstream
   if (plan_.memory == Memory::kPool) {
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CHECK(cuda_.cuMemPoolCreate(&pool_, &properties));
   }
 }
