@@ -13,11 +13,9 @@ check() {
   "$@" || failed+=("$name")
 }
 
-format() { git ls-files -z -- '*.h' '*.cc' '*.cu' '*.c' | xargs -0r clang-format --dry-run --Werror; }
-
 shell_scripts() { git ls-files -z -- dev .ci/run '*.sh' | xargs -0r shellcheck -x; }
 
-check "format" format
+check "format" scripts/format.sh --check
 check "shell scripts" shell_scripts
 check "layers and file lengths" ctest --test-dir "$build" -R '^layer_' --output-on-failure --no-tests=error
 check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/exports.map

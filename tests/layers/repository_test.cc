@@ -23,13 +23,14 @@ bool has_extension(const fs::path& path, std::initializer_list<std::string_view>
 bool is_source(const fs::path& path) { return has_extension(path, {".h", ".cc", ".cpp", ".c", ".cu", ".cuh", ".S"}); }
 
 bool is_text(const fs::path& path) {
-  return is_source(path) || has_extension(path, {".py", ".sh", ".cmake", ".md", ".txt", ".toml", ".json", ""});
+  return is_source(path) ||
+         has_extension(path, {".py", ".sh", ".cmake", ".md", ".txt", ".toml", ".json", ".def", ".map", ".svg", ""});
 }
 
-// Build trees and git's own folder are no part of it.
+// Build trees, git's own folder and those of editors are no part of it.
 bool is_skipped(const fs::path& folder) {
   const std::string name = folder.filename().string();
-  return name.starts_with(".") || name.starts_with("build") || name == "__pycache__";
+  return (name.starts_with(".") && name != ".ci") || name.starts_with("build") || name == "__pycache__";
 }
 
 std::vector<Source> read_repository() {
