@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -76,6 +78,17 @@ int check_flags(const Flags& flags, Job* job) {
   return kDone;
 }
 
+// The device would only warn, and after a long replay there would be no timeline.
+bool can_be_written(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "ae");
+  if (file == nullptr) {
+    say(path + ": can not be written: " + std::strerror(errno));
+    return false;
+  }
+  std::fclose(file);
+  return true;
+}
+
 int prepare(const Flags& flags, Job* job) {
   std::string looked;
   const std::optional<std::string> simulator = find_simulator(&looked);
@@ -90,6 +103,7 @@ int prepare(const Flags& flags, Job* job) {
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
+  if (flags.timeline && !can_be_written(*flags.timeline)) return kFailed;
   const Bytes device_bytes = job->profile->memory_bytes.value;
   const Bytes wanted = job->budget ? job->budget->resolve(job->trace.peak_live_bytes) : device_bytes;
   job->budget_bytes = std::min(wanted, device_bytes);

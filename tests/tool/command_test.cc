@@ -55,6 +55,11 @@ json replay_json(const ProcessResult& result) {
   return json::parse(result.out, nullptr, false);
 }
 
+TEST_F(Command, ATimelineThatCanNotBeWrittenIsSaidBeforeTheReplayRuns) {
+  expect_refused({"replay", kUnet, "--json", "--timeline", "/nowhere/timeline.json"}, 1,
+                 "/nowhere/timeline.json: can not be written: No such file or directory");
+}
+
 TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
   const ProcessResult result = run({"--help"});
   EXPECT_EQ(result.status, 0);
