@@ -33,21 +33,22 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, copied(dst, src, ByteCount), dst, src, ByteCount);
+  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, copied(dst, src, ByteCount), dst, src, ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoA_v2, _ptds, (CUarray dst, size_t dstOffset, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, taken(src, ByteCount), dst, dstOffset, src, ByteCount);
+  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, taken(src, ByteCount), dst, dstOffset, src, ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyAtoD_v2, _ptds, (CUdeviceptr dst, CUarray src, size_t srcOffset, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, written(dst, ByteCount), dst, src, srcOffset, ByteCount);
+  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, written(dst, ByteCount), dst, src, srcOffset,
+                            ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyPeer, _ptds,
                       (CUdeviceptr dst, CUcontext dstContext, CUdeviceptr src, CUcontext srcContext, size_t ByteCount),
                       {
-                        return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, copied(dst, src, ByteCount), dst,
+                        return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, copied(dst, src, ByteCount), dst,
                                                   dstContext, src, srcContext, ByteCount);
                       })
 

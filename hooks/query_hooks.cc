@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "hooks/submit.h"
+#include "hooks/sync_memops.h"
 
 namespace thermocline {
 namespace {
@@ -54,6 +55,7 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
       return give(data, address);
     // Callers give these 32 bits (cuPointerSetAttribute says so of the first).
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return give(data, is_synchronous(buffer) ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return give(data, 0u);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -127,6 +129,23 @@ CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute
     if (found.owner == Owner::kNobody || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = thermocline::attribute(found, ptr, attribute, data);
     return result == CUDA_ERROR_NOT_FOUND ? real<Function::cuPointerGetAttribute>(data, attribute, ptr) : result;
+  });
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  using namespace thermocline;
+  return guarded([&]() -> CUresult {
+    const Found found = find(ptr);
+    if (found.owner == Owner::kDriver) return real<Function::cuPointerSetAttribute>(value, attribute, ptr);
+    if (found.owner == Owner::kNobody || value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+      return CUDA_ERROR_INVALID_VALUE;
+    const bool on = *static_cast<const unsigned int*>(value) != 0;
+    const auto set = [&] {
+      set_synchronous(*found.active->engine, found.buffer, on);
+      return CUDA_SUCCESS;
+    };
+    // It is asked for where another device is about to be given the address.
+    return on ? keep(TouchList().word(ptr), "another device may use it", set) : set();
   });
 }
 

@@ -23,7 +23,7 @@ TouchList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std:
 // `bits` names the function, `element` is the type of what is written.
 #define THERMOCLINE_SET_HOOKS(bits, element)                                                                           \
   THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dst, element value, size_t N), {                     \
-    return operate<kFunction>(stream_of(nullptr), Host::kGoesOn, filled(dst, N, sizeof value), dst, value, N);         \
+    return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, filled(dst, N, sizeof value), dst, value, N);        \
   })                                                                                                                   \
   THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr dst, element value, size_t N, CUstream hStream), { \
     return operate<kFunction>(stream_of(hStream), Host::kGoesOn, filled(dst, N, sizeof value), dst, value, N,          \
@@ -31,7 +31,7 @@ TouchList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std:
   })                                                                                                                   \
   THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##_v2, _ptds,                                                                 \
                         (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height), {                 \
-                          return operate<kFunction>(stream_of(nullptr), Host::kGoesOn,                                 \
+                          return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn,                                \
                                                     filled_rows(dst, pitch, width, height, sizeof value), dst, pitch,  \
                                                     value, width, height);                                             \
                         })                                                                                             \

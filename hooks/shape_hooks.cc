@@ -9,7 +9,8 @@ namespace {
 template <Function F, class Copy>
 CUresult copy_and_wait(StreamHandle stream, const Copy* copy) {
   ShapedCopy shape = shape_of(copy);
-  return operate<F>(stream, shape.host, std::move(shape.touches), copy);
+  const Host host = shape.host == Host::kGoesOn ? Host::kMayGoOn : shape.host;
+  return operate<F>(stream, host, std::move(shape.touches), copy);
 }
 
 template <Function F, class Copy>

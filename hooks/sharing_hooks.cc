@@ -38,12 +38,6 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, s
               [&] { return real<Function::cuMemGetHandleForAddressRange>(handle, dptr, size, handleType, flags); });
 }
 
-CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  using namespace thermocline;
-  return keep(at(ptr), "an attribute of it was set",
-              [&] { return real<Function::cuPointerSetAttribute>(value, attribute, ptr); });
-}
-
 CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,
                                    const CUDA_TEXTURE_DESC* pTexDesc, const CUDA_RESOURCE_VIEW_DESC* pResViewDesc) {
   using namespace thermocline;

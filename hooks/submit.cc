@@ -10,6 +10,7 @@
 #include "hooks/misuse.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
+#include "hooks/sync_memops.h"
 
 namespace thermocline {
 namespace {
@@ -137,8 +138,12 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
     if (watches_misuse()) look_at(touches, stream);
     if (is_recording(stream)) return submit_recorded(*active, touches, call);
     if (!is_current(*active)) return submit_elsewhere(*active, touches, call);
-    return submit_here(
+    const CUresult result = submit_here(
         stream, host, touches, info, [&] { return active->engine->begin(stream, touches.all(), info); }, call);
+    if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active->engine, touches))
+      return result;
+    const Inside inside;
+    return real<Function::cuStreamSynchronize>(to_cu(stream));
   });
 }
 

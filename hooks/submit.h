@@ -21,8 +21,9 @@ StreamHandle legacy(CUstream stream);
 StreamHandle per_thread(CUstream stream);
 
 enum class Host {
-  kGoesOn,       // the call returns before the work has run
-  kWaits,        // it returns when the work has run
+  kGoesOn,   // the call returns before the work has run
+  kMayGoOn,  // so does a call that is not asynchronous by name: it waits where a buffer asks for that (sync_memops.h)
+  kWaits,    // it returns when the work has run
   kWaitsFirst,   // it waits for what was submitted before, and perhaps for the work
   kReadsAtOnce,  // the work may read its source before its turn in the stream: all that it needs has to be there
 };
