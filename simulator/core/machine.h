@@ -105,7 +105,9 @@ class Machine {
   // ---------------------------------------------------------------------------------------------------------------
   struct Order {
     std::span<const OperationId> after;  // beside the stream's order; completed ones are fine
-    bool detached = false;  // only `after` counts, not the stream's order, and the stream does not wait for it
+    bool detached = false;     // only `after` counts, not the stream's order, and the stream does not wait for it
+    std::uint64_t branch = 0;  // detached operations of different branches run in any order in adversarial orders
+    bool uncharged = false;    // the host did not submit it by itself
   };
   // Charges launch (kernels, operators), copy (copies, sets, host functions) or a stream call (rest).
   OperationId submit(StreamId stream, Work work, const Order& order);

@@ -80,6 +80,7 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   prepare(work);
   Operation operation;
   operation.stream = stream;
+  operation.branch = order.branch;
   operation.submitted = d.clock.now();
   const Service service = service_of(work, d.settings);
   operation.engine = service.engine;
@@ -108,7 +109,7 @@ void Machine::note_order(StreamId stream, const Work& work, const Order& order) 
 }
 
 OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
-  charge(cost_of(work));
+  if (!order.uncharged) charge(cost_of(work));
   return queue(stream, std::move(work), order);
 }
 
@@ -180,7 +181,7 @@ void Machine::destroy_event(EventId event) {
 
 // The event must know its operation before that completes, which in adversarial order may be at once.
 OperationId Machine::record_event(EventId event, StreamId stream, const Order& order) {
-  charge(Cost::kStreamCall);
+  if (!order.uncharged) charge(Cost::kStreamCall);
   Device& d = device();
   d.events.recorded(event, d.timeline.newest() + 1);
   return queue(stream, d.events.record_of(event), order);
@@ -189,7 +190,7 @@ OperationId Machine::record_event(EventId event, StreamId stream, const Order& o
 void Machine::stream_wait_event(StreamId stream, EventId event) {
   charge(Cost::kStreamCall);
   const OperationId newest = recorded(event);
-  if (newest != 0) queue(stream, Marker{}, {{&newest, 1}, false});
+  if (newest != 0) queue(stream, Marker{}, Order{.after = {&newest, 1}});
 }
 
 OperationId Machine::recorded(EventId event) const { return device().events.newest(event); }

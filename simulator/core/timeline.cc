@@ -163,8 +163,8 @@ std::size_t Timeline::pick_at_random() {
   for (std::size_t i = 0; i < allowed_.size(); ++i) {
     const Operation& operation = at(allowed_[i]);
     // Detached operations of one stream are unordered among themselves: the engine tells them apart.
-    const std::uint64_t priority =
-        mix(favour_ ^ combine(operation.stream, static_cast<std::uint64_t>(operation.engine)));
+    const std::uint64_t priority = mix(
+        favour_ ^ combine(operation.stream + (operation.branch << 32), static_cast<std::uint64_t>(operation.engine)));
     if (priority <= highest) continue;
     highest = priority;
     pick = i;

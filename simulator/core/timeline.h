@@ -33,6 +33,7 @@ inline constexpr std::size_t kEngines = 3;  // those that serve one operation at
 struct Operation {
   OperationId id = 0;
   StreamId stream = 0;
+  std::uint64_t branch = 0;  // of a graph: which of its nodes
   Engine engine = Engine::kNone;
   bool completed = false;
   bool executed = false;  // effects have happened

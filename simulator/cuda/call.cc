@@ -24,6 +24,11 @@ CUresult Call::check(Needs needs) {
 
 CUresult Call::find(CUstream handle, StreamId* out) { return find_stream(machine(), context_, handle, out); }
 
+bool Call::is_blocking(CUstream handle) const {
+  return handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD ||
+         (handle->flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
 CUresult current_context(CUcontext* out) {
   const ThreadContexts& contexts = thread_contexts();
   *out = contexts.depth == 0 ? nullptr : contexts.stack[contexts.depth - 1];

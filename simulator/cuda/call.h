@@ -35,6 +35,8 @@ class Call {
   // The machine's stream behind a handle: stream 0 is the legacy stream here (per_thread.cc has replaced it where it is
   // not).
   CUresult find(CUstream handle, StreamId* out);
+  // Ordered with the legacy stream; of a stream that find() has found.
+  bool is_blocking(CUstream handle) const;
 
  private:
   CUresult check(Needs needs);

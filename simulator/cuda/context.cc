@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts and the stack of them that every thread has.
 #include "simulator/cuda/context.h"
-#include "simulator/cuda/call.h"
+#include "simulator/cuda/capture.h"
 #include "simulator/cuda/memory_kinds.h"
 #include "simulator/cuda/pool_cache.h"
 
@@ -42,6 +42,7 @@ CUresult resolve(Call& call, CUcontext* context) {
 }
 
 CUresult synchronize(Call& call) {
+  if (const CUresult result = may_wait_for_context(call); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
   const CUresult result = call.machine().wait_all();
   trim_pools_to_thresholds(call);

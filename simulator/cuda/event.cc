@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events; their times are the device's, so elapsed times are virtual.
-#include "simulator/cuda/call.h"
+#include "simulator/cuda/capture.h"
 #include "simulator/cuda/pool_cache.h"
 
 using namespace simulator;
@@ -22,9 +22,26 @@ CUresult record(CUevent event, CUstream stream, unsigned flags, const char* call
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context != context_of(call, stream)) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != CU_EVENT_RECORD_DEFAULT) return CUDA_ERROR_INVALID_VALUE;  // others are for capture
+  if (flags != CU_EVENT_RECORD_DEFAULT && flags != CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  Captured* const recording = captured(call.state(), id);
+  const bool external = flags == CU_EVENT_RECORD_EXTERNAL;
+  if (recording != nullptr) return record_captured(call, event, *recording, external);
+  if (external) return CUDA_ERROR_INVALID_VALUE;  // it means a node of a graph
+  if (id == kLegacyStream) {
+    if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
+  }
+  event->captured = {};
   call.machine().record_event(event->id, id);
   return CUDA_SUCCESS;
+}
+
+// What was recorded in a capture stands for no moment, and asking breaks a capture that is still going on.
+CUresult may_ask(Call& call, CUevent event) {
+  if (Capture* const capture = event->captured.capture.get()) {
+    if (!capture->is_over) invalidate(*capture, CUDA_ERROR_CAPTURED_EVENT);
+    return CUDA_ERROR_CAPTURED_EVENT;
+  }
+  return may_disturb(call);
 }
 
 }  // namespace
@@ -61,6 +78,7 @@ SIMULATED_API CUresult cuEventQuery(CUevent event) {
   Call call;
   if (!call) return call.result();
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = may_ask(call, event); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
   const OperationId operation = call.machine().recorded(event->id);
   const bool done = call.machine().query(operation);
@@ -72,6 +90,7 @@ SIMULATED_API CUresult cuEventSynchronize(CUevent event) {
   Call call;
   if (!call) return call.result();
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = may_ask(call, event); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
   const CUresult result = call.machine().wait(call.machine().recorded(event->id));
   trim_pools_to_thresholds(call);
@@ -83,6 +102,8 @@ SIMULATED_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin,
   if (!call) return call.result();
   if (!call.state().events.has(begin) || !call.state().events.has(end)) return CUDA_ERROR_INVALID_HANDLE;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = may_ask(call, begin); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = may_ask(call, end); result != CUDA_SUCCESS) return result;
   if (((begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
   call.machine().charge(Cost::kStreamCall);
   call.machine().poll();

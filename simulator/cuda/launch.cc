@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches: from the program's parameters to an operation in a stream.
+#include "simulator/cuda/launch.h"
+
 #include <cstring>
 
-#include "simulator/cuda/call.h"
+#include "simulator/cuda/capture.h"
 #include "simulator/cuda/device_attributes.h"
 #include "simulator/cuda/function.h"
 #include "simulator/cuda/host_implementation.h"
@@ -12,14 +14,6 @@ using namespace simulator;
 using namespace simulator::cuda;
 
 namespace {
-
-struct Launch {
-  Dim3 grid, block;
-  unsigned shared_bytes = 0;
-  CUstream stream = nullptr;
-  void** parameters = nullptr;
-  void** extra = nullptr;
-};
 
 CUresult check_shape(const Profile& profile, const CUfunc_st& function, const Launch& launch) {
   const Dim3 &grid = launch.grid, &block = launch.block;
@@ -77,23 +71,11 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(launch.stream, &id); result != CUDA_SUCCESS) return result;
-  const CUfunction function = find_function(call.state(), handle);
-  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const CUresult result = check_shape(call.machine().profile(), *function, launch); result != CUDA_SUCCESS)
-    return result;
   Kernel kernel;
-  if (const CUresult result = copy_parameters(function->kernel, launch, &kernel.block_of_parameters);
-      result != CUDA_SUCCESS)
+  CUfunction function = nullptr;
+  if (const CUresult result = make_kernel(call, handle, launch, &kernel, &function); result != CUDA_SUCCESS)
     return result;
-  kernel.name = function->kernel.name;
-  kernel.grid = launch.grid;
-  kernel.block = launch.block;
-  kernel.shared_bytes = launch.shared_bytes;
-  for (const ImageParameter& parameter : function->kernel.parameters)
-    kernel.parameters.push_back({parameter.offset, parameter.size});
-  kernel.function = host_implementation(*function);
-  call.machine().submit(id, std::move(kernel));
-  return CUDA_SUCCESS;
+  return cuda::submit(call, id, std::move(kernel), function);
 }
 
 // Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes
@@ -109,12 +91,38 @@ CUresult record_events(Call& call, const CUlaunchConfig& config) {
       event = config.attrs[i].value.launchCompletionEvent.event;
     if (event == nullptr) continue;
     if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
+    if (Captured* const recording = captured(call.state(), id)) {
+      if (const CUresult result = record_captured(call, event, *recording, false); result != CUDA_SUCCESS)
+        return result;
+      continue;
+    }
+    event->captured = {};
     call.machine().record_event(event->id, id);
   }
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Launch& launch, Kernel* out,
+                                      CUfunction* found) {
+  const CUfunction function = find_function(call.state(), handle);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = check_shape(call.machine().profile(), *function, launch); result != CUDA_SUCCESS)
+    return result;
+  if (const CUresult result = copy_parameters(function->kernel, launch, &out->block_of_parameters);
+      result != CUDA_SUCCESS)
+    return result;
+  out->name = function->kernel.name;
+  out->grid = launch.grid;
+  out->block = launch.block;
+  out->shared_bytes = launch.shared_bytes;
+  for (const ImageParameter& parameter : function->kernel.parameters)
+    out->parameters.push_back({parameter.offset, parameter.size});
+  out->function = host_implementation(*function);
+  *found = function;
+  return CUDA_SUCCESS;
+}
 
 SIMULATED_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory as cuMemAlloc gives it, managed memory, and what is left.
+#include "simulator/cuda/capture.h"
 #include "simulator/cuda/memory_kinds.h"
 
 using namespace simulator;
@@ -53,6 +54,7 @@ SIMULATED_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
   Address at = 0;
   if (const CUresult result = allocate(call, bytes, AllocationKind::kDevice, &at); result != CUDA_SUCCESS)
     return result;
@@ -92,6 +94,7 @@ SIMULATED_API CUresult cuMemFree_v2(CUdeviceptr at) {
   if (at == 0) return CUDA_SUCCESS;
   const auto found = call.state().allocations.find(at);
   if (found == call.state().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
   const bool waits = found->second.kind != AllocationKind::kPool;  // "may perform implicit synchronization", and all do
   const CUresult fault = call.machine().wait_to_free("cuMemFree", at, found->second.bytes, waits);
   Released released;

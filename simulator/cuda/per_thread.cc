@@ -108,6 +108,25 @@ SIMULATED_PER_THREAD(cuStreamGetCaptureInfo_v3,
                      (CUstream s, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                       const CUgraphNode** nodes, const CUgraphEdgeData** edges, std::size_t* n),
                      own(s), status, id, graph, nodes, edges, n)
+SIMULATED_PER_THREAD(cuStreamBeginCapture, (CUstream s), own(s))
+SIMULATED_PER_THREAD(cuStreamBeginCapture_v2, (CUstream s, CUstreamCaptureMode mode), own(s), mode)
+SIMULATED_PER_THREAD(cuStreamBeginCaptureToGraph,
+                     (CUstream s, CUgraph graph, const CUgraphNode* nodes, const CUgraphEdgeData* edges, std::size_t n,
+                      CUstreamCaptureMode mode),
+                     own(s), graph, nodes, edges, n, mode)
+SIMULATED_PER_THREAD(cuStreamEndCapture, (CUstream s, CUgraph* graph), own(s), graph)
+SIMULATED_PER_THREAD(cuStreamUpdateCaptureDependencies, (CUstream s, CUgraphNode* nodes, std::size_t n, unsigned flags),
+                     own(s), nodes, n, flags)
+SIMULATED_PER_THREAD(cuStreamUpdateCaptureDependencies_v2,
+                     (CUstream s, CUgraphNode* nodes, const CUgraphEdgeData* edges, std::size_t n, unsigned flags),
+                     own(s), nodes, edges, n, flags)
+SIMULATED_PER_THREAD(cuGraphUpload, (CUgraphExec graph, CUstream s), graph, own(s))
+SIMULATED_PER_THREAD(cuGraphLaunch, (CUgraphExec graph, CUstream s), graph, own(s))
+
+SIMULATED_API CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph,
+                                                         CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+  return cuGraphInstantiateWithParams(out, graph, params);  // uploading there does nothing
+}
 SIMULATED_PER_THREAD(cuStreamQuery, (CUstream s), own(s))
 SIMULATED_PER_THREAD(cuStreamSynchronize, (CUstream s), own(s))
 SIMULATED_PER_THREAD(cuStreamWaitEvent, (CUstream s, CUevent event, unsigned flags), own(s), event, flags)

@@ -79,6 +79,17 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
 
 }  // namespace
 
+CUresult simulator::cuda::ends_of(const CUDA_MEMCPY3D& c, End* to, End* from) {
+  const Extent extent{c.WidthInBytes, c.Height, c.Depth};
+  if (const CUresult result =
+          end_of({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch, c.dstHeight},
+                 extent, to);
+      result != CUDA_SUCCESS)
+    return result;
+  return end_of({c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch, c.srcHeight},
+                extent, from);
+}
+
 SIMULATED_API CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) {
   return copy_2d(copy, CU_STREAM_LEGACY, Blocking::kYes);
 }

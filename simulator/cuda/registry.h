@@ -14,9 +14,8 @@ class Registry {
  public:
   T* add(T object) {
     auto owned = std::make_unique<T>(std::move(object));
-    T* handle = owned.get();
-    objects_.emplace(handle, std::move(owned));
-    return handle;
+    const T* const handle = owned.get();
+    return objects_.emplace(handle, std::move(owned)).first->second.get();
   }
 
   bool has(const T* handle) const { return objects_.count(handle) != 0; }

@@ -3,7 +3,14 @@
 
 #include <atomic>
 
+#include "simulator/cuda/graph.h"
+
 namespace simulator::cuda {
+
+State::State() = default;
+State::State(State&&) noexcept = default;
+State& State::operator=(State&&) noexcept = default;
+State::~State() = default;
 
 const std::pair<const Address, Allocation>* State::allocation_at(Address at) const {
   auto next = allocations.upper_bound(at);

@@ -10,6 +10,7 @@
 #include "simulator/cuda/api.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,23 @@
 #include "simulator/core/machine.h"
 #include "simulator/cuda/registry.h"
 #include "simulator/image/image.h"
+
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+
+namespace simulator::cuda {
+
+struct Capture;
+
+// Where a stream, or an event recorded in it, stands in a capture (capture.h).
+struct Captured {
+  std::shared_ptr<Capture> capture;
+  std::vector<CUgraphNode> behind;
+  bool is_blocking = false;  // a stream's: ordered with the legacy stream
+};
+
+}  // namespace simulator::cuda
 
 struct CUctx_st {
   unsigned flags = 0;
@@ -43,6 +61,7 @@ struct CUevent_st {
   simulator::EventId id = 0;
   CUcontext context = nullptr;
   unsigned flags = 0;
+  simulator::cuda::Captured captured;  // where its newest record was recorded in a capture
 };
 
 struct CUmod_st {
@@ -113,7 +132,13 @@ struct Allocation {
   Bytes block_bytes = 0;  // of the pool's block behind it
 };
 
+// Out of line: graphs are complete types in few files.
 struct State {
+  State();
+  State(State&&) noexcept;
+  State& operator=(State&&) noexcept;
+  ~State();
+
   Registry<CUctx_st> contexts;
   Registry<CUstream_st> streams;
   Registry<CUevent_st> events;
@@ -122,6 +147,10 @@ struct State {
   Registry<CUlib_st> libraries;
   Registry<CUkern_st> kernels;
   Registry<CUmemPoolHandle_st> pools;
+  Registry<CUgraph_st> graphs;
+  Registry<CUgraphNode_st> graph_nodes;
+  Registry<CUgraphExec_st> graph_execs;
+  std::map<StreamId, Captured> capturing;
 
   CUcontext primary = nullptr;  // made when first asked for, then kept
   unsigned primary_users = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, their order among each other, and host functions in them.
-#include "simulator/cuda/call.h"
+#include "simulator/cuda/capture.h"
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/pool_cache.h"
 
@@ -40,6 +40,7 @@ SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Call call;
   if (!call) return call.result();
   if (is_default(stream) || !call.state().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  forget_captured_stream(call, stream->id);
   forget_stream(call.state(), stream->id);
   call.machine().destroy_stream(stream->id);
   call.state().stream_numbers.erase(stream->id);
@@ -52,6 +53,8 @@ SIMULATED_API CUresult cuStreamSynchronize(CUstream stream) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
   const CUresult result = call.machine().wait_stream(id);
   trim_pools_to_thresholds(call);
@@ -63,6 +66,8 @@ SIMULATED_API CUresult cuStreamQuery(CUstream stream) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
   const bool done = call.machine().query_stream(id);
   if (const CUresult fault = call.machine().error(); fault != CUDA_SUCCESS) return fault;
@@ -75,7 +80,10 @@ SIMULATED_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigne
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;  // others are for capture
+  if (flags != CU_EVENT_WAIT_DEFAULT && flags != CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == CU_EVENT_WAIT_EXTERNAL && captured(call.state(), id) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  if (wait_captured(call, id, call.is_blocking(stream), event, flags == CU_EVENT_WAIT_EXTERNAL, &result)) return result;
   call.machine().stream_wait_event(id, event->id);
   return CUDA_SUCCESS;
 }
@@ -142,8 +150,12 @@ SIMULATED_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  call.machine().submit(id, HostFunction{[=] { function(data); }});
-  return CUDA_SUCCESS;
+  if (Captured* const recording = captured(call.state(), id)) {
+    CUgraphNode_st node;
+    if (const CUresult result = make_host_node({function, data}, &node); result != CUDA_SUCCESS) return result;
+    return add_captured(call, *recording, std::move(node));
+  }
+  return cuda::submit(call, id, HostFunction{[=] { function(data); }});
 }
 
 SIMULATED_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
@@ -152,6 +164,6 @@ SIMULATED_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback cal
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  call.machine().submit(id, HostFunction{[=] { callback(stream, CUDA_SUCCESS, data); }});
-  return CUDA_SUCCESS;
+  if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
+  return cuda::submit(call, id, HostFunction{[=] { callback(stream, CUDA_SUCCESS, data); }});
 }

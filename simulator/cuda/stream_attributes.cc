@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of streams, which are remembered and change nothing, and the state of captures: there are none.
+// Attributes of streams, which are remembered and change nothing.
 #include "simulator/cuda/call.h"
 
 using namespace simulator;
@@ -12,14 +12,6 @@ CUresult find(Call& call, CUstream stream) {
   if (!call) return call.result();
   StreamId id = 0;
   return call.find(stream, &id);
-}
-
-CUresult capture_status(CUstream stream, CUstreamCaptureStatus* status, const char* caller = __builtin_FUNCTION()) {
-  Call call(Needs::kContext, caller);
-  if (const CUresult result = find(call, stream); result != CUDA_SUCCESS) return result;
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -51,31 +43,5 @@ SIMULATED_API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
   if (const CUresult result = find(call, to); result != CUDA_SUCCESS) return result;
   if (const CUresult result = find(call, from); result != CUDA_SUCCESS) return result;
   if (call.state().streams.has(to) && call.state().streams.has(from)) to->attributes = from->attributes;
-  return CUDA_SUCCESS;
-}
-
-SIMULATED_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return capture_status(stream, status);
-}
-
-SIMULATED_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
-  return capture_status(stream, status);
-}
-
-SIMULATED_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                                 const CUgraphNode**, std::size_t*) {
-  return capture_status(stream, status);
-}
-
-SIMULATED_API CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                                 const CUgraphNode**, const CUgraphEdgeData**, std::size_t*) {
-  return capture_status(stream, status);
-}
-
-SIMULATED_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-    return CUDA_ERROR_INVALID_VALUE;
-  std::swap(current, *mode);
   return CUDA_SUCCESS;
 }

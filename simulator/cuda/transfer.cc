@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "simulator/cuda/capture.h"
+
 namespace simulator::cuda {
 namespace {
 
@@ -41,19 +43,43 @@ std::vector<std::byte> stage(const End& from) {
   return packed;
 }
 
+// Copies and sets that are not asynchronous by name can not be recorded, and could disturb who records.
+CUresult may_copy_at_once(Call& call, StreamId stream) {
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
+  return may_wait_for_stream(call, stream);
+}
+
 }  // namespace
+
+CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out) {
+  const std::optional<Place> target = place(machine, to);
+  const std::optional<Place> source = place(machine, from);
+  if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = {direction(*target, *source), to.at, from.at, to.shape, from.shape, {}};
+  return CUDA_SUCCESS;
+}
+
+CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
+                  Set* out) {
+  if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (to == 0 || place_of(machine, to) == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
+  *out = {to, shape, value, element};
+  return CUDA_SUCCESS;
+}
 
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking) {
   Machine& machine = call.machine();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (blocking == Blocking::kYes) {
+    if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
+  }
   if (to.shape.bytes() == 0) return CUDA_SUCCESS;
-  const std::optional<Place> target = place(machine, to);
-  const std::optional<Place> source = place(machine, from);
-  if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
-
-  Copy copy{direction(*target, *source), to.at, from.at, to.shape, from.shape, {}};
-  const bool from_pageable = *source == Place::kPageable && *target != Place::kPageable;
+  Copy copy;
+  if (const CUresult result = make_copy(machine, to, from, &copy); result != CUDA_SUCCESS) return result;
+  if (captured(call.state(), id) != nullptr) return submit(call, id, std::move(copy));
+  const bool to_pageable = place_of(machine, to.at) == Place::kPageable;
+  const bool from_pageable = place_of(machine, from.at) == Place::kPageable && !to_pageable;
   const bool on_device = copy.direction == Direction::kOnDevice;
   if (from_pageable) {
     if (blocking == Blocking::kYes) {
@@ -62,8 +88,10 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
     // In tagged memory the bytes of the host count as tags, too: the machine looks them up by address.
     if (!machine.tagged()) copy.staged = stage(from);
   }
-  const OperationId operation = machine.submit(id, std::move(copy));
-  const bool waits = *target == Place::kPageable || (blocking == Blocking::kYes && !on_device && !from_pageable) ||
+  OperationId operation = 0;
+  if (const CUresult result = submit(call, id, std::move(copy), nullptr, &operation); result != CUDA_SUCCESS)
+    return result;
+  const bool waits = to_pageable || (blocking == Blocking::kYes && !on_device && !from_pageable) ||
                      (from_pageable && machine.tagged());
   return waits ? machine.wait(operation) : CUDA_SUCCESS;
 }
@@ -72,12 +100,18 @@ CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, s
               Blocking blocking) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (blocking == Blocking::kYes) {
+    if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
+  }
   if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
   if (shape.bytes() == 0) return CUDA_SUCCESS;
-  const Place target = place_of(call.machine(), to);
-  if (to == 0 || target == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
-  const OperationId operation = call.machine().submit(id, Set{to, shape, value, element});
-  return blocking == Blocking::kYes && target == Place::kPinned ? call.machine().wait(operation) : CUDA_SUCCESS;
+  Set set;
+  if (const CUresult result = make_set(call.machine(), to, shape, value, element, &set); result != CUDA_SUCCESS)
+    return result;
+  OperationId operation = 0;
+  if (const CUresult result = submit(call, id, set, nullptr, &operation); result != CUDA_SUCCESS) return result;
+  const bool waits = blocking == Blocking::kYes && place_of(call.machine(), to) == Place::kPinned;
+  return waits ? call.machine().wait(operation) : CUDA_SUCCESS;
 }
 
 }  // namespace simulator::cuda

@@ -25,6 +25,13 @@ enum class Blocking { kNo, kYes };
 // what comes from a pageable source once the stream has reached the copy.
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking);
 
+// The operations alone, for graphs; a source is read when its node runs.
+CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out);
+CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
+                  Set* out);
+// As the structure describes them; its sizes are not 0.
+CUresult ends_of(const CUDA_MEMCPY3D& copy, End* to, End* from);
+
 CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,
               Blocking blocking);
 

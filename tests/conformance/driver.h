@@ -46,10 +46,24 @@
   X(cuGetErrorName)                         \
   X(cuGetErrorString)                       \
   X(cuGetProcAddress)                       \
+  X(cuGraphAddChildGraphNode)               \
+  X(cuGraphAddDependencies)                 \
+  X(cuGraphAddEmptyNode)                    \
+  X(cuGraphAddKernelNode)                   \
+  X(cuGraphAddMemcpyNode)                   \
+  X(cuGraphAddMemsetNode)                   \
+  X(cuGraphClone)                           \
+  X(cuGraphCreate)                          \
   X(cuGraphDestroy)                         \
   X(cuGraphExecDestroy)                     \
+  X(cuGraphExecKernelNodeSetParams)         \
+  X(cuGraphExecUpdate)                      \
+  X(cuGraphGetEdges)                        \
+  X(cuGraphGetNodes)                        \
   X(cuGraphInstantiate)                     \
   X(cuGraphLaunch)                          \
+  X(cuGraphNodeFindInClone)                 \
+  X(cuGraphNodeGetType)                     \
   X(cuInit)                                 \
   X(cuKernelGetFunction)                    \
   X(cuKernelGetLibrary)                     \
@@ -123,6 +137,7 @@
   X(cuStreamDestroy)                        \
   X(cuStreamEndCapture)                     \
   X(cuStreamGetCtx)                         \
+  X(cuStreamGetCaptureInfo)                 \
   X(cuStreamGetFlags)                       \
   X(cuStreamGetId)                          \
   X(cuStreamGetPriority)                    \

@@ -34,7 +34,7 @@ RULE(capture_mode_is_exchanged, "A thread's capture mode is global at first, and
 }
 
 RULE(capture_does_not_run, "Work submitted while a stream captures does not run, and runs when the graph is launched",
-     CAPTURE "; Graph Management: cuGraphLaunch", .simulator = OnSimulator::kNotCarried) {
+     CAPTURE "; Graph Management: cuGraphLaunch") {
   const CUdeviceptr at = session.allocate(4096);
   OK(cu.cuMemsetD32(at, 0, 1024));
   session.synchronize();
@@ -53,8 +53,7 @@ RULE(capture_does_not_run, "Work submitted while a stream captures does not run,
   OK(cu.cuGraphDestroy(graph));
 }
 
-RULE(capture_tells_its_state, "A stream tells that it captures", "Stream Management: cuStreamIsCapturing",
-     .simulator = OnSimulator::kNotCarried) {
+RULE(capture_tells_its_state, "A stream tells that it captures", "Stream Management: cuStreamIsCapturing") {
   const CUstream in = capturing(session);
   auto status = CU_STREAM_CAPTURE_STATUS_NONE;
   OK(cu.cuStreamIsCapturing(in, &status));
@@ -67,7 +66,7 @@ RULE(capture_tells_its_state, "A stream tells that it captures", "Stream Managem
 
 RULE(capture_follows_events,
      "A stream that waits for an event recorded while capturing captures too, and joins by another event",
-     "Programming Guide: CUDA Graphs, Cross-stream Dependencies and Events", .simulator = OnSimulator::kNotCarried) {
+     "Programming Guide: CUDA Graphs, Cross-stream Dependencies and Events") {
   const CUdeviceptr at = session.allocate(4096);
   OK(cu.cuMemsetD32(at, 0, 1024));
   const CUstream other = session.stream();
@@ -91,8 +90,7 @@ RULE(capture_follows_events,
 
 RULE(synchronising_a_capture_breaks_it,
      "A capturing stream can not be synchronised; trying ends the capture without a graph",
-     "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations", .open = "which error",
-     .simulator = OnSimulator::kNotCarried) {
+     "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations", .open = "which error") {
   const CUstream in = capturing(session);
   FAILS(cu.cuStreamSynchronize(in));
   CUgraph graph = nullptr;
@@ -101,8 +99,7 @@ RULE(synchronising_a_capture_breaks_it,
 }
 
 RULE(query_of_captured_event_fails, "An event that was recorded while capturing can not be queried",
-     "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error",
-     .simulator = OnSimulator::kNotCarried) {
+     "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error") {
   const CUstream in = capturing(session);
   const CUevent event = session.event();
   OK(cu.cuEventRecord(event, in));
@@ -111,8 +108,7 @@ RULE(query_of_captured_event_fails, "An event that was recorded while capturing 
 
 RULE(capture_forbids_unsafe_calls,
      "While a thread captures, memory can not be allocated in it, unless its mode is relaxed",
-     "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error",
-     .simulator = OnSimulator::kNotCarried) {
+     "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error") {
   const CUstream in = capturing(session, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   CUdeviceptr at = 0;
   auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -124,13 +120,12 @@ RULE(capture_forbids_unsafe_calls,
   FAILS(cu.cuStreamEndCapture(in, &graph));
 }
 
-RULE(legacy_stream_does_not_capture, "The legacy stream can not capture", CAPTURE, .open = "which error",
-     .simulator = OnSimulator::kNotCarried) {
+RULE(legacy_stream_does_not_capture, "The legacy stream can not capture", CAPTURE, .open = "which error") {
   FAILS(cu.cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
 }
 
 RULE(capture_ends_where_it_began, "Capture that was not begun can not be ended",
-     "Stream Management: cuStreamEndCapture", .open = "which error", .simulator = OnSimulator::kNotCarried) {
+     "Stream Management: cuStreamEndCapture", .open = "which error") {
   CUgraph graph = nullptr;
   FAILS(cu.cuStreamEndCapture(session.stream(), &graph));
 }
