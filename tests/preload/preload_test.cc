@@ -141,6 +141,24 @@ TEST(Preload, MemoryThatTheProgramMapsItselfCountsAndStays) {
   EXPECT_EQ(statistic(squeezed, "peak_live_bytes"), 36 * kMiB);
 }
 
+TEST(Preload, NodesWithoutAnEdgeBetweenThemAreARace) {
+  const ProcessResult plain = run_process(
+      {PROGRAM_FOLDER "/graphs", "unordered"},
+      {"LD_LIBRARY_PATH=" SIMULATOR_FOLDER, "THERMOCLINE_SIMULATE_DEVICE=reference", "THERMOCLINE_SIMULATE_CHECK=1"});
+  // One for each launch.
+  EXPECT_NE(plain.err.find("simulated device: races=4\n"), std::string::npos) << plain.err;
+}
+
+TEST(Preload, RecordedGraphsRunOnWhatTheyWereGiven) { expect_same_bits({"graphs", "recorded"}, "24MiB", 24 * kMiB); }
+
+TEST(Preload, GraphsBuiltNodeByNodeRunOnWhatTheyWereGiven) {
+  expect_same_bits({"graphs", "built"}, "24MiB", 24 * kMiB);
+}
+
+TEST(Preload, ExecutableGraphsRunOnWhatTheyWereGivenLast) {
+  expect_same_bits({"graphs", "changed"}, "32MiB", 32 * kMiB);
+}
+
 TEST(Preload, MappingsThatDoNotFitAreOutOfMemory) {
   const ProcessResult result = run_preloaded({"mappings"}, "10MiB");
   EXPECT_EQ(result.status, 2);
