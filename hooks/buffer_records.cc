@@ -21,7 +21,7 @@ bool BufferRecords::remove(DeviceAddress address, const CallSite& site) {
   auto moved = live_.extract(address.value);
   if (moved.empty()) return false;
   moved.mapped().freed = site;
-  gone_.insert_or_assign(address.value, std::move(moved.mapped()));
+  gone_.insert_or_assign(address.value, moved.mapped());
   order_.push_back(address.value);
   if (order_.size() > kMostGone) {
     gone_.erase(order_.front());
