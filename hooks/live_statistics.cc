@@ -2,9 +2,9 @@
 #include "hooks/live_statistics.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <atomic>
+#include <csignal>
 #include <memory>
 
 #include "hooks/runtime.h"

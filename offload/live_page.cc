@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
