@@ -2,8 +2,8 @@
 #include "offload/planning.h"
 
 #include <pthread.h>
-#include <signal.h>
 
+#include <csignal>
 #include <system_error>
 #include <utility>
 

@@ -104,13 +104,15 @@ class Recogniser {
   // A place of an iteration.
   struct Spot {
     std::size_t iteration = 0, place = 0;
-    friend auto operator<=>(const Spot&, const Spot&) = default;
+    // The linter takes the 0 that orders are compared with for a pointer.
+    friend auto operator<=>(const Spot&, const Spot&) = default;  // NOLINT(modernize-use-nullptr)
   };
   // From where, to which token.
   struct Departure {
     Spot from;
     std::uint64_t token = 0;
-    friend auto operator<=>(const Departure&, const Departure&) = default;
+    // The linter takes the 0 that orders are compared with for a pointer.
+    friend auto operator<=>(const Departure&, const Departure&) = default;  // NOLINT(modernize-use-nullptr)
   };
 
   bool following_ = false;
