@@ -24,6 +24,7 @@ status=0
 # NAME PERCENT BUDGET BOUND
 row() {
   local trace=bench/traces/$1.jsonl.gz policy result
+  # shellcheck disable=SC2059
   for policy in lru reactive learned; do
     result=$("$thermocline" replay "$trace" --device "$device" --steps 12 --policy "$policy" --budget "$3" --json || true)
     [[ -n $result ]] || {
