@@ -20,6 +20,8 @@ constexpr std::uint64_t kAskEvery = 64;
 
 // Never destroyed: hooks are called until the very end of the process.
 std::atomic<Recorder*> recorder{nullptr};
+// The newest, ended or not: other threads may still be in it.
+Recorder* newest = nullptr;
 
 // False: errno says why.
 bool write_whole(int file, const std::string& bytes) {
@@ -47,7 +49,8 @@ void Recorder::begin(const Driver& driver) {
     if (file >= 0) close(file);
     return;
   }
-  recorder.store(new Recorder(driver, file), std::memory_order_release);
+  newest = new Recorder(driver, file, newest);
+  recorder.store(newest, std::memory_order_release);
 }
 
 void Recorder::end(bool without_driver) noexcept {
@@ -56,7 +59,7 @@ void Recorder::end(bool without_driver) noexcept {
   try {
     const std::lock_guard lock(ending->mutex_);
     if (without_driver) {
-      static_cast<void>(ending->durations_.release());
+      ending->abandoned_ = ending->durations_.release();
     } else {
       ending->durations_->collect();
     }

@@ -39,8 +39,8 @@ class Recorder {
   void step();
 
  private:
-  Recorder(const Driver& driver, int file)
-      : driver_(driver), durations_(std::make_unique<DurationMeter>(driver_)), file_(file) {}
+  Recorder(const Driver& driver, int file, Recorder* before)
+      : driver_(driver), durations_(std::make_unique<DurationMeter>(driver_)), file_(file), before_(before) {}
 
   static std::uint64_t token_of(const OperationInfo& info, std::span<const Touch> touches);
   std::uint64_t id_of(const char* name);
@@ -51,7 +51,9 @@ class Recorder {
   std::mutex mutex_;
   Driver driver_;
   std::unique_ptr<DurationMeter> durations_;  // null once the driver is gone
+  DurationMeter* abandoned_ = nullptr;        // whose events can not be destroyed without a driver
   int file_;
+  Recorder* before_;  // of an engine that has ended
   RecordingWriter writer_;
   std::unordered_map<const char*, std::uint64_t> names_;
   std::unordered_map<std::uint64_t, std::uint64_t> written_;  // token -> nanoseconds
