@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command from outside: exit statuses, what goes to stdout and what to stderr, and what is said about wrong input.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/subprocess.h"
+#include "tests/tool/command_fixture.h"
 
 namespace thermocline::test {
 namespace {
@@ -19,36 +13,6 @@ constexpr const char* kCommand = THERMOCLINE_COMMAND;
 const std::string kTraces = THERMOCLINE_TRACES;
 const std::string kUnet = kTraces + "/unet3d_b1_128.jsonl.gz";
 const std::string kResnet = kTraces + "/resnet50_b64.jsonl.gz";
-
-// Nobody's settings file but the test's.
-class Command : public testing::Test {
- protected:
-  Command() : folder_(std::filesystem::temp_directory_path() / ("thermocline_command_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Command() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
-  }
-
-  ProcessResult run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) const {
-    arguments.insert(arguments.begin(), kCommand);
-    environment.push_back("XDG_CONFIG_HOME=" + folder_.string());
-    return run_process(arguments, environment);
-  }
-  // One line on stderr, nothing on stdout, and the status.
-  void expect_refused(std::vector<std::string> arguments, int status, const std::string& line) const {
-    const ProcessResult result = run(std::move(arguments));
-    EXPECT_EQ(result.status, status) << result.err;
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(result.err, "thermocline: " + line + "\n");
-  }
-
-  std::filesystem::path folder_;
-};
 
 json replay_json(const ProcessResult& result) {
   EXPECT_EQ(std::ranges::count(result.out, '\n'), 1) << result.err;
@@ -64,7 +28,7 @@ TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
   const ProcessResult result = run({"--help"});
   EXPECT_EQ(result.status, 0);
   EXPECT_NE(result.out.find("replay"), std::string::npos);
-  EXPECT_EQ(result.out.find("  tune"), std::string::npos);
+  EXPECT_EQ(result.out.find("  export"), std::string::npos);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(run({"replay", "--help"}).status, 0);
   EXPECT_EQ(run({"--version"}).status, 0);
@@ -122,7 +86,7 @@ TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
 }
 
 TEST_F(Command, AMissingTraceIsBadInput) {
-  for (const char* command : {"replay", "bound"}) {
+  for (const char* command : {"replay", "bound", "tune"}) {
     expect_refused({command, "/nowhere/x.gz"}, 3, "/nowhere/x.gz: can not be opened: No such file or directory");
   }
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline tune from outside: what it writes is what replay then shows.
+#include <nlohmann/json.hpp>
+
+#include "tests/tool/command_fixture.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kTraces = THERMOCLINE_TRACES;
+const std::string kUnet = kTraces + "/unet3d_b1_128.jsonl.gz";
+
+// Forth and back over `layers` activations of a size that goes with the batch, as training does; 4 MiB a sample.
+std::string training(int batch, int layers, bool says_batch = true) {
+  std::string text = R"({"schema":"thermocline-trace/1")" +
+                     (says_batch ? ",\"batch\":" + std::to_string(batch) : std::string()) + "}\n";
+  text += R"({"e":"alloc","b":0,"n":8388608})"
+          "\n";
+  const long long bytes = 4LL * 1024 * 1024 * batch;
+  const auto op = [&](const std::string& name, int from, int to) {
+    text += R"({"e":"op","k":")" + name + R"(","r":[0,)" + std::to_string(from) + R"(],"w":[)" + std::to_string(to) +
+            R"(],"flops":)" + std::to_string(2e9 * batch) + R"(,"bytes":)" + std::to_string(2 * bytes) + "}\n";
+  };
+  for (int s = 0; s < 3; ++s) {
+    const int first = 1 + s * (layers + 1);
+    for (int i = 0; i <= layers; ++i) {
+      text += R"({"e":"alloc","b":)" + std::to_string(first + i) + R"(,"n":)" + std::to_string(bytes) + "}\n";
+      op("forth" + std::to_string(i), i == 0 ? 0 : first + i - 1, first + i);
+    }
+    for (int i = layers; i >= 0; --i) {
+      op("back" + std::to_string(i), first + i, i == 0 ? 0 : first + i - 1);
+      text += R"({"e":"free","b":)" + std::to_string(first + i) + "}\n";
+    }
+    text += R"({"e":"step","i":)" + std::to_string(s) + "}\n";
+  }
+  return text;
+}
+
+class Tune : public Command {
+ protected:
+  json tune(std::vector<std::string> flags) const {
+    flags.insert(flags.begin(), "tune");
+    flags.emplace_back("--json");
+    const ProcessResult result = run(flags);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return json::parse(result.out, nullptr, false);
+  }
+};
+
+TEST_F(Tune, WhatItWritesGivesTheStepThatItPredicts) {
+  const std::string trace = write("t.jsonl", training(8, 12));
+  for (const char* device : {"reference", "titan-x-12g"}) {
+    const std::string file = path("tuned.toml");
+    const json out = tune({trace, "--device", device, "--budget", "60%", "-o", file});
+    EXPECT_EQ(out["schema"], "thermocline-tune/1");
+    EXPECT_LE(out["steady_step_ms"], out["default_step_ms"]);
+    EXPECT_LE(out["bound_ms"].get<double>(), out["steady_step_ms"].get<double>() * (1 + 1e-6));
+    EXPECT_EQ(run({"config", "check", file}).status, 0);
+    const json replayed =
+        json::parse(run({"replay", trace, "--device", device, "--steps", "8", "--config", file, "--json"}).out);
+    EXPECT_EQ(replayed["steady_step_ms"], out["steady_step_ms"]);
+    EXPECT_EQ(replayed["budget_bytes"], out["budget_bytes"]);
+    EXPECT_NE(read(file).find("# Written by thermocline tune"), std::string::npos);
+  }
+}
+
+TEST_F(Tune, OnARecordedWorkloadItIsAtLeastAsGoodAsTheDefaults) {
+  for (const char* budget : {"90%", "50%"}) {
+    const json out = tune({kUnet, "--device", "titan-x-12g", "--budget", budget, "--no-curve"});
+    EXPECT_LE(out["steady_step_ms"], out["default_step_ms"]);
+    EXPECT_TRUE(out["curve"].empty());
+  }
+}
+
+TEST_F(Tune, WithTheLeastBudgetItRunsAndWithLessItDoesNot) {
+  const std::string trace = write("t.jsonl", training(8, 6));
+  const json out = tune({trace, "--budget", "100%"});
+  const auto least = out["least_budget_bytes"].get<long long>();
+  EXPECT_GE(least, out["least_possible_bytes"].get<long long>());
+  EXPECT_NE(out["least_budget_because"], "");
+  const auto replay_in = [&](long long bytes) {
+    return run({"replay", trace, "--steps", "8", "--budget", std::to_string(bytes), "--json"}).status;
+  };
+  EXPECT_EQ(replay_in(least), 0);
+  EXPECT_EQ(replay_in(least - 1024 * 1024), 1);
+  // The curve ends there.
+  ASSERT_FALSE(out["curve"].empty());
+  EXPECT_EQ(out["curve"].back()["budget_bytes"], least);
+  EXPECT_GE(out["curve"].back()["tuned_step_ms"], out["curve"].front()["tuned_step_ms"]);
+}
+
+TEST_F(Tune, WhereNothingRunsThatIsTheResultAndNoFileIsWritten) {
+  const std::string trace = write("t.jsonl", training(8, 6));
+  const ProcessResult result = run({"tune", trace, "--budget", "10%", "-o", path("none.toml"), "--json"});
+  EXPECT_EQ(result.status, 1);
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["outcome"], "out_of_memory");
+  EXPECT_TRUE(out["steady_step_ms"].is_null());
+  EXPECT_GT(out["least_budget_bytes"], out["budget_bytes"]);
+  EXPECT_FALSE(std::filesystem::exists(path("none.toml")));
+  EXPECT_FALSE(std::filesystem::exists(path("none.toml.partial")));
+}
+
+TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
+  const std::string small = write("8.jsonl", training(8, 10)), large = write("16.jsonl", training(16, 10));
+  const json out = tune(
+      {small, "--pair", large, "--device", "titan-x-12g", "--budget", "1GiB", "--max-slowdown", "20%", "--no-curve"});
+  const json& pair = out["pair"];
+  ASSERT_TRUE(pair["largest"].is_object()) << pair;
+  const int largest = pair["largest"]["batch"].get<int>();
+  EXPECT_GE(largest, pair["largest_unswapped"]["batch"].get<int>());
+  // A recording of that batch, and of one more, says the same.
+  for (const int batch : {largest, largest + 1}) {
+    const std::string real = write("real.jsonl", training(batch, 10));
+    const json replayed =
+        json::parse(run({"replay", real, "--device", "titan-x-12g", "--budget", "1GiB", "--steps", "8", "--json"}).out);
+    const double slowdown = replayed["outcome"] == "ok"
+                                ? replayed["steady_step_ms"].get<double>() / replayed["compute_step_ms"].get<double>()
+                                : 1e9;
+    EXPECT_EQ(slowdown <= 1.2, batch == largest) << batch << ": " << slowdown;
+  }
+}
+
+TEST_F(Tune, BadInputIsRefusedInOneLine) {
+  const std::string trace = write("t.jsonl", training(8, 3));
+  const std::string unnamed = write("unnamed.jsonl", training(16, 3, false));
+  expect_refused({"tune", trace, "--steps", "0"}, 2, "--steps: at least one step is needed");
+  expect_refused({"tune", trace, "--device", "h20"}, 2,
+                 "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
+  expect_refused({"tune", path("absent")}, 3, path("absent") + ": can not be opened: No such file or directory");
+  expect_refused({"tune", trace, "-o", "/nowhere/x.toml"}, 1,
+                 "/nowhere/x.toml: can not be written: No such file or directory");
+  expect_refused({"tune", trace, "--pair", unnamed}, 2,
+                 unnamed + ": does not say of which batch size it is; give both with --batches A,B");
+  expect_refused({"tune", trace, "--pair", trace}, 2,
+                 "--pair: two recordings at two batch sizes of at least 1 are needed");
+  expect_refused({"tune", trace, "--batches", "1,2"}, 2, "--batches takes two numbers, and goes with --pair");
+  EXPECT_EQ(run({"tune", trace, "--max-slowdown", "3GiB"}).status, 2);
+  EXPECT_EQ(run({"tune", trace, "--pair", kUnet, "--batches", "1,2"}).status, 3);
+}
+
+TEST_F(Tune, AFullDiskIsTold) {
+  const std::string trace = write("t.jsonl", training(8, 3));
+  const ProcessResult result = run({"tune", trace, "--budget", "80%", "--no-curve", "-o", "/dev/full"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("thermocline: /dev/full: can not be written: No space left on device\n"), std::string::npos)
+      << result.err;
+}
+
+}  // namespace
+}  // namespace thermocline::test

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/output_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "tool/message.h"
+
+namespace thermocline {
+namespace {
+
+// What is half written, for a signal to remove. One file at a time; others are removed by their destructors only.
+std::atomic<const char*> half_written{nullptr};
+
+void remove_and_end(int signal) {
+  if (const char* path = half_written.load()) unlink(path);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+bool takes_its_place(const std::string& path) {
+  struct stat found {};
+  return stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode);
+}
+
+void say_unwritable(const std::string& path) { say(path + ": can not be written: " + std::strerror(errno)); }
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
+    : path_(std::move(path)), beside_(std::move(beside)), file_(file) {
+  const char* none = nullptr;
+  if (beside_.empty() || !half_written.compare_exchange_strong(none, beside_.c_str())) return;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, &remove_and_end);
+}
+
+std::unique_ptr<OutputFile> OutputFile::open(const std::string& path) {
+  if (path == "-") return std::unique_ptr<OutputFile>(new OutputFile("stdout", "", stdout));
+  const std::string beside = takes_its_place(path) ? path + ".partial" : "";
+  std::FILE* const file = std::fopen(beside.empty() ? path.c_str() : beside.c_str(), "wbe");
+  if (file == nullptr) {
+    say_unwritable(path);
+    return nullptr;
+  }
+  return std::unique_ptr<OutputFile>(new OutputFile(path, beside, file));
+}
+
+OutputFile::~OutputFile() {
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  if (beside_.empty()) return;
+  unlink(beside_.c_str());
+  const char* mine = beside_.c_str();
+  half_written.compare_exchange_strong(mine, nullptr);
+}
+
+bool OutputFile::finish() {
+  const bool had_failed = std::ferror(file_) != 0;
+  bool written = std::fflush(file_) == 0 && !had_failed;
+  if (file_ != stdout) written = std::fclose(std::exchange(file_, nullptr)) == 0 && written;
+  if (written && !beside_.empty()) written = std::rename(beside_.c_str(), path_.c_str()) == 0;
+  if (!written) say_unwritable(path_);
+  return written;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/replay_meter.h"
+
+#include <algorithm>
+
+#include "config/settings.h"
+#include "tool/replay_options.h"
+#include "tool/values.h"
+#include "trace/steady_step.h"
+
+namespace thermocline {
+namespace {
+
+// The report's own reason: the line that begins with "why".
+std::string reason_in(const std::string& report) {
+  const std::string mark = "\n  why ";
+  const std::size_t at = report.find(mark);
+  if (at == std::string::npos) return "memory ran out";
+  const std::size_t begin = report.find_first_not_of(' ', at + mark.size());
+  return report.substr(begin, report.find('\n', begin) - begin);
+}
+
+double mean_behind_two(const std::vector<ReplayStep>& steps) {
+  const std::size_t skipped = std::min<std::size_t>(2, steps.size() - 1);
+  double sum = 0;
+  for (std::size_t i = skipped; i < steps.size(); ++i) sum += steps[i].ms;
+  return sum / static_cast<double>(steps.size() - skipped);
+}
+
+}  // namespace
+
+ReplayMeter::ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator,
+                         std::size_t steps)
+    : trace_(trace), profile_(profile), simulator_(simulator) {
+  std::string ignored;
+  // A trace whose last step can not repeat is taken as it is.
+  if (!plan_steps(trace, std::max(steps, trace.steps.size()), &program_, &ignored)) {
+    plan_steps(trace, 0, &program_, &ignored);
+  }
+  repeats_ = steady_step(trace, rates_of(profile)).repeats;
+}
+
+ReplayOptions ReplayMeter::options_of(const Knobs& knobs, Bytes budget) const {
+  ReplayOptions options = replay_options(default_settings(), profile_, simulator_, budget);
+  options.engine.policy = knobs.policy;
+  options.engine.safety = knobs.safety;
+  options.engine.min_offload_bytes = knobs.min_offload_bytes;
+  options.engine.low_water_percent = knobs.low_water_percent;
+  options.engine.clean_reserve_percent = knobs.clean_reserve_percent;
+  options.device.check = false;
+  return options;
+}
+
+bool ReplayMeter::run(const ReplayOptions& options, Measured* out) {
+  ++replays_;
+  ReplayResult result;
+  if (!replay(trace_, program_, options, &result, &failure_)) return false;
+  *out = Measured();
+  out->runs = result.outcome == ReplayOutcome::kOk;
+  out->races = result.races;
+  if (!out->runs) {
+    out->why_not = reason_in(result.report);
+    return true;
+  }
+  out->step_ms =
+      repeats_ ? median_steady_ms(result.steps, learned_after_steps(result.steps)) : mean_behind_two(result.steps);
+  for (const ReplayStep& step : result.steps) out->all_ms += step.ms;
+  out->evicted_bytes = result.steps.back().evicted_bytes;
+  out->peak_host_bytes = result.statistics.peak_host_bytes;
+  out->checksum = result.checksum;
+  return true;
+}
+
+const Measured* ReplayMeter::measure(const Knobs& k, Bytes budget) {
+  const Key key{k.policy, k.safety, k.min_offload_bytes, k.low_water_percent, k.clean_reserve_percent, budget};
+  const auto known = known_.find(key);
+  if (known != known_.end()) return &known->second;
+  Measured measured;
+  if (!run(options_of(k, budget), &measured)) return nullptr;
+  return &known_.emplace(key, measured).first->second;
+}
+
+const Measured* ReplayMeter::measure_checked(const Knobs& knobs, Bytes budget, std::uint64_t seed) {
+  ReplayOptions options = options_of(knobs, budget);
+  options.device.check = true;
+  options.device.seed = seed;
+  return run(options, &checked_) ? &checked_ : nullptr;
+}
+
+const Measured* ReplayMeter::unlimited() {
+  if (unlimited_) return &*unlimited_;
+  Measured measured;
+  if (!run(unlimited_options(options_of(Knobs(), 0), trace_), &measured)) return nullptr;
+  return &unlimited_.emplace(measured);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What settings are worth to a recorded program on a device, by replaying it through the library: each pair of settings
+// and budget once. For `tune`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "simulator/profile.h"
+#include "trace/replay.h"
+#include "trace/tuning.h"
+
+namespace thermocline {
+
+struct Measured {
+  bool runs = false;
+  std::string why_not;  // one clause, when memory ran out
+  double step_ms = 0;   // what `replay` calls steady; where steps differ, the mean of all but the first two
+  double all_ms = 0;
+  Bytes evicted_bytes = 0;  // in the last step
+  Bytes peak_host_bytes = 0;
+  std::uint64_t checksum = 0, races = 0;
+};
+
+class ReplayMeter {
+ public:
+  // `steps` of the program are replayed; the file's last one repeats where it can. All arguments outlive the meter.
+  ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator, std::size_t steps);
+
+  // Null, with the reason in failure(), when the device fails for another reason than memory.
+  const Measured* measure(const Knobs& knobs, Bytes budget);
+  // The same once more, looking for races, in adversarial order `seed`; not remembered.
+  const Measured* measure_checked(const Knobs& knobs, Bytes budget, std::uint64_t seed);
+  // With more memory than the program can use.
+  const Measured* unlimited();
+
+  const std::string& failure() const { return failure_; }
+  std::size_t replays() const { return replays_; }
+  bool steps_repeat() const { return repeats_; }
+
+ private:
+  using Key = std::tuple<Policy, Safety, Bytes, unsigned, unsigned, Bytes>;
+
+  ReplayOptions options_of(const Knobs& knobs, Bytes budget) const;
+  bool run(const ReplayOptions& options, Measured* out);
+
+  const Trace& trace_;
+  const simulator::Profile& profile_;
+  const std::string& simulator_;
+  StepProgram program_;
+  bool repeats_ = true;
+  std::map<Key, Measured> known_;
+  Measured checked_;
+  std::optional<Measured> unlimited_;
+  std::string failure_;
+  std::size_t replays_ = 0;
+};
+
+}  // namespace thermocline
