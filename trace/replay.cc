@@ -89,6 +89,7 @@ class Replay {
         ++events_;
       }
       if (const Status status = clock_->mark(); !status.ok()) return status;
+      if (options_.watcher != nullptr) options_.watcher->step_ended();
       engine_->validate();
       note_step(before, engine_->statistics());
     }
@@ -116,6 +117,7 @@ class Replay {
       const auto& [carried, produced] = program_.renames[i];
       buffers_[carried] = left[i];
       order_->renamed(produced, carried);
+      if (options_.watcher != nullptr) options_.watcher->renamed(produced, carried);
     }
   }
 
@@ -130,20 +132,28 @@ class Replay {
     }
     const TraceOperator& op = trace_.operators[event.index];
     name_operands(op);
-    return operate(event.stream, op, trace_.names[op.name].c_str());
+    const Status status = operate(event.stream, op, trace_.names[op.name].c_str());
+    if (status.ok() && options_.watcher != nullptr) options_.watcher->submitted(event.index, event.stream, *engine_);
+    return status;
   }
 
   Status allocate(std::uint32_t stream, std::uint32_t index) {
     Buffer& buffer = buffers_[index];
     buffer = {.address = {}, .bytes = trace_.buffers[index].bytes, .is_alive = true, .is_fresh = true};
     order_->allocated(stream, index);
-    return buffer.bytes == 0 ? Status() : engine_->allocate(buffer.bytes, streams_[stream], &buffer.address);
+    if (buffer.bytes == 0) return Status();
+    const Status status = engine_->allocate(buffer.bytes, streams_[stream], &buffer.address);
+    if (status.ok() && options_.watcher != nullptr) {
+      options_.watcher->allocated(index, buffer.address, device_->control().now_ns());
+    }
+    return status;
   }
 
   Status free(std::uint32_t stream, std::uint32_t index) {
     const Buffer buffer = std::exchange(buffers_[index], Buffer());
     if (buffer.bytes == 0) return Status();
     if (const Status status = order_->before_free(stream, index); !status.ok()) return status;
+    if (options_.watcher != nullptr) options_.watcher->freed(index, device_->control().now_ns());
     return engine_->free(buffer.address, streams_[stream]);
   }
 

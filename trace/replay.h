@@ -23,6 +23,19 @@
 
 namespace thermocline {
 
+// Is told what is submitted, in program order. Times are the host's, in nanoseconds of the simulated clock.
+class ReplayWatcher {
+ public:
+  virtual ~ReplayWatcher() = default;
+  // `buffer` and `op` are the trace's indices.
+  virtual void allocated(std::uint32_t buffer, DeviceAddress address, std::int64_t now) = 0;
+  virtual void freed(std::uint32_t buffer, std::int64_t now) = 0;
+  // What `produced` names is `carried` from now on.
+  virtual void renamed(std::uint32_t produced, std::uint32_t carried) = 0;
+  virtual void submitted(std::uint32_t op, std::uint32_t stream, const Engine& engine) = 0;
+  virtual void step_ended() = 0;
+};
+
 struct ReplayOptions {
   SimulatedDeviceOptions device;
   EngineOptions engine;
@@ -31,6 +44,7 @@ struct ReplayOptions {
   // rates. None: nothing but what was measured.
   std::optional<DeviceRates> rates;
   std::function<void(std::size_t step)> progress;  // before each step; may be empty
+  ReplayWatcher* watcher = nullptr;
 };
 
 enum class ReplayOutcome { kOk, kOutOfMemory };

@@ -30,6 +30,21 @@ Bytes bytes_of(const Work& work) {
   return 0;
 }
 
+// Of the device's side of a copy over the link; 0 for anything else.
+Address device_address_of(const Work& work) {
+  const auto* copy = std::get_if<Copy>(&work);
+  if (copy == nullptr) return 0;
+  if (copy->direction == Direction::kToDevice) return copy->to;
+  return copy->direction == Direction::kToHost ? copy->from : 0;
+}
+
+// Which of the operators and kernels it is, from 1 in order of submission; 0: neither.
+std::uint64_t ordinal_of(const Work& work) {
+  if (const auto* op = std::get_if<Operator>(&work)) return op->ordinal;
+  const auto* kernel = std::get_if<Kernel>(&work);
+  return kernel == nullptr ? 0 : kernel->ordinal;
+}
+
 }  // namespace
 
 std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path) {
@@ -57,12 +72,14 @@ void TimelineFile::ran(const Operation& operation) {
   if (operation.engine == Engine::kNone) return;
   std::fprintf(
       file_.get(),
-      R"({"ph":"X","pid":1,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu}},)"
+      R"({"ph":"X","pid":1,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu,"address":%llu,"ordinal":%llu}},)"
       "\n",
       static_cast<int>(operation.engine), plain(name_of(operation.work)).c_str(),
       static_cast<double>(operation.end - operation.duration) / kNsPerUs,
       static_cast<double>(operation.duration) / kNsPerUs, operation.stream,
-      static_cast<double>(operation.submitted) / kNsPerUs, static_cast<unsigned long long>(bytes_of(operation.work)));
+      static_cast<double>(operation.submitted) / kNsPerUs, static_cast<unsigned long long>(bytes_of(operation.work)),
+      static_cast<unsigned long long>(device_address_of(operation.work)),
+      static_cast<unsigned long long>(ordinal_of(operation.work)));
 }
 
 }  // namespace simulator
