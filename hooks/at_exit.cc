@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
 // process's memory dies with it.
+#include <string>
+
+#include "hooks/fallbacks.h"
 #include "hooks/live_statistics.h"
 #include "hooks/log.h"
 #include "hooks/recorder.h"
@@ -22,6 +25,9 @@ __attribute__((destructor)) void say_statistics() {
       return;
     }
     print_line(statistics_line(statistics).c_str());
+    if (const std::string names = unknown_functions(); !names.empty()) {
+      print_line(("driver functions that are not known here, and went unseen: " + names).c_str());
+    }
   } catch (...) {
     print_line("no statistics");
   }

@@ -4,6 +4,8 @@
 // counted.
 #include <array>
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "hooks/submit.h"
 
@@ -52,6 +54,31 @@ CUresult release(CUdevice device, Call call) {
   });
 }
 
+struct Attachments {
+  std::mutex mutex;
+  std::map<CUcontext, int> counts;
+};
+Attachments& attachments() {
+  static auto* const all = new Attachments;
+  return *all;
+}
+
+void attached(CUcontext context) {
+  Attachments& all = attachments();
+  const std::lock_guard lock(all.mutex);
+  ++all.counts[context];
+}
+
+// True where an attachment was left, which is taken away.
+bool was_attached(CUcontext context) {
+  Attachments& all = attachments();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.counts.find(context);
+  if (found == all.counts.end()) return false;
+  if (--found->second == 0) all.counts.erase(found);
+  return true;
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -65,6 +92,23 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
   using namespace thermocline;
   return destroy(ctx, [&] { return real<Function::cuCtxDestroy_v2>(ctx); });
+}
+
+// A context ends when it is detached from as often as it was attached to, and once more for its creation.
+CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuCtxAttach>(pctx, flags);
+  if (result != CUDA_SUCCESS || pctx == nullptr || Inside::now()) return result;
+  return guarded([&] {
+    attached(*pctx);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
+  using namespace thermocline;
+  const auto call = [&] { return real<Function::cuCtxDetach>(ctx); };
+  return was_attached(ctx) ? call() : destroy(ctx, call);
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {

@@ -8,3 +8,5 @@
 #define __CUDA_API_VERSION_INTERNAL_ODR
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1
 #include <cuda.h>
+
+#include "hooks/newer_functions.h"

@@ -1,214 +1,238 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every driver function that we stand in for, in one table; and those that we call beside them. The table is the only
-// list: exports, dlsym, cuGetProcAddress and the table of real functions are made from it, and a test compares it with
-// cuda.h.
+// Every function of cuda.h, 12.0 to 13.5, in one table: those that we stand in for, those that we call, and those that
+// go to the driver untouched, each with what it does to device memory or why it needs no hook. Exports, dlsym,
+// cuGetProcAddress and the table of real functions are made from it. A test compares it with the installed cuda.h and
+// cudaTypedefs.h, version by version and variant by variant, so that a new CUDA can not add a road unseen; what a
+// program asks a newer driver for is counted (proc_address.cc).
 //
-// X(symbol, base, since, variant)
+// Hooked: X(symbol, base, since, variant, does)
 //   symbol   as the driver exports it
 //   base     as cuGetProcAddress knows it
 //   since    the first CUDA version that answers `base` with this symbol (cudaTypedefs.h)
 //   variant  which default stream is meant, where there are two
+//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, touches (either),
+//            keeps (somebody may use it at any later time), names, forgets, waits, records (a stream captures), ends,
+//            counts, finds, tells; "on" names the stream
+// Called: X(symbol)
+// Passed: X(why, symbols); what is meant are these symbols and their per-thread variants, and no other version of them.
 //
-// The first versions of functions that take 32-bit addresses and sizes (cuMemAlloc beside cuMemAlloc_v2) can not name
-// our memory; they are left alone.
+// Symbols newer than the oldest cuda.h that can be built with are declared in newer_functions.h.
 #pragma once
 
 // clang-format off
 #define THERMOCLINE_HOOKED_FUNCTIONS(X) \
-  /* What the program allocates and what it asks about it. */                              \
-  X(cuMemAlloc_v2, cuMemAlloc, 3020, kAny)                                                 \
-  X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, kAny)                                       \
-  X(cuMemFree_v2, cuMemFree, 3020, kAny)                                                   \
-  X(cuMemAllocAsync, cuMemAllocAsync, 11020, kLegacy)                                      \
-  X(cuMemAllocAsync_ptsz, cuMemAllocAsync, 11020, kPerThread)                              \
-  X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, kLegacy)                      \
-  X(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, 11020, kPerThread)              \
-  X(cuMemFreeAsync, cuMemFreeAsync, 11020, kLegacy)                                        \
-  X(cuMemFreeAsync_ptsz, cuMemFreeAsync, 11020, kPerThread)                                \
-  X(cuMemPoolCreate, cuMemPoolCreate, 11020, kAny)                                         \
-  X(cuMemGetInfo_v2, cuMemGetInfo, 3020, kAny)                                             \
-  X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, kAny)                             \
-  X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, kAny)                              \
-  X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, kAny)                            \
-  /* The program's own mappings: they count against the budget. */                         \
-  X(cuMemCreate, cuMemCreate, 10020, kAny)                                                 \
-  X(cuMemRelease, cuMemRelease, 10020, kAny)                                               \
-  X(cuMemMap, cuMemMap, 10020, kAny)                                                       \
-  X(cuMemUnmap, cuMemUnmap, 10020, kAny)                                                   \
-  /* Copies. */                                                                            \
-  X(cuMemcpy, cuMemcpy, 4000, kLegacy)                                                     \
-  X(cuMemcpy_ptds, cuMemcpy, 7000, kPerThread)                                             \
-  X(cuMemcpyHtoD_v2, cuMemcpyHtoD, 3020, kLegacy)                                          \
-  X(cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD, 7000, kPerThread)                                  \
-  X(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, kLegacy)                                          \
-  X(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH, 7000, kPerThread)                                  \
-  X(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, kLegacy)                                          \
-  X(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD, 7000, kPerThread)                                  \
-  X(cuMemcpyDtoA_v2, cuMemcpyDtoA, 3020, kLegacy)                                          \
-  X(cuMemcpyDtoA_v2_ptds, cuMemcpyDtoA, 7000, kPerThread)                                  \
-  X(cuMemcpyAtoD_v2, cuMemcpyAtoD, 3020, kLegacy)                                          \
-  X(cuMemcpyAtoD_v2_ptds, cuMemcpyAtoD, 7000, kPerThread)                                  \
-  X(cuMemcpy2D_v2, cuMemcpy2D, 3020, kLegacy)                                              \
-  X(cuMemcpy2D_v2_ptds, cuMemcpy2D, 7000, kPerThread)                                      \
-  X(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020, kLegacy)                            \
-  X(cuMemcpy2DUnaligned_v2_ptds, cuMemcpy2DUnaligned, 7000, kPerThread)                    \
-  X(cuMemcpy3D_v2, cuMemcpy3D, 3020, kLegacy)                                              \
-  X(cuMemcpy3D_v2_ptds, cuMemcpy3D, 7000, kPerThread)                                      \
-  X(cuMemcpyPeer, cuMemcpyPeer, 4000, kLegacy)                                             \
-  X(cuMemcpyPeer_ptds, cuMemcpyPeer, 7000, kPerThread)                                     \
-  X(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, kLegacy)                                         \
-  X(cuMemcpy3DPeer_ptds, cuMemcpy3DPeer, 7000, kPerThread)                                 \
-  X(cuMemcpyAsync, cuMemcpyAsync, 4000, kLegacy)                                           \
-  X(cuMemcpyAsync_ptsz, cuMemcpyAsync, 7000, kPerThread)                                   \
-  X(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, 3020, kLegacy)                                \
-  X(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync, 7000, kPerThread)                        \
-  X(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, 3020, kLegacy)                                \
-  X(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync, 7000, kPerThread)                        \
-  X(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, kLegacy)                                \
-  X(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync, 7000, kPerThread)                        \
-  X(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, kLegacy)                                    \
-  X(cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync, 7000, kPerThread)                            \
-  X(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, kLegacy)                                    \
-  X(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, 7000, kPerThread)                            \
-  X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, kLegacy)                                   \
-  X(cuMemcpyPeerAsync_ptsz, cuMemcpyPeerAsync, 7000, kPerThread)                           \
-  X(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, kLegacy)                               \
-  X(cuMemcpy3DPeerAsync_ptsz, cuMemcpy3DPeerAsync, 7000, kPerThread)                       \
-  X(cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, kLegacy)                                \
-  X(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync, 12080, kPerThread)                        \
-  X(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, kLegacy)                             \
-  X(cuMemcpyBatchAsync_v2_ptsz, cuMemcpyBatchAsync, 13000, kPerThread)                     \
-  X(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, kLegacy)                            \
-  X(cuMemcpy3DBatchAsync_ptsz, cuMemcpy3DBatchAsync, 12080, kPerThread)                    \
-  X(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, kLegacy)                         \
-  X(cuMemcpy3DBatchAsync_v2_ptsz, cuMemcpy3DBatchAsync, 13000, kPerThread)                 \
-  /* Sets. */                                                                              \
-  X(cuMemsetD8_v2, cuMemsetD8, 3020, kLegacy)                                              \
-  X(cuMemsetD8_v2_ptds, cuMemsetD8, 7000, kPerThread)                                      \
-  X(cuMemsetD16_v2, cuMemsetD16, 3020, kLegacy)                                            \
-  X(cuMemsetD16_v2_ptds, cuMemsetD16, 7000, kPerThread)                                    \
-  X(cuMemsetD32_v2, cuMemsetD32, 3020, kLegacy)                                            \
-  X(cuMemsetD32_v2_ptds, cuMemsetD32, 7000, kPerThread)                                    \
-  X(cuMemsetD2D8_v2, cuMemsetD2D8, 3020, kLegacy)                                          \
-  X(cuMemsetD2D8_v2_ptds, cuMemsetD2D8, 7000, kPerThread)                                  \
-  X(cuMemsetD2D16_v2, cuMemsetD2D16, 3020, kLegacy)                                        \
-  X(cuMemsetD2D16_v2_ptds, cuMemsetD2D16, 7000, kPerThread)                                \
-  X(cuMemsetD2D32_v2, cuMemsetD2D32, 3020, kLegacy)                                        \
-  X(cuMemsetD2D32_v2_ptds, cuMemsetD2D32, 7000, kPerThread)                                \
-  X(cuMemsetD8Async, cuMemsetD8Async, 3020, kLegacy)                                       \
-  X(cuMemsetD8Async_ptsz, cuMemsetD8Async, 7000, kPerThread)                               \
-  X(cuMemsetD16Async, cuMemsetD16Async, 3020, kLegacy)                                     \
-  X(cuMemsetD16Async_ptsz, cuMemsetD16Async, 7000, kPerThread)                             \
-  X(cuMemsetD32Async, cuMemsetD32Async, 3020, kLegacy)                                     \
-  X(cuMemsetD32Async_ptsz, cuMemsetD32Async, 7000, kPerThread)                             \
-  X(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, kLegacy)                                   \
-  X(cuMemsetD2D8Async_ptsz, cuMemsetD2D8Async, 7000, kPerThread)                           \
-  X(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, kLegacy)                                 \
-  X(cuMemsetD2D16Async_ptsz, cuMemsetD2D16Async, 7000, kPerThread)                         \
-  X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, kLegacy)                                 \
-  X(cuMemsetD2D32Async_ptsz, cuMemsetD2D32Async, 7000, kPerThread)                         \
-  /* Launches, and the ends of functions. */                                               \
-  X(cuLaunchKernel, cuLaunchKernel, 4000, kLegacy)                                         \
-  X(cuLaunchKernel_ptsz, cuLaunchKernel, 7000, kPerThread)                                 \
-  X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, kLegacy)                                    \
-  X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, 11060, kPerThread)                            \
-  X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, kLegacy)                   \
-  X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, 9000, kPerThread)           \
-  X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, kAny)\
-  X(cuLaunch, cuLaunch, 2000, kAny)                                                        \
-  X(cuLaunchGrid, cuLaunchGrid, 2000, kAny)                                                \
-  X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, kAny)                                      \
-  X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, kAny)                                   \
-  X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, kAny)                     \
-  X(cuModuleUnload, cuModuleUnload, 2000, kAny)                                            \
-  X(cuLibraryUnload, cuLibraryUnload, 12000, kAny)                                         \
-  /* What tells how far a stream has come, and stream capture. */                          \
-  X(cuStreamSynchronize, cuStreamSynchronize, 2000, kLegacy)                               \
-  X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 7000, kPerThread)                       \
-  X(cuStreamQuery, cuStreamQuery, 2000, kLegacy)                                           \
-  X(cuStreamQuery_ptsz, cuStreamQuery, 7000, kPerThread)                                   \
-  X(cuStreamDestroy, cuStreamDestroy, 2000, kAny)                                          \
-  X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny)                                       \
-  X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny)                                        \
-  X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, kAny)                                    \
-  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, kLegacy)                            \
-  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, kPerThread)                    \
-  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, kLegacy)                         \
-  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, kPerThread)                 \
-  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, kLegacy)              \
-  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030, kPerThread)      \
-  X(cuStreamEndCapture, cuStreamEndCapture, 10000, kLegacy)                                \
-  X(cuStreamEndCapture_ptsz, cuStreamEndCapture, 10000, kPerThread)                        \
-  /* Other work that is given addresses. */                                                \
-  X(cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070, kLegacy)                         \
-  X(cuStreamWriteValue32_v2_ptsz, cuStreamWriteValue32, 11070, kPerThread)                 \
-  X(cuStreamWriteValue64_v2, cuStreamWriteValue64, 11070, kLegacy)                         \
-  X(cuStreamWriteValue64_v2_ptsz, cuStreamWriteValue64, 11070, kPerThread)                 \
-  X(cuStreamWaitValue32_v2, cuStreamWaitValue32, 11070, kLegacy)                           \
-  X(cuStreamWaitValue32_v2_ptsz, cuStreamWaitValue32, 11070, kPerThread)                   \
-  X(cuStreamWaitValue64_v2, cuStreamWaitValue64, 11070, kLegacy)                           \
-  X(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 11070, kPerThread)                   \
-  X(cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, kLegacy)                             \
-  X(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp, 11070, kPerThread)                     \
-  X(cuStreamWriteValue32, cuStreamWriteValue32, 8000, kLegacy)                             \
-  X(cuStreamWriteValue32_ptsz, cuStreamWriteValue32, 8000, kPerThread)                     \
-  X(cuStreamWriteValue64, cuStreamWriteValue64, 9000, kLegacy)                             \
-  X(cuStreamWriteValue64_ptsz, cuStreamWriteValue64, 9000, kPerThread)                     \
-  X(cuStreamWaitValue32, cuStreamWaitValue32, 8000, kLegacy)                               \
-  X(cuStreamWaitValue32_ptsz, cuStreamWaitValue32, 8000, kPerThread)                       \
-  X(cuStreamWaitValue64, cuStreamWaitValue64, 9000, kLegacy)                               \
-  X(cuStreamWaitValue64_ptsz, cuStreamWaitValue64, 9000, kPerThread)                       \
-  X(cuStreamBatchMemOp, cuStreamBatchMemOp, 8000, kLegacy)                                 \
-  X(cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp, 8000, kPerThread)                         \
-  X(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync, 12060, kLegacy)                  \
-  X(cuMemBatchDecompressAsync_ptsz, cuMemBatchDecompressAsync, 12060, kPerThread)          \
-  /* The life of a context. */                                                             \
-  X(cuCtxDestroy, cuCtxDestroy, 2000, kAny)                                                \
-  X(cuCtxDestroy_v2, cuCtxDestroy, 4000, kAny)                                             \
-  X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, kAny)                        \
-  X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, kAny)                      \
-  X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, kAny)                  \
-  X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, kAny)                          \
-  X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, kAny)                      \
-  /* Graphs: nodes that name addresses, and launches. */                                   \
-  X(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000, kAny)                               \
-  X(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, kAny)                            \
-  X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, kAny)                   \
-  X(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000, kAny)                \
-  X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, kAny)           \
-  X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, kAny)        \
-  X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, kAny)                               \
-  X(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, kAny)                   \
-  X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, kAny)           \
-  X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, kAny)                               \
-  X(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, kAny)                   \
-  X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, kAny)           \
-  X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, kAny)                       \
-  X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, kAny)           \
-  X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, kAny)   \
-  X(cuGraphAddNode, cuGraphAddNode, 12020, kAny)                                           \
-  X(cuGraphAddNode_v2, cuGraphAddNode, 12030, kAny)                                        \
-  X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, kAny)                               \
-  X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny)                       \
-  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy)                                          \
-  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread)                                  \
-  /* Calls that let somebody else keep an address: the buffer stays on the device. */      \
-  X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, kAny)                                      \
-  X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, kAny)                 \
-  X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, kAny)             \
-  X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, kAny)                              \
-  X(cuTexObjectCreate, cuTexObjectCreate, 5000, kAny)                                      \
-  X(cuTexRefSetAddress_v2, cuTexRefSetAddress, 3020, kAny)                                 \
-  X(cuTexRefSetAddress2D_v2, cuTexRefSetAddress2D, 3020, kAny)                             \
-  X(cuTexRefSetAddress2D_v3, cuTexRefSetAddress2D, 4010, kAny)                             \
-  X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, kAny)                           \
-  X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000, kAny)                         \
-  X(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080, kAny)                 \
-  X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000, kAny)                     \
-  X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, kAny)                                 \
-  /* How programs find the functions above. */                                             \
-  X(cuGetProcAddress, cuGetProcAddress, 11030, kAny)                                       \
-  X(cuGetProcAddress_v2, cuGetProcAddress, 12000, kAny)
+  /* What the program allocates and what it asks about it. */ \
+  X(cuMemAlloc_v2, cuMemAlloc, 3020, kAny, "gives dptr") \
+  X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, kAny, "gives dptr") \
+  X(cuMemFree_v2, cuMemFree, 3020, kAny, "frees dptr; behind all streams") \
+  X(cuMemAllocAsync, cuMemAllocAsync, 11020, kLegacy, "gives dptr; on hStream") \
+  X(cuMemAllocAsync_ptsz, cuMemAllocAsync, 11020, kPerThread, "gives dptr; on hStream") \
+  X(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, kLegacy, "gives dptr; on hStream") \
+  X(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, 11020, kPerThread, "gives dptr; on hStream") \
+  X(cuMemFreeAsync, cuMemFreeAsync, 11020, kLegacy, "frees dptr; on hStream") \
+  X(cuMemFreeAsync_ptsz, cuMemFreeAsync, 11020, kPerThread, "frees dptr; on hStream") \
+  X(cuMemPoolCreate, cuMemPoolCreate, 11020, kAny, "tells whose memory of pool is") \
+  X(cuMemGetInfo_v2, cuMemGetInfo, 3020, kAny, "asks") \
+  X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, kAny, "asks dptr") \
+  X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, kAny, "asks ptr") \
+  X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, kAny, "asks ptr") \
+  /* The program's own mappings: they count against the budget. */ \
+  X(cuMemCreate, cuMemCreate, 10020, kAny, "gives handle; counted") \
+  X(cuMemRelease, cuMemRelease, 10020, kAny, "frees handle; counted") \
+  X(cuMemMap, cuMemMap, 10020, kAny, "maps ptr; counted") \
+  X(cuMemUnmap, cuMemUnmap, 10020, kAny, "frees ptr; counted") \
+  /* Copies. */ \
+  X(cuMemcpy, cuMemcpy, 4000, kLegacy, "reads src; writes dst; on the default stream") \
+  X(cuMemcpy_ptds, cuMemcpy, 7000, kPerThread, "reads src; writes dst; on the default stream") \
+  X(cuMemcpyHtoD_v2, cuMemcpyHtoD, 3020, kLegacy, "reads srcHost; writes dstDevice; on the default stream") \
+  X(cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD, 7000, kPerThread, "reads srcHost; writes dstDevice; on the default stream") \
+  X(cuMemcpyDtoH_v2, cuMemcpyDtoH, 3020, kLegacy, "reads srcDevice; writes dstHost; on the default stream") \
+  X(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH, 7000, kPerThread, "reads srcDevice; writes dstHost; on the default stream") \
+  X(cuMemcpyDtoD_v2, cuMemcpyDtoD, 3020, kLegacy, "reads srcDevice; writes dstDevice; on the default stream") \
+  X(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD, 7000, kPerThread, "reads srcDevice; writes dstDevice; on the default stream") \
+  X(cuMemcpyDtoA_v2, cuMemcpyDtoA, 3020, kLegacy, "reads srcDevice; on the default stream") \
+  X(cuMemcpyDtoA_v2_ptds, cuMemcpyDtoA, 7000, kPerThread, "reads srcDevice; on the default stream") \
+  X(cuMemcpyAtoD_v2, cuMemcpyAtoD, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemcpyAtoD_v2_ptds, cuMemcpyAtoD, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemcpy2D_v2, cuMemcpy2D, 3020, kLegacy, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy2D_v2_ptds, cuMemcpy2D, 7000, kPerThread, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned, 3020, kLegacy, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy2DUnaligned_v2_ptds, cuMemcpy2DUnaligned, 7000, kPerThread, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy3D_v2, cuMemcpy3D, 3020, kLegacy, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy3D_v2_ptds, cuMemcpy3D, 7000, kPerThread, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpyPeer, cuMemcpyPeer, 4000, kLegacy, "reads srcDevice; writes dstDevice; on the default stream") \
+  X(cuMemcpyPeer_ptds, cuMemcpyPeer, 7000, kPerThread, "reads srcDevice; writes dstDevice; on the default stream") \
+  X(cuMemcpy3DPeer, cuMemcpy3DPeer, 4000, kLegacy, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpy3DPeer_ptds, cuMemcpy3DPeer, 7000, kPerThread, "reads pCopy; writes pCopy; on the default stream") \
+  X(cuMemcpyAsync, cuMemcpyAsync, 4000, kLegacy, "reads src; writes dst; on hStream") \
+  X(cuMemcpyAsync_ptsz, cuMemcpyAsync, 7000, kPerThread, "reads src; writes dst; on hStream") \
+  X(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync, 3020, kLegacy, "reads srcHost; writes dstDevice; on hStream") \
+  X(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync, 7000, kPerThread, "reads srcHost; writes dstDevice; on hStream") \
+  X(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync, 3020, kLegacy, "reads srcDevice; writes dstHost; on hStream") \
+  X(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync, 7000, kPerThread, "reads srcDevice; writes dstHost; on hStream") \
+  X(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync, 3020, kLegacy, "reads srcDevice; writes dstDevice; on hStream") \
+  X(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync, 7000, kPerThread, "reads srcDevice; writes dstDevice; on hStream") \
+  X(cuMemcpy2DAsync_v2, cuMemcpy2DAsync, 3020, kLegacy, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync, 7000, kPerThread, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpy3DAsync_v2, cuMemcpy3DAsync, 3020, kLegacy, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync, 7000, kPerThread, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, 4000, kLegacy, "reads srcDevice; writes dstDevice; on hStream") \
+  X(cuMemcpyPeerAsync_ptsz, cuMemcpyPeerAsync, 7000, kPerThread, "reads srcDevice; writes dstDevice; on hStream") \
+  X(cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync, 4000, kLegacy, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpy3DPeerAsync_ptsz, cuMemcpy3DPeerAsync, 7000, kPerThread, "reads pCopy; writes pCopy; on hStream") \
+  X(cuMemcpyBatchAsync, cuMemcpyBatchAsync, 12080, kLegacy, "reads srcs; writes dsts; on hStream") \
+  X(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync, 12080, kPerThread, "reads srcs; writes dsts; on hStream") \
+  X(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, 13000, kLegacy, "reads srcs; writes dsts; on hStream") \
+  X(cuMemcpyBatchAsync_v2_ptsz, cuMemcpyBatchAsync, 13000, kPerThread, "reads srcs; writes dsts; on hStream") \
+  X(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, 12080, kLegacy, "reads opList; writes opList; on hStream") \
+  X(cuMemcpy3DBatchAsync_ptsz, cuMemcpy3DBatchAsync, 12080, kPerThread, "reads opList; writes opList; on hStream") \
+  X(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, 13000, kLegacy, "reads opList; writes opList; on hStream") \
+  X(cuMemcpy3DBatchAsync_v2_ptsz, cuMemcpy3DBatchAsync, 13000, kPerThread, "reads opList; writes opList; on hStream") \
+  X(cuMemcpyWithAttributesAsync, cuMemcpyWithAttributesAsync, 13020, kLegacy, "reads src; writes dst; on hStream") \
+  X(cuMemcpyWithAttributesAsync_ptsz, cuMemcpyWithAttributesAsync, 13020, kPerThread, "reads src; writes dst; on hStream") \
+  X(cuMemcpy3DWithAttributesAsync, cuMemcpy3DWithAttributesAsync, 13020, kLegacy, "reads op; writes op; on hStream") \
+  X(cuMemcpy3DWithAttributesAsync_ptsz, cuMemcpy3DWithAttributesAsync, 13020, kPerThread, "reads op; writes op; on hStream") \
+  X(cuFabricCpyBatchAsync, cuFabricCpyBatchAsync, 13050, kLegacy, "reads opList; writes opList; on hStream") \
+  X(cuFabricCpyBatchAsync_ptsz, cuFabricCpyBatchAsync, 13050, kPerThread, "reads opList; writes opList; on hStream") \
+  /* Sets. */ \
+  X(cuMemsetD8_v2, cuMemsetD8, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD8_v2_ptds, cuMemsetD8, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD16_v2, cuMemsetD16, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD16_v2_ptds, cuMemsetD16, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD32_v2, cuMemsetD32, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD32_v2_ptds, cuMemsetD32, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D8_v2, cuMemsetD2D8, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D8_v2_ptds, cuMemsetD2D8, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D16_v2, cuMemsetD2D16, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D16_v2_ptds, cuMemsetD2D16, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D32_v2, cuMemsetD2D32, 3020, kLegacy, "writes dstDevice; on the default stream") \
+  X(cuMemsetD2D32_v2_ptds, cuMemsetD2D32, 7000, kPerThread, "writes dstDevice; on the default stream") \
+  X(cuMemsetD8Async, cuMemsetD8Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD8Async_ptsz, cuMemsetD8Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  X(cuMemsetD16Async, cuMemsetD16Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD16Async_ptsz, cuMemsetD16Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  X(cuMemsetD32Async, cuMemsetD32Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD32Async_ptsz, cuMemsetD32Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D8Async, cuMemsetD2D8Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D8Async_ptsz, cuMemsetD2D8Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D16Async, cuMemsetD2D16Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D16Async_ptsz, cuMemsetD2D16Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, kLegacy, "writes dstDevice; on hStream") \
+  X(cuMemsetD2D32Async_ptsz, cuMemsetD2D32Async, 7000, kPerThread, "writes dstDevice; on hStream") \
+  /* Launches, and the ends of functions. */ \
+  X(cuLaunchKernel, cuLaunchKernel, 4000, kLegacy, "touches kernelParams, extra; on hStream") \
+  X(cuLaunchKernel_ptsz, cuLaunchKernel, 7000, kPerThread, "touches kernelParams, extra; on hStream") \
+  X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, kLegacy, "touches kernelParams, extra; on config") \
+  X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, 11060, kPerThread, "touches kernelParams, extra; on config") \
+  X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, kLegacy, "touches kernelParams; on hStream") \
+  X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, 9000, kPerThread, "touches kernelParams; on hStream") \
+  X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, kAny, "touches launchParamsList; on launchParamsList") \
+  X(cuLaunch, cuLaunch, 2000, kAny, "touches everything") \
+  X(cuLaunchGrid, cuLaunchGrid, 2000, kAny, "touches everything") \
+  X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, kAny, "touches everything; on hStream") \
+  X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, kAny, "names pKernel") \
+  X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, kAny, "names kernels") \
+  X(cuModuleUnload, cuModuleUnload, 2000, kAny, "forgets hmod") \
+  X(cuLibraryUnload, cuLibraryUnload, 12000, kAny, "forgets library") \
+  /* What tells how far a stream has come, and stream capture. */ \
+  X(cuStreamSynchronize, cuStreamSynchronize, 2000, kLegacy, "waits hStream") \
+  X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 7000, kPerThread, "waits hStream") \
+  X(cuStreamQuery, cuStreamQuery, 2000, kLegacy, "asks hStream") \
+  X(cuStreamQuery_ptsz, cuStreamQuery, 7000, kPerThread, "asks hStream") \
+  X(cuStreamDestroy, cuStreamDestroy, 2000, kAny, "ends hStream") \
+  X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny, "ends hStream") \
+  X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny, "waits for every stream") \
+  X(cuCtxSynchronize_v2, cuCtxSynchronize, 13000, kAny, "waits for every stream") \
+  X(cuStreamBeginCapture, cuStreamBeginCapture, 10000, kLegacy, "records hStream") \
+  X(cuStreamBeginCapture_ptsz, cuStreamBeginCapture, 10000, kPerThread, "records hStream") \
+  X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 10010, kLegacy, "records hStream") \
+  X(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, 10010, kPerThread, "records hStream") \
+  X(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, 12030, kLegacy, "records hStream") \
+  X(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph, 12030, kPerThread, "records hStream") \
+  X(cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph, 13030, kLegacy, "records hStream") \
+  X(cuStreamBeginRecaptureToGraph_ptsz, cuStreamBeginRecaptureToGraph, 13030, kPerThread, "records hStream") \
+  X(cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig, 13010, kLegacy, "records hStream") \
+  X(cuStreamBeginCaptureToCig_ptsz, cuStreamBeginCaptureToCig, 13010, kPerThread, "records hStream") \
+  X(cuStreamEndCapture, cuStreamEndCapture, 10000, kLegacy, "records hStream no more") \
+  X(cuStreamEndCapture_ptsz, cuStreamEndCapture, 10000, kPerThread, "records hStream no more") \
+  X(cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, 13010, kLegacy, "records hStream no more") \
+  X(cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig, 13010, kPerThread, "records hStream no more") \
+  /* Other work that is given addresses. */ \
+  X(cuStreamWriteValue32_v2, cuStreamWriteValue32, 11070, kLegacy, "writes addr; on stream") \
+  X(cuStreamWriteValue32_v2_ptsz, cuStreamWriteValue32, 11070, kPerThread, "writes addr; on stream") \
+  X(cuStreamWriteValue64_v2, cuStreamWriteValue64, 11070, kLegacy, "writes addr; on stream") \
+  X(cuStreamWriteValue64_v2_ptsz, cuStreamWriteValue64, 11070, kPerThread, "writes addr; on stream") \
+  X(cuStreamWaitValue32_v2, cuStreamWaitValue32, 11070, kLegacy, "reads addr; on stream") \
+  X(cuStreamWaitValue32_v2_ptsz, cuStreamWaitValue32, 11070, kPerThread, "reads addr; on stream") \
+  X(cuStreamWaitValue64_v2, cuStreamWaitValue64, 11070, kLegacy, "reads addr; on stream") \
+  X(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 11070, kPerThread, "reads addr; on stream") \
+  X(cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, kLegacy, "touches paramArray; on stream") \
+  X(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp, 11070, kPerThread, "touches paramArray; on stream") \
+  X(cuStreamWriteValue32, cuStreamWriteValue32, 8000, kLegacy, "writes addr; on stream") \
+  X(cuStreamWriteValue32_ptsz, cuStreamWriteValue32, 8000, kPerThread, "writes addr; on stream") \
+  X(cuStreamWriteValue64, cuStreamWriteValue64, 9000, kLegacy, "writes addr; on stream") \
+  X(cuStreamWriteValue64_ptsz, cuStreamWriteValue64, 9000, kPerThread, "writes addr; on stream") \
+  X(cuStreamWaitValue32, cuStreamWaitValue32, 8000, kLegacy, "reads addr; on stream") \
+  X(cuStreamWaitValue32_ptsz, cuStreamWaitValue32, 8000, kPerThread, "reads addr; on stream") \
+  X(cuStreamWaitValue64, cuStreamWaitValue64, 9000, kLegacy, "reads addr; on stream") \
+  X(cuStreamWaitValue64_ptsz, cuStreamWaitValue64, 9000, kPerThread, "reads addr; on stream") \
+  X(cuStreamBatchMemOp, cuStreamBatchMemOp, 8000, kLegacy, "touches paramArray; on stream") \
+  X(cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp, 8000, kPerThread, "touches paramArray; on stream") \
+  X(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync, 12060, kLegacy, "touches paramsArray; on stream") \
+  X(cuMemBatchDecompressAsync_ptsz, cuMemBatchDecompressAsync, 12060, kPerThread, "touches paramsArray; on stream") \
+  /* The life of a context. */ \
+  X(cuCtxDestroy, cuCtxDestroy, 2000, kAny, "ends ctx") \
+  X(cuCtxDestroy_v2, cuCtxDestroy, 4000, kAny, "ends ctx") \
+  X(cuCtxAttach, cuCtxAttach, 2000, kAny, "counts pctx") \
+  X(cuCtxDetach, cuCtxDetach, 2000, kAny, "ends ctx") \
+  X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, kAny, "counts dev") \
+  X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000, kAny, "ends dev, when it was the last") \
+  X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, kAny, "ends dev, when it was the last") \
+  X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, kAny, "ends dev") \
+  X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, kAny, "ends dev") \
+  /* Graphs: nodes that name addresses, and launches. */ \
+  X(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000, kAny, "keeps nodeParams") \
+  X(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, kAny, "keeps nodeParams") \
+  X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, kAny, "keeps nodeParams") \
+  X(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000, kAny, "keeps nodeParams") \
+  X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, kAny, "keeps nodeParams") \
+  X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, kAny, "keeps nodeParams") \
+  X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, kAny, "keeps copyParams") \
+  X(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, kAny, "keeps nodeParams") \
+  X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, kAny, "keeps copyParams") \
+  X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, kAny, "keeps memsetParams") \
+  X(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, kAny, "keeps nodeParams") \
+  X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, kAny, "keeps memsetParams") \
+  X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, kAny, "keeps nodeParams") \
+  X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, kAny, "keeps nodeParams") \
+  X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, kAny, "keeps nodeParams") \
+  X(cuGraphAddNode, cuGraphAddNode, 12020, kAny, "keeps nodeParams") \
+  X(cuGraphAddNode_v2, cuGraphAddNode, 12030, kAny, "keeps nodeParams") \
+  X(cuGraphAddNode_v3, cuGraphAddNode, 13040, kAny, "keeps nodeParams") \
+  X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, kAny, "keeps nodeParams") \
+  X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "keeps nodeParams") \
+  X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "keeps nodeParams") \
+  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what graphs were given; on hStream") \
+  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what graphs were given; on hStream") \
+  /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
+  X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, kAny, "keeps dptr") \
+  X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, kAny, "keeps addr") \
+  X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, kAny, "keeps dptr") \
+  X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, kAny, "keeps ptr") \
+  X(cuTexObjectCreate, cuTexObjectCreate, 5000, kAny, "keeps pResDesc") \
+  X(cuTexRefSetAddress_v2, cuTexRefSetAddress, 3020, kAny, "keeps dptr") \
+  X(cuTexRefSetAddress2D_v2, cuTexRefSetAddress2D, 3020, kAny, "keeps dptr") \
+  X(cuTexRefSetAddress2D_v3, cuTexRefSetAddress2D, 4010, kAny, "keeps dptr") \
+  X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, kAny, "keeps globalAddress") \
+  X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000, kAny, "keeps globalAddress") \
+  X(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080, kAny, "keeps globalAddress") \
+  X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000, kAny, "keeps globalAddress") \
+  X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, kAny, "keeps memptr") \
+  X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010, kAny, "keeps memptr") \
+  X(cuLogicalEndpointBindAddr, cuLogicalEndpointBindAddr, 13030, kAny, "keeps ptr") \
+  /* How programs find the functions above. */ \
+  X(cuGetProcAddress, cuGetProcAddress, 11030, kAny, "finds symbol") \
+  X(cuGetProcAddress_v2, cuGetProcAddress, 12000, kAny, "finds symbol")
 
 // Called for our own ends, and never answered with a hook.
 #define THERMOCLINE_CALLED_FUNCTIONS(X) \
@@ -226,4 +250,179 @@
   X(cuLibraryGetKernelCount)            \
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
+
+// Left to the driver.
+#define THERMOCLINE_PASSED_FUNCTIONS(X) \
+  X("first version: 32-bit addresses and sizes, which can not name our memory", \
+    "cuDeviceTotalMem cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetAddressRange cuMemGetInfo cuMemcpy2D " \
+    "cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync cuMemcpyAtoD cuMemcpyDtoA cuMemcpyDtoD " \
+    "cuMemcpyDtoDAsync cuMemcpyDtoH cuMemcpyDtoHAsync cuMemcpyHtoD cuMemcpyHtoDAsync cuMemsetD16 cuMemsetD2D16 " \
+    "cuMemsetD2D32 cuMemsetD2D8 cuMemsetD32 cuMemsetD8 cuTexRefSetAddress cuTexRefSetAddress2D") \
+  X("between arrays and the host", \
+    "cuMemcpyAtoA cuMemcpyAtoA_v2 cuMemcpyAtoH cuMemcpyAtoHAsync cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 " \
+    "cuMemcpyHtoA cuMemcpyHtoAAsync cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2") \
+  X("host memory", \
+    "cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost cuMemHostAlloc cuMemHostGetDevicePointer " \
+    "cuMemHostGetDevicePointer_v2 cuMemHostGetFlags cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister") \
+  X("a pool as such; what a program allocates from it is ours", \
+    "cuDeviceGetDefaultMemPool cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess " \
+    "cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo") \
+  X("which pool is current is asked for at each allocation", \
+    "cuDeviceSetMemPool cuMemSetMemPool") \
+  X("pools that are exported are the driver's", \
+    "cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle") \
+  X("arrays", \
+    "cuArray3DCreate cuArray3DCreate_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayCreate " \
+    "cuArrayCreate_v2 cuArrayDestroy cuArrayGetDescriptor cuArrayGetDescriptor_v2 cuArrayGetMemoryRequirements " \
+    "cuArrayGetPlane cuArrayGetSparseProperties cuExternalMemoryGetMappedMipmappedArray " \
+    "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray cuMipmappedArrayCreate " \
+    "cuMipmappedArrayDestroy cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements " \
+    "cuMipmappedArrayGetSparseProperties cuSurfObjectCreate cuSurfObjectDestroy cuSurfRefGetArray " \
+    "cuSurfRefSetArray cuTexRefGetArray cuTexRefGetMipmappedArray cuTexRefSetArray cuTexRefSetMipmappedArray") \
+  X("textures: how they are read, not where", \
+    "cuDeviceGetTexture1DLinearMaxWidth cuModuleGetSurfRef cuModuleGetTexRef cuParamSetTexRef cuTexObjectDestroy " \
+    "cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc cuTexRefCreate cuTexRefDestroy " \
+    "cuTexRefGetAddressMode cuTexRefGetBorderColor cuTexRefGetFilterMode cuTexRefGetFlags cuTexRefGetFormat " \
+    "cuTexRefGetMaxAnisotropy cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp " \
+    "cuTexRefSetAddressMode cuTexRefSetBorderColor cuTexRefSetFilterMode cuTexRefSetFlags cuTexRefSetFormat " \
+    "cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp") \
+  X("parameters of cuLaunch, which counts as touching everything", \
+    "cuFuncSetBlockShape cuFuncSetSharedSize cuParamSetSize cuParamSetf cuParamSeti cuParamSetv") \
+  X("memory of another interface", \
+    "cuDestroyExternalMemory cuDestroyExternalSemaphore cuExternalMemoryGetMappedBuffer cuGraphicsMapResources " \
+    "cuGraphicsResourceGetMappedPointer cuGraphicsResourceGetMappedPointer_v2 cuGraphicsResourceSetMapFlags " \
+    "cuGraphicsResourceSetMapFlags_v2 cuGraphicsUnmapResources cuGraphicsUnregisterResource " \
+    "cuImportExternalMemory cuImportExternalSemaphore") \
+  X("memory of another interface (cudaGL.h, cudaEGL.h, cudaVDPAU.h)", \
+    "cuEGLStreamConsumerAcquireFrame cuEGLStreamConsumerConnect cuEGLStreamConsumerConnectWithFlags " \
+    "cuEGLStreamConsumerDisconnect cuEGLStreamConsumerReleaseFrame cuEGLStreamProducerConnect " \
+    "cuEGLStreamProducerDisconnect cuEGLStreamProducerPresentFrame cuEGLStreamProducerReturnFrame " \
+    "cuEventCreateFromEGLSync cuGLCtxCreate cuGLCtxCreate_v2 cuGLGetDevices cuGLGetDevices_v2 cuGLInit " \
+    "cuGLMapBufferObject cuGLMapBufferObjectAsync cuGLMapBufferObjectAsync_v2 cuGLMapBufferObject_v2 " \
+    "cuGLRegisterBufferObject cuGLSetBufferObjectMapFlags cuGLUnmapBufferObject cuGLUnmapBufferObjectAsync " \
+    "cuGLUnregisterBufferObject cuGraphicsEGLRegisterImage cuGraphicsGLRegisterBuffer cuGraphicsGLRegisterImage " \
+    "cuGraphicsResourceGetMappedEglFrame cuGraphicsVDPAURegisterOutputSurface cuGraphicsVDPAURegisterVideoSurface " \
+    "cuVDPAUCtxCreate cuVDPAUCtxCreate_v2 cuVDPAUGetDevice cuWGLGetDevice") \
+  X("events of another process", \
+    "cuIpcGetEventHandle cuIpcOpenEventHandle") \
+  X("handles of the program's own", \
+    "cuLogicalEndpointAddDevice cuLogicalEndpointBindMem cuLogicalEndpointCreate cuLogicalEndpointDestroy " \
+    "cuLogicalEndpointExport cuLogicalEndpointGetLimits cuLogicalEndpointIdRelease cuLogicalEndpointIdReserve " \
+    "cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind cuMemExportToShareableHandle " \
+    "cuMulticastBindMem cuMulticastBindMem_v2 cuMulticastGetGranularity") \
+  X("its nodes are held already", \
+    "cuGraphAddChildGraphNode cuGraphClone cuGraphExecChildGraphNodeSetParams cuGraphExecUpdate " \
+    "cuGraphExecUpdate_v2 cuGraphInstantiate cuGraphInstantiateWithParams cuGraphInstantiate_v2 " \
+    "cuGraphNodeSetEnabled cuGraphUpload") \
+  X("what was held stays held until it is freed", \
+    "cuGraphDestroy cuGraphDestroyNode cuGraphExecDestroy") \
+  X("graph memory belongs to its graph", \
+    "cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim cuDeviceSetGraphMemAttribute cuGraphAddMemAllocNode " \
+    "cuGraphAddMemFreeNode") \
+  X("orders nodes of a graph; touches no memory", \
+    "cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
+    "cuGraphAddEventWaitNode cuGraphCreate cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent " \
+    "cuGraphKernelNodeCopyAttributes cuGraphKernelNodeSetAttribute cuGraphRemoveDependencies " \
+    "cuGraphRemoveDependencies_v2 cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2") \
+  X("lifetimes of the program's own objects", \
+    "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \
+  X("asks", \
+    "cuDeviceCanAccessPeer cuDeviceComputeCapability cuDeviceGet cuDeviceGetAttribute cuDeviceGetByPCIBusId " \
+    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetCount cuDeviceGetDevResource " \
+    "cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities " \
+    "cuDeviceGetLuid cuDeviceGetName cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities " \
+    "cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetProperties cuDeviceGetUuid cuDeviceGetUuid_v2 " \
+    "cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification cuDriverGetVersion cuGetErrorName " \
+    "cuGetErrorString cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphDebugDotPrint " \
+    "cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent cuGraphExecGetFlags cuGraphExecGetId " \
+    "cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresWaitNodeGetParams cuGraphGetEdges " \
+    "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetNodes cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
+    "cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2 cuGraphMemAllocNodeGetParams " \
+    "cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeFindInClone " \
+    "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 " \
+    "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
+    "cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeGetType cuInit cuMemGetAllocationGranularity " \
+    "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuOccupancyAvailableDynamicSMemPerBlock " \
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags " \
+    "cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags " \
+    "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 " \
+    "cuStreamGetCaptureInfo_v3 cuStreamGetCtx cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
+    "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
+    "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
+  X("runs on the host", \
+    "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
+    "cuLaunchHostFunc cuLaunchHostFunc_v2 cuStreamAddCallback") \
+  X("which context is current is asked for at each call", \
+    "cuCtxFromGreenCtx cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
+    "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
+    "cuCtxGetStreamPriorityRange cuCtxPopCurrent cuCtxPushCurrent cuCtxSetCurrent") \
+  X("a context that has allocated nothing", \
+    "cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuDevResourceGenerateDesc cuDevSmResourceSplit " \
+    "cuDevSmResourceSplitByCount cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2 cuGreenCtxCreate " \
+    "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId") \
+  X("peers reach memory of ours by its mappings alone", \
+    "cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemPoolSetAccess") \
+  X("orders streams; touches no memory", \
+    "cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
+    "cuEventElapsedTime_v2 cuEventQuery cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
+    "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
+    "cuGreenCtxRecordEvent cuGreenCtxWaitEvent cuStreamWaitEvent") \
+  X("how a context runs, not what it touches", \
+    "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetLimit cuCtxSetSharedMemConfig") \
+  X("code and what describes it", \
+    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncLoad cuFuncSetAttribute " \
+    "cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuKernelGetAttribute cuKernelGetFunction cuKernelGetLibrary " \
+    "cuKernelGetParamCount cuKernelSetAttribute cuKernelSetCacheConfig cuLibraryGetModule " \
+    "cuLibraryGetUnifiedFunction cuLibraryLoadData cuLibraryLoadFromFile cuLinkAddData cuLinkAddData_v2 " \
+    "cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2 cuLinkDestroy " \
+    "cuModuleEnumerateFunctions cuModuleGetFunction cuModuleGetFunctionCount cuModuleGetLoadingMode cuModuleLoad " \
+    "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary") \
+  X("a descriptor whose address was held when it was encoded", \
+    "cuTensorMapSetAllocationClass") \
+  X("acts on the process as a whole", \
+    "cuCheckpointOperationComplete cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId " \
+    "cuCheckpointProcessGetState cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock " \
+    "cuCoredumpDeregisterCompleteCallback cuCoredumpDeregisterStartCallback cuCoredumpGetAttribute " \
+    "cuCoredumpGetAttributeGlobal cuCoredumpRegisterCompleteCallback cuCoredumpRegisterStartCallback " \
+    "cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory " \
+    "cuLogsRegisterCallback cuLogsUnregisterCallback cuProfilerInitialize cuProfilerStart cuProfilerStop") \
+  X("tables that the driver does not describe", \
+    "cuGetExportTable") \
+  X("orders; touches no memory of ours", \
+    "cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode " \
+    "cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams " \
+    "cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeSetParams " \
+    "cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync") \
+  X("a value of the graph's own", \
+    "cuGraphConditionalHandleCreate") \
+  X("a stream that has done nothing", \
+    "cuGreenCtxStreamCreate cuStreamCreate cuStreamCreateWithPriority") \
+  X("memory of another process", \
+    "cuIpcCloseMemHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuMemPoolImportPointer") \
+  X("memory of a library", \
+    "cuLibraryGetGlobal cuLibraryGetManaged") \
+  X("addresses of the program's own", \
+    "cuMemAddressFree") \
+  X("addresses cost no memory", \
+    "cuMemAddressReserve") \
+  X("managed memory", \
+    "cuMemAdvise cuMemAdvise_v2 cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemPrefetchAsync " \
+    "cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRangeGetAttributes " \
+    "cuStreamAttachMemAsync") \
+  X("managed memory has its own way to the host", \
+    "cuMemAllocManaged") \
+  X("mappings of the program's own", \
+    "cuMemGetAccess cuMemSetAccess") \
+  X("memory that is counted where it was created", \
+    "cuMemImportFromShareableHandle") \
+  X("arrays, from handles of the program's own", \
+    "cuMemMapArrayAsync") \
+  X("pools that can be exported are the driver's", \
+    "cuMemPoolExportPointer") \
+  X("memory of a module", \
+    "cuModuleGetGlobal cuModuleGetGlobal_v2") \
+  X("an object without memory", \
+    "cuMulticastAddDevice cuMulticastCreate cuMulticastUnbind") \
+  X("an access policy is a hint about a range", \
+    "cuStreamCopyAttributes cuStreamSetAttribute")
 // clang-format on

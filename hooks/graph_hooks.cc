@@ -195,6 +195,21 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, con
   });
 }
 
+CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                   const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                   CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return hold_node(nodeParams, [&] {
+    return real<Function::cuGraphAddNode_v3>(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+                                             nodeParams);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return hold_node(nodeParams, [&] { return real<Function::cuGraphNodeSetParams_v2>(hNode, nodeParams); });
+}
+
 CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
   return hold_node(nodeParams, [&] { return real<Function::cuGraphNodeSetParams>(hNode, nodeParams); });

@@ -89,6 +89,15 @@ THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
                         return began(
                             real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
                       })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
+                      (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+                       CUgraphRecaptureCallback callbackFunc, void* userData),
+                      { return began(real<kFunction>(hStream, mode, hGraph, callbackFunc, userData)); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
+                      (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams),
+                      { return began(real<kFunction>(hStream, streamCigCaptureParams)); })
+THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
+                      { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),
                       { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream, phGraph); }); })
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "hooks/fallbacks.h"
 #include "hooks/log.h"
 #include "hooks/symbols.h"
 
@@ -61,6 +62,7 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
     *address = hook;
     return;
   }
+  if (!knows_base(base)) count_unknown_function(base);
   // A variant that is newer than our table is left alone, as any unknown function; what it does goes unseen. First
   // versions with 32-bit addresses are left alone on purpose.
   if (has_hooked_base(base) && version >= 3020) {

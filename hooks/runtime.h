@@ -63,6 +63,7 @@ enum class Counter {
   kUnknownLaunches,     // parameters that could not be read: everything counted as touched
   kCapturedOperations,  // pinned what they touch
   kOtherContexts,       // allocations in contexts without an engine, passed through
+  kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
   kCount
 };
 void count(Counter counter) noexcept;

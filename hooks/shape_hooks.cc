@@ -42,6 +42,16 @@ Host host_of(const CUmemcpyAttributes* attributes, std::size_t count) {
   return Host::kGoesOn;
 }
 
+TouchList batch(const CUDA_FABRIC_COPY_BATCH_OP* copies, std::size_t count) {
+  TouchList touches;
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
+    const CUDA_FABRIC_COPY_BATCH_OP& copy = copies[i];
+    if (copy.dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) touches.write(copy.dst.op.ptr.ptr, copy.size);
+    if (copy.src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) touches.read(copy.src.op.ptr.ptr, copy.size);
+  }
+  return touches;
+}
+
 Host host_of(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
   for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
     if (host_of(copies[i].srcAccessOrder) != Host::kGoesOn) return Host::kReadsAtOnce;
@@ -98,4 +108,21 @@ THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync_v2, _ptsz,
                       (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags, CUstream hStream), {
                         return operate<kFunction>(stream_of(hStream), host_of(opList, numOps), batch(opList, numOps),
                                                   numOps, opList, flags, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyWithAttributesAsync, _ptsz,
+                      (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes* attr, CUstream hStream), {
+                        return operate<kFunction>(stream_of(hStream), host_of(attr, 1), batch(&dst, &src, &size, 1),
+                                                  dst, src, size, attr, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DWithAttributesAsync, _ptsz,
+                      (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream hStream), {
+                        return operate<kFunction>(stream_of(hStream), host_of(op, 1), batch(op, 1), op, flags, hStream);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuFabricCpyBatchAsync, _ptsz,
+                      (size_t numOps, CUDA_FABRIC_COPY_BATCH_OP* opList, unsigned long long flags, CUstream hStream), {
+                        return operate<kFunction>(stream_of(hStream), Host::kGoesOn, batch(opList, numOps), numOps,
+                                                  opList, flags, hStream);
                       })

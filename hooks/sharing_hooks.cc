@@ -123,4 +123,18 @@ CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size
               [&] { return real<Function::cuMulticastBindAddr>(mcHandle, mcOffset, memptr, size, flags); });
 }
 
+CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+                                        CUdeviceptr memptr, size_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(memptr), "bound to a multicast object",
+              [&] { return real<Function::cuMulticastBindAddr_v2>(mcHandle, dev, mcOffset, memptr, size, flags); });
+}
+
+CUresult CUDAAPI cuLogicalEndpointBindAddr(CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, void* ptr,
+                                           cuuint64_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(ptr), "bound to a logical endpoint",
+              [&] { return real<Function::cuLogicalEndpointBindAddr>(leId, dev, offset, ptr, size, flags); });
+}
+
 }  // extern "C"

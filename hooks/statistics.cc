@@ -100,6 +100,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},
       {"other_contexts", counted(Counter::kOtherContexts)},
+      {"unknown_functions", counted(Counter::kUnknownFunctions)},
   };
   std::string line;
   for (const Field& field : fields) {

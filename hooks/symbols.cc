@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kDriverName = "libcuda.so.1";
 
 constexpr std::array kHooked = {
-#define THERMOCLINE_X(symbol, base, since, variant) HookedFunction{#symbol, #base, since, DefaultStream::variant},
+#define THERMOCLINE_X(symbol, base, since, variant, does) \
+  HookedFunction{#symbol, #base, since, DefaultStream::variant, does},
     THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 };
@@ -22,6 +23,16 @@ constexpr std::array kHooked = {
 constexpr std::array kNames = {
 #define THERMOCLINE_X(symbol, ...) #symbol,
     THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X) THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+};
+
+// Not hooked: symbols, with spaces between.
+constexpr std::array kOthers = {
+#define THERMOCLINE_X(why, symbols) std::string_view(symbols),
+    THERMOCLINE_PASSED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+#define THERMOCLINE_X(symbol) std::string_view(#symbol),
+        THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 };
 
@@ -122,6 +133,19 @@ bool has_hooked_base(std::string_view base) {
     if (base == function.base) return true;
   }
   return false;
+}
+
+bool knows_base(std::string_view base) {
+  if (has_hooked_base(base)) return true;
+  for (const std::string_view symbols : kOthers) {
+    for (std::size_t at = symbols.find(base); at != std::string_view::npos; at = symbols.find(base, at + 1)) {
+      const std::size_t end = at + base.size();
+      // A later version alone may be there.
+      const bool begins = at == 0 || symbols[at - 1] == ' ';
+      if (begins && (end == symbols.size() || symbols[end] == ' ' || symbols.substr(end, 2) == "_v")) return true;
+    }
+  }
+  return base == "cuGraphInstantiateWithFlags";  // answered with cuGraphInstantiate's
 }
 
 bool load_driver() { return open_driver(0); }

@@ -34,6 +34,7 @@ struct HookedFunction {
   const char* base;
   int since;
   DefaultStream variant;
+  const char* does;
 };
 
 // In the order of Function.
@@ -41,6 +42,8 @@ std::span<const HookedFunction> hooked_functions();
 // Index in hooked_functions(), or -1.
 int find_hooked(std::string_view symbol);
 bool has_hooked_base(std::string_view base);
+// False of what no CUDA that this table was made from knows.
+bool knows_base(std::string_view base);
 // Our function for the index.
 void* hook_of(int index);
 

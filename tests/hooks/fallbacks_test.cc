@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/fallbacks.h"
+
+#include <gtest/gtest.h>
+
+#include "hooks/runtime.h"
+#include "hooks/symbols.h"
+
+namespace thermocline {
+namespace {
+
+TEST(Fallbacks, FunctionsOfANewerDriverAreNotKnown) {
+  // Hooked, called, passed, passed in a later version alone, of another header.
+  for (const char* known : {"cuMemAlloc", "cuCtxGetCurrent", "cuEventRecord", "cuCtxCreate", "cuGLGetDevices",
+                            "cuGraphInstantiateWithFlags"}) {
+    EXPECT_TRUE(knows_base(known)) << known;
+  }
+  for (const char* unknown : {"cuMemAllocTomorrow", "cuMem", "EventRecord", "cuEventRecordW", ""}) {
+    EXPECT_FALSE(knows_base(unknown)) << unknown;
+  }
+}
+
+TEST(Fallbacks, UnknownFunctionsAreCountedAndNamedOnce) {
+  EXPECT_EQ(unknown_functions(), "");
+  count_unknown_function("cuTomorrow");
+  count_unknown_function("cuAfternoon");
+  count_unknown_function("cuTomorrow");
+  EXPECT_EQ(unknown_functions(), "cuAfternoon, cuTomorrow");
+  EXPECT_EQ(counted(Counter::kUnknownFunctions), 2u);
+  for (char c = 'a'; c <= 'p'; ++c) count_unknown_function(std::string("cu") + c);
+  EXPECT_EQ(counted(Counter::kUnknownFunctions), 18u);
+  EXPECT_TRUE(unknown_functions().ends_with(" and 2 more")) << unknown_functions();
+}
+
+}  // namespace
+}  // namespace thermocline
