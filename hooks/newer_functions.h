@@ -6,6 +6,8 @@
 
 #include <cuda.h>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's.
+
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -82,3 +84,4 @@ CUresult CUDAAPI cuFabricCpyBatchAsync_ptsz(size_t numOps, CUDA_FABRIC_COPY_BATC
 
 }  // extern "C"
 #pragma GCC visibility pop
+// NOLINTEND(readability-identifier-naming)
