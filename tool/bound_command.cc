@@ -20,6 +20,7 @@ struct Flags {
   std::string device = "reference";
   std::vector<std::string> budgets{"80%", "70%", "60%", "50%", "40%"};
   std::size_t slots = kDefaultSlots;
+  std::string pages = "1";
   bool json = false;
 };
 
@@ -89,9 +90,15 @@ int bound(const Flags& flags) {
     if (!budget) return kWrongUsage;
     budgets.push_back(*budget);
   }
+  const auto pages = parse_budget_flag(flags.pages, "--pages");
+  if (!pages) return kWrongUsage;
+  if (pages->is_percent()) {
+    say("--pages: expected a size such as 2MiB, not '" + flags.pages + "'");
+    return kWrongUsage;
+  }
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  const SwapBounds bounds(trace, rates_of(*profile), flags.slots);
+  const SwapBounds bounds(trace, rates_of(*profile), flags.slots, pages->resolve(0));
   std::vector<Row> rows;
   Progress progress("bounding");
   for (const SizeSetting budget : budgets) {
@@ -118,6 +125,10 @@ void add_bound(CLI::App& app, CommandLine* line) {
       ->delimiter(',');
   command->add_option("--slots", flags->slots,
                       "about how many slots the step is cut into at a time (default: 20); more take longer");
+  command->add_option(
+      "--pages", flags->pages,
+      "count buffers of this size and more in whole pages of it, as allocators do (default: 1, as asked "
+      "for)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return bound(*flags); }; });
 }

@@ -55,8 +55,11 @@ double pinch_seconds(const SteadyStep& step, Bytes budget, const DeviceRates& ra
   const double total = step.compute_seconds();
   double before = 0;
   double bound = 0;
+  double density = 1;  // at least so much of what leaves crosses the link
+  for (const StepBuffer& buffer : step.buffers)
+    density = buffer.bytes > 0 ? std::min(density, buffer.density()) : density;
   for (std::size_t k = 0; k < made.size(); ++k) {
-    const auto away = static_cast<double>(made[k] > budget ? made[k] - budget : 0);
+    const auto away = density * static_cast<double>(made[k] > budget ? made[k] - budget : 0);
     bound = std::max(bound, std::max(before, away / rates.link_to_host_bytes_per_second) +
                                 std::max(total - before, away / rates.link_to_device_bytes_per_second));
     before += step.seconds[k];
@@ -106,10 +109,11 @@ std::optional<Bytes> least_volume(const SteadyStep& step, Bytes budget, Bytes sm
   return volume;
 }
 
-SwapBounds::SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t slots)
+SwapBounds::SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t slots, Bytes page_bytes)
     : rates_(rates),
       slots_(slots),
-      step_(steady_step(trace, rates)),
+      page_bytes_(page_bytes),
+      step_(steady_step(trace, rates, page_bytes)),
       all_(step_, rates, 0),
       large_(step_, rates, kLarge) {}
 
@@ -122,7 +126,8 @@ Bounds SwapBounds::under(Bytes budget) const {
   bounds.is_feasible = budget >= least_budget();
   if (!bounds.is_feasible || !step_.is_single_stream) return bounds;
   bounds.pinch_ms = pinch_seconds(step_, budget, rates_) * 1e3;
-  if (const std::optional<Bytes> volume = least_volume(step_, budget, kLarge)) {
+  // Which bytes return is a matter of their number alone only where all of them cross the link.
+  if (const std::optional<Bytes> volume = page_bytes_ > 1 ? std::nullopt : least_volume(step_, budget, kLarge)) {
     bounds.restored_bytes = *volume / step_.window_steps;
     bounds.volume_ms = static_cast<double>(*bounds.restored_bytes) / rates_.link_to_device_bytes_per_second * 1e3;
   }

@@ -36,7 +36,8 @@ struct Bounds {
 
 class SwapBounds {
  public:
-  SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t slots = kDefaultSlots);
+  // `page_bytes`: see steady_step().
+  SwapBounds(const Trace& trace, const DeviceRates& rates, std::size_t slots = kDefaultSlots, Bytes page_bytes = 1);
 
   Bounds under(Bytes budget) const;
 
@@ -49,6 +50,7 @@ class SwapBounds {
  private:
   DeviceRates rates_;
   std::size_t slots_;
+  Bytes page_bytes_;
   SteadyStep step_;
   SlotInput all_;    // buffers of any size may leave
   SlotInput large_;  // those of a MiB and more may

@@ -41,7 +41,7 @@ SlottedBound::SlottedBound(const SlotInput& input, std::vector<std::uint32_t> ed
   }
   for (const auto& [pattern, bytes] : patterns_) {
     if (pattern.made_in == kClean) {
-      add_clean(pattern.gaps.front(), to_gib(bytes));
+      add_clean(pattern, to_gib(bytes));
     } else if (pattern.gaps.size() == 1) {
       add_single(pattern, to_gib(bytes));
     } else {
@@ -101,7 +101,7 @@ void SlottedBound::add_version(const StepBuffer& buffer, std::size_t uses, std::
                                bool is_clean) {
   const int slots = static_cast<int>(edges_.size());
   const auto step_of = [&](std::size_t i) { return static_cast<int>(i / uses) * slots; };
-  Pattern version{is_clean ? kClean : slot_of(buffer.uses[begin % uses].op) + step_of(begin), {}};
+  Pattern version{is_clean ? kClean : slot_of(buffer.uses[begin % uses].op) + step_of(begin), {}, buffer.density()};
   for (std::size_t i = begin; i < end; ++i) {
     const StepUse& next = buffer.uses[(i + 1) % uses];
     if (!next.reads) continue;
@@ -111,7 +111,7 @@ void SlottedBound::add_version(const StepBuffer& buffer, std::size_t uses, std::
     if (gap.first >= gap.end) continue;
     for (int e = gap.first; e < gap.end; ++e) held_[slot_at(e)] += to_gib(buffer.bytes);
     if (is_clean) {
-      count({kClean, {gap}}, buffer.bytes);
+      count({kClean, {gap}, buffer.density()}, buffer.bytes);
     } else {
       version.gaps.push_back(gap);
     }
@@ -129,14 +129,15 @@ void SlottedBound::count(Pattern pattern, Bytes bytes) {
 }
 
 // Dropping costs nothing, so all that comes back has been away since the gap began.
-void SlottedBound::add_clean(const Gap& gap, double gib) {
+void SlottedBound::add_clean(const Pattern& pattern, double gib) {
+  const Gap gap = pattern.gaps.front();
   int before = -1;
   for (int e = gap.first; e < gap.end; ++e) {
     const int away = programme_.add_variable(0, gib);
     programme_.add_term(memory_[slot_at(e)], away, 1);
-    programme_.add_term(inward_[slot_at(e)], away, 1);
+    programme_.add_term(inward_[slot_at(e)], away, pattern.density);
     if (e > gap.first) {
-      programme_.add_term(inward_[slot_at(e - 1)], away, -1);
+      programme_.add_term(inward_[slot_at(e - 1)], away, -pattern.density);
       at_least(before, away);
     }
     before = away;
@@ -150,24 +151,26 @@ void SlottedBound::add_single(const Pattern& pattern, double gib) {
   int away = programme_.add_variable(0, gib);
   programme_.add_term(memory_[slot_at(gap.first)], away, 1);
   if (gap.first == pattern.made_in + 1) {
-    programme_.add_term(outward_[slot_at(pattern.made_in)], away, 1);
+    programme_.add_term(outward_[slot_at(pattern.made_in)], away, pattern.density);
   } else {
     int next_edge = pattern.made_in + 1;
-    at_least(copied_until(gap.first, &next_edge, -1, gib), away);
+    at_least(copied_until(pattern, gap.first, &next_edge, -1, gib), away);
   }
   for (int e = gap.first; e + 1 < gap.end; ++e) {
     const int next = programme_.add_variable(0, gib);
     const int back = programme_.add_variable(0, gib);
     programme_.add_term(memory_[slot_at(e + 1)], next, 1);
-    programme_.add_term(inward_[slot_at(e)], back, 1);
-    for (const int row : {programme_.add_row(0, kUnlimited), outward_[slot_at(e)]}) {
-      programme_.add_term(row, next, 1);
-      programme_.add_term(row, away, -1);
-      programme_.add_term(row, back, 1);
-    }
+    programme_.add_term(inward_[slot_at(e)], back, pattern.density);
+    const auto copy_out = [&](int row, double density) {
+      programme_.add_term(row, next, density);
+      programme_.add_term(row, away, -density);
+      programme_.add_term(row, back, density);
+    };
+    copy_out(programme_.add_row(0, kUnlimited), 1);
+    copy_out(outward_[slot_at(e)], pattern.density);
     away = next;
   }
-  programme_.add_term(inward_[slot_at(gap.end - 1)], away, 1);
+  programme_.add_term(inward_[slot_at(gap.end - 1)], away, pattern.density);
 }
 
 void SlottedBound::add_several(const Pattern& pattern, double gib) {
@@ -176,7 +179,7 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
   for (const Gap& gap : pattern.gaps) {
     int before = -1;  // what the last edge's bytes that are no longer away came back by
     for (int e = gap.first; e < gap.end; ++e) {
-      copied = copied_until(e, &next_edge, copied, gib);
+      copied = copied_until(pattern, e, &next_edge, copied, gib);
       const int away = programme_.add_variable(0, gib);
       const int back = programme_.add_variable(0, gib);
       const int came_back = programme_.add_row(0, kUnlimited);
@@ -185,20 +188,20 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
       programme_.add_term(came_back, away, -1);
       programme_.add_term(came_back, back, 1);
       programme_.add_term(memory_[slot_at(e)], away, 1);
-      programme_.add_term(inward_[slot_at(e)], back, 1);
+      programme_.add_term(inward_[slot_at(e)], back, pattern.density);
       before = came_back;
     }
   }
 }
 
 // What has been copied out by the edge, if `copied` is what has been by the edge before *next_edge (-1: nothing).
-int SlottedBound::copied_until(int edge, int* next_edge, int copied, double gib) {
+int SlottedBound::copied_until(const Pattern& pattern, int edge, int* next_edge, int copied, double gib) {
   for (; *next_edge <= edge; ++*next_edge) {
     const int slot = outward_[slot_at(*next_edge - 1)];
     const int more = programme_.add_variable(0, gib);
-    programme_.add_term(slot, more, 1);
+    programme_.add_term(slot, more, pattern.density);
     if (copied >= 0) {
-      programme_.add_term(slot, copied, -1);
+      programme_.add_term(slot, copied, -pattern.density);
       at_least(more, copied);
     }
     copied = more;

@@ -55,7 +55,10 @@ class SlottedBound {
   struct Pattern {
     int made_in;  // the slot in which it is written; kClean where the host has it anyway
     std::vector<Gap> gaps;
-    bool operator<(const Pattern& other) const { return std::tie(made_in, gaps) < std::tie(other.made_in, other.gaps); }
+    double density;  // StepBuffer's
+    bool operator<(const Pattern& other) const {
+      return std::tie(made_in, gaps, density) < std::tie(other.made_in, other.gaps, other.density);
+    }
   };
   static constexpr int kClean = -1;
 
@@ -63,10 +66,10 @@ class SlottedBound {
   void collect(const StepBuffer& buffer);
   void add_version(const StepBuffer& buffer, std::size_t uses, std::size_t begin, std::size_t end, bool is_clean);
   void count(Pattern pattern, Bytes bytes);
-  void add_clean(const Gap& gap, double gib);
+  void add_clean(const Pattern& pattern, double gib);
   void add_single(const Pattern& pattern, double gib);
   void add_several(const Pattern& pattern, double gib);
-  int copied_until(int edge, int* next_edge, int copied, double gib);
+  int copied_until(const Pattern& pattern, int edge, int* next_edge, int copied, double gib);
   void at_least(int larger, int smaller);
 
   int slot_of(std::uint32_t op) const;

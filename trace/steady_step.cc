@@ -23,8 +23,12 @@ Window steady_window(const Trace& trace) {
 
 class Survey {
  public:
-  Survey(const Trace& trace, const DeviceRates& rates)
-      : trace_(trace), rates_(rates), window_(steady_window(trace)), buffer_of_(trace.buffers.size(), kNone) {}
+  Survey(const Trace& trace, const DeviceRates& rates, Bytes page_bytes)
+      : trace_(trace),
+        rates_(rates),
+        page_bytes_(page_bytes),
+        window_(steady_window(trace)),
+        buffer_of_(trace.buffers.size(), kNone) {}
 
   SteadyStep run() {
     std::vector<bool> is_alive(trace_.buffers.size());
@@ -53,7 +57,9 @@ class Survey {
 
   void enter(std::uint32_t index, bool is_from_before) {
     buffer_of_[index] = static_cast<std::uint32_t>(step_.buffers.size());
-    step_.buffers.push_back({.bytes = trace_.buffers[index].bytes,
+    const Bytes contents = trace_.buffers[index].bytes;
+    step_.buffers.push_back({.bytes = contents < page_bytes_ ? contents : round_up(contents, page_bytes_),
+                             .contents = contents,
                              .begin = step_.window_operators,
                              .end = 0,
                              .is_from_before = is_from_before,
@@ -105,6 +111,7 @@ class Survey {
 
   const Trace& trace_;
   const DeviceRates& rates_;
+  const Bytes page_bytes_;
   const Window window_;
   SteadyStep step_;
   std::vector<std::uint32_t> buffer_of_;  // per buffer of the trace that is alive: index of step_.buffers
@@ -129,7 +136,9 @@ std::uint32_t StepBuffer::wanted_from(std::size_t i) const {
 
 double SteadyStep::compute_seconds() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-SteadyStep steady_step(const Trace& trace, const DeviceRates& rates) { return Survey(trace, rates).run(); }
+SteadyStep steady_step(const Trace& trace, const DeviceRates& rates, Bytes page_bytes) {
+  return Survey(trace, rates, page_bytes).run();
+}
 
 void ByteProfile::add(std::size_t first, std::size_t end, Bytes bytes) {
   if (first >= end) return;

@@ -26,7 +26,8 @@ struct StepUse {
 
 // Alive in the window, at operators [begin, end) of it.
 struct StepBuffer {
-  Bytes bytes = 0;
+  Bytes bytes = 0;     // of memory
+  Bytes contents = 0;  // of these: what crosses the link when it leaves or returns
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   bool is_from_before = false;  // alive when the window begins
@@ -34,6 +35,8 @@ struct StepBuffer {
   std::vector<StepUse> uses;    // one an operator
 
   // Of the state of the training, which every step finds and leaves.
+  // Of each byte of memory, the part that crosses the link.
+  double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }
   bool is_persistent() const { return is_from_before && outlives_step; }
   // Operators [wanted_from(i), uses[i].op] want what use i finds.
   std::uint32_t wanted_from(std::size_t i) const;
@@ -52,7 +55,8 @@ struct SteadyStep {
   double compute_seconds() const;
 };
 
-SteadyStep steady_step(const Trace& trace, const DeviceRates& rates);
+// Buffers of `page_bytes` and more occupy whole pages, of which only the contents cross the link.
+SteadyStep steady_step(const Trace& trace, const DeviceRates& rates, Bytes page_bytes = 1);
 
 // Bytes per operator, given as stretches of operators.
 class ByteProfile {

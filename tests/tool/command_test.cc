@@ -175,6 +175,15 @@ TEST_F(Command, ABoundIsGivenForEveryBudget) {
   EXPECT_FALSE(out["rows"][2].contains("bound_ms"));
 }
 
+TEST_F(Command, ABoundCanCountWholePages) {
+  const json exact = json::parse(run({"bound", kResnet, "--budget", "60%", "--json"}).out)["rows"][0];
+  const json whole =
+      json::parse(run({"bound", kResnet, "--budget", "60%", "--pages", "2MiB", "--json"}).out)["rows"][0];
+  EXPECT_EQ(whole["budget_bytes"], exact["budget_bytes"]) << "of the peak as it was asked for";
+  EXPECT_GT(whole["bound_ms"], exact["bound_ms"]);
+  EXPECT_LT(whole["bound_ms"].get<double>(), exact["bound_ms"].get<double>() * 1.1);
+}
+
 TEST_F(Command, AReplayCarriesTheBoundAndIsNotFaster) {
   const json bound = json::parse(run({"bound", kResnet, "--budget", "60%", "--json"}).out)["rows"][0];
   const json out = replay_json(run({"replay", kResnet, "--budget", "60%", "--steps", "6", "--json"}));
@@ -200,6 +209,8 @@ TEST_F(Command, BadBoundsAreRefused) {
   expect_refused({"bound", kResnet, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
   expect_refused({"bound", kResnet, "--slots", "0"}, 2, "--slots: at least one slot is needed");
+  expect_refused({"bound", kResnet, "--pages", "5%"}, 2, "--pages: expected a size such as 2MiB, not '5%'");
+  EXPECT_EQ(run({"bound", kResnet, "--pages", "0"}).status, 2);
   EXPECT_EQ(run({"bound", kResnet, "--budget", "60%,much"}).status, 2);
   EXPECT_EQ(run({"bound"}).status, 2);
   EXPECT_EQ(run({"bound", path("absent")}).status, 3);
