@@ -55,7 +55,10 @@ void Learned::arriving(const Arrival& arrival) {
   scratch_.clear();
   for (const BlockState* state : operands_) {
     const Block& block = *state->block;
-    scratch_.push_back({block.serial(), block.bytes(), block.bytes() >= min_offload_bytes_ && state->pins == 0});
+    // What a slab holds changes while it is away.
+    const Bytes contents = block.is_slab() ? block.bytes() : block.contents_end();
+    scratch_.push_back(
+        {block.serial(), block.bytes(), contents, block.bytes() >= min_offload_bytes_ && state->pins == 0});
   }
   token_ = token_of(arrival);
   timed_ = arrival.info.nanoseconds != 0;

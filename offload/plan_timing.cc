@@ -170,11 +170,13 @@ class Simulation {
     return true;
   }
 
+  double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
+
   // One part of a buffer, into memory that may still be in use when the copy is submitted.
-  void bring_part(State& state, double bytes) {
+  void bring_part(State& state, double bytes, double density) {
     host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
     const double usable = free_.take_oldest(bytes);
-    in_ = std::max({in_, host_, state.left, usable}) + bytes / link_.in_bytes_per_ns;
+    in_ = std::max({in_, host_, state.left, usable}) + density * bytes / link_.in_bytes_per_ns;
     state.arrived = in_;
     state.missing -= bytes;
   }
@@ -183,7 +185,7 @@ class Simulation {
     while (state.missing > kSliver) {
       const double bytes = std::min(part_of(name), state.missing);
       if (!make_room(bytes)) return false;
-      bring_part(state, bytes);
+      bring_part(state, bytes, density_of(name));
     }
     return true;
   }
@@ -196,7 +198,7 @@ class Simulation {
         const double bytes = std::min(part_of(name), state.missing);
         if (free_.sum() < bytes) collect_left();
         if (free_.sum() < bytes) return;
-        bring_part(state, bytes);
+        bring_part(state, bytes, density_of(name));
       }
       returning_.pop_front();
     }
@@ -245,7 +247,7 @@ class Simulation {
     out_ = std::max({out_, compute_, host_});
     for (std::uint32_t i = 0; i < gap.parts; ++i) {
       host_ += kHostNsPerCopy;
-      out_ += part / link_.out_bytes_per_ns;
+      out_ += density_of(gap.buffer) * part / link_.out_bytes_per_ns;
       leaving_.push(out_, part);
     }
     state.left = out_;

@@ -35,7 +35,7 @@ struct Interval {
 
 // kHidden: what slow operators produce or consume goes first, for its transfer hides behind them, and of that what is
 // away longest. Which operators are slow has been measured, or is guessed from their class (learned.cc).
-enum class Preference { kHidden, kReach, kIdleTime, kSize };
+enum class Preference { kHidden, kReach, kSparse, kIdleTime, kSize };
 
 class Planner {
  public:
@@ -58,7 +58,7 @@ class Planner {
     best.predicted_ns = std::numeric_limits<double>::infinity();
     for (const bool backward : {false, true}) {
       for (const Preference preference :
-           {Preference::kHidden, Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
+           {Preference::kHidden, Preference::kReach, Preference::kSparse, Preference::kIdleTime, Preference::kSize}) {
         const std::vector<std::uint32_t> chosen = choose(preference, backward);
         if (!chosen.empty()) consider(make_plan(chosen), &best);
       }
@@ -138,6 +138,8 @@ class Planner {
         return static_cast<double>(end) + (is_hidden(gaps_[gap]) ? 2.0 * places_ : 0.0);
       case Preference::kReach:
         return static_cast<double>(end);
+      case Preference::kSparse:
+        return static_cast<double>(end) - 4.0 * places_ * profile_.buffers[gaps_[gap].buffer].density();
       case Preference::kIdleTime:
         return gaps_[gap].idle_ns;
       case Preference::kSize:
@@ -288,7 +290,7 @@ class Planner {
     double next = std::numeric_limits<double>::infinity();
     for (std::size_t i = order.size(); i-- > 0;) {
       const PlannedGap& gap = plan->gaps[order[i]];
-      const double copy = away_bytes(gap, profile_) / link_.in_bytes_per_ns;
+      const double copy = away_bytes(gap, profile_) * profile_.buffers[gap.buffer].density() / link_.in_bytes_per_ns;
       const double arrival = start(position_of(gap.arrive));
       next = std::min(arrival, next) - copy;
       latest[i] = arrival - (arrival - next) * lead;

@@ -70,7 +70,7 @@ Profile ProfileRecorder::make(std::size_t period) const {
     }
     if (name == kNoBuffer) {
       name = static_cast<std::uint32_t>(profile.buffers.size());
-      profile.buffers.push_back({operand.bytes, false, 0, 0, {}, 0});
+      profile.buffers.push_back({operand.bytes, operand.contents, false, 0, 0, {}, 0});
     }
     names[operand.serial] = name;
     profile.buffers[name].latest_serial = operand.serial;

@@ -19,11 +19,15 @@ inline constexpr std::uint32_t kNoBuffer = ~std::uint32_t{0};
 // A buffer of the iteration. It lives from `birth` to `death`, both places of operations; it may live across the end of
 // the iteration (death < birth: it dies in the next one) or always.
 struct ProfiledBuffer {
-  Bytes bytes = 0;
+  Bytes bytes = 0;     // of its pages
+  Bytes contents = 0;  // what a copy of it moves
   bool always = false;
   std::uint32_t birth = 0, death = 0;
   std::vector<std::uint32_t> uses;  // places, ascending, each once
   std::uint64_t latest_serial = 0;  // of the block that played it last
+
+  // Of each byte of memory, the part that crosses the link.
+  double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }
 };
 
 struct Profile {
@@ -45,8 +49,9 @@ class ProfileRecorder {
  public:
   struct Operand {
     std::uint64_t serial;  // of the block; never given again
-    Bytes bytes;
-    bool planned;  // it may be planned for: a buffer of its own pages
+    Bytes bytes;           // of its pages
+    Bytes contents;        // of these, what a copy of it moves
+    bool planned;          // it may be planned for: a buffer of its own pages
   };
 
   // In program order, one call per operation. `live_bytes`: of all live blocks.

@@ -257,18 +257,19 @@ Status Residency::make_room(BlockPart& part) {
 }
 
 Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
-  *progress = options_.may_evict && drop_clean(missing);
-  if (*progress || !options_.may_evict) return {};
-  if (Status status = drop_first_leaving(progress); !status.ok() || *progress) return status;
+  if (!options_.may_evict) return {};
+  // What has been brought back for a use to come goes after what is still on its way out.
+  for (const bool wanted : {false, true}) {
+    if (*progress = drop_clean_if(missing, wanted); *progress) return {};
+    if (Status status = drop_first_leaving(wanted, progress); !status.ok() || *progress) return status;
+  }
   if (Status status = drop_partial(progress); !status.ok() || *progress) return status;
   if (enough_pending) return {};
   return start_copies(missing, progress);
 }
 
-// Drops clean parts, oldest first, until `missing` bytes have become free; what has been brought back for a use to
-// come goes last. True if any has.
-bool Residency::drop_clean(Bytes missing) { return drop_clean_if(missing, false) || drop_clean_if(missing, true); }
-
+// Drops clean parts, oldest first, until `missing` bytes have become free: those that have been brought back for a use
+// to come (`wanted`), or the others. True if any has.
 bool Residency::drop_clean_if(Bytes missing, bool wanted) {
   Bytes dropped = 0;
   for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
@@ -337,16 +338,14 @@ Status Residency::await(const BlockPart& part) {
 }
 
 // Waits for the copy out that began first, and for what still reads the part, and drops it.
-Status Residency::drop_first_leaving(bool* progress) {
-  for (const bool wanted : {false, true}) {
-    for (BlockPart& part : clean_) {
-      if (part.prefetched != wanted || !may_leave(part)) continue;
-      if (Status status = migration_.finish(part); !status.ok()) return status;
-      if (Status status = await(part); !status.ok()) return status;
-      if (!drop(part)) continue;
-      *progress = true;
-      return {};
-    }
+Status Residency::drop_first_leaving(bool wanted, bool* progress) {
+  for (BlockPart& part : clean_) {
+    if (part.prefetched != wanted || !may_leave(part)) continue;
+    if (Status status = migration_.finish(part); !status.ok()) return status;
+    if (Status status = await(part); !status.ok()) return status;
+    if (!drop(part)) continue;
+    *progress = true;
+    return {};
   }
   return {};
 }

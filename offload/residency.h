@@ -10,7 +10,8 @@
 //   device;
 //   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits; trusting: then those whose copy
 //   out has been submitted;
-//   3. wait for the copy out that began first;
+//   3. wait for the copy out that began first; then 2 and 3 for what has been brought back for a use to come, which
+//   until then stays: whoever planned its return counts on the wait, not on a second way back;
 //   4. take pages from parts that have only some of theirs and nothing in them yet;
 //   5. wait for free space, where the driver refused what the first step needs;
 //   6. begin to copy out the oldest idle parts, enough of them;
@@ -97,10 +98,9 @@ class Residency {
   Status make_room(BlockPart& part);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
-  bool drop_clean(Bytes missing);
   bool drop_clean_if(Bytes missing, bool wanted);
   Bytes give_up_leaving(Bytes missing);
-  Status drop_first_leaving(bool* progress);
+  Status drop_first_leaving(bool wanted, bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
   // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).

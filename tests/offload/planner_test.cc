@@ -21,7 +21,9 @@ constexpr Link kLink{50, 50};
 // next one.
 class Chain {
  public:
-  Chain(std::uint32_t layers, std::uint64_t operation_ns) : layers_(layers), operation_ns_(operation_ns) {}
+  // Of every second activation only `contents` bytes are to be copied.
+  Chain(std::uint32_t layers, std::uint64_t operation_ns, Bytes contents = kActivation)
+      : layers_(layers), operation_ns_(operation_ns), contents_(contents) {}
 
   ProfileRecorder record(int turns) {
     ProfileRecorder recorder;
@@ -58,12 +60,14 @@ class Chain {
 
   void add(ProfileRecorder& recorder, std::vector<std::uint64_t> serials) {
     std::vector<ProfileRecorder::Operand> operands;
-    for (const std::uint64_t serial : serials) operands.push_back({serial, kActivation, true});
+    for (const std::uint64_t serial : serials)
+      operands.push_back({serial, kActivation, serial % 2 == 0 ? contents_ : kActivation, true});
     recorder.add(operands, operation_ns_, live_);
   }
 
   std::uint32_t layers_;
   std::uint64_t operation_ns_;
+  Bytes contents_;
   std::uint64_t serial_ = kWeights;
   Bytes live_ = kActivation;
 };
@@ -171,6 +175,15 @@ TEST(Planner, IsBoundByASlowLinkAndSaysSo) {
   // What exceeds the limit at the peak must leave before it and return after it.
   const double transfer = static_cast<double>(peak_of(profile) - limit - 2 * kActivation) / 2;
   EXPECT_GT(plan.predicted_ns, 2 * transfer);
+}
+
+TEST(Planner, WhatFreesTheSameMemoryForLessCopyingLeavesWhereTheLinkIsShort) {
+  Chain chain(24, kOperationNs / 100, kActivation / 8);
+  const Profile profile = chain.record(4).make(chain.operations_per_turn());
+  const Plan plan = plan_iteration(profile, peak_of(profile) - 6 * kActivation, kLink);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_FALSE(plan.gaps.empty());
+  for (const PlannedGap& gap : plan.gaps) EXPECT_LT(profile.buffers[gap.buffer].density(), 0.2) << gap.leave;
 }
 
 TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {

@@ -198,6 +198,18 @@ TEST(Replay, AnUnknownDeviceOrLibraryIsRefusedWithASentence) {
   EXPECT_EQ(reason, "unknown device 'abacus'");
 }
 
+// Under a budget at which the host has to wait for what leaves, nothing that has been brought back is thrown out again:
+// a step takes what the plan said, and what leaves comes back once.
+TEST(Replay, AStepTakesWhatItsPlanPredicts) {
+  const Trace trace = recorded("resnet50_b64");
+  const ReplayResult result =
+      run(trace, {.budget = trace.peak_live_bytes / 10 * 7, .policy = Policy::kLearned, .steps = 10});
+  ASSERT_EQ(result.outcome, ReplayOutcome::kOk);
+  const double steady = median_steady_ms(result.steps, learned_after_steps(result.steps));
+  EXPECT_NEAR(static_cast<double>(result.statistics.predicted_step_ns) * 1e-6, steady, steady * 0.03);
+  EXPECT_LE(result.steps.back().restored_bytes, result.steps.back().evicted_bytes);
+}
+
 TEST(Median, IsOfAllButTheFirstTwoStepsAndOfTheLastWhereThereAreNoMore) {
   const auto steps = [](std::initializer_list<double> times) {
     std::vector<ReplayStep> out;
