@@ -12,8 +12,10 @@
 #include <cmath>
 #include <limits>
 #include <queue>
+#include <set>
 
 #include "offload/plan_timing.h"
+#include "offload/room.h"
 
 namespace thermocline {
 namespace {
@@ -56,11 +58,12 @@ class Planner {
   Plan best() {
     Plan best;
     best.predicted_ns = std::numeric_limits<double>::infinity();
+    std::set<std::vector<std::uint32_t>> seen;  // preferences often agree
     for (const bool backward : {false, true}) {
       for (const Preference preference :
            {Preference::kHidden, Preference::kReach, Preference::kSparse, Preference::kIdleTime, Preference::kSize}) {
         const std::vector<std::uint32_t> chosen = choose(preference, backward);
-        if (!chosen.empty()) consider(make_plan(chosen), &best);
+        if (!chosen.empty() && seen.insert(chosen).second) consider(make_plan(chosen), &best);
       }
     }
     best.index(places_);
@@ -295,18 +298,23 @@ class Planner {
       next = std::min(arrival, next) - copy;
       latest[i] = arrival - (arrival - next) * lead;
     }
+    std::vector<double> starts(places_);  // by position
     std::vector<double> slack = slack_of(*plan);
+    std::rotate(slack.begin(), slack.begin() + lowest_, slack.end());
+    for (std::uint32_t position = 0; position < places_; ++position) starts[position] = start(position);
+    Room room(slack);
     for (std::size_t i = 0; i < order.size(); ++i) {
       PlannedGap& gap = plan->gaps[order[i]];
       const double bytes = away_bytes(gap, profile_);
-      std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
-      std::uint32_t at = position_of(gap.arrive);                             // it is back from here on
-      for (; at > 0 && away > 0; --at, --away) {
-        double& room = slack[place_at(at - 1)];
-        if (room < bytes || start(at - 1) < latest[i] - kHostLeadNs) break;
-        room -= bytes;
-      }
-      gap.return_at = place_at(at + places_ - 1);
+      const std::uint32_t arrive = position_of(gap.arrive);
+      const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
+      // It is back from `at` on.
+      const auto in_time = std::lower_bound(starts.begin(), starts.begin() + arrive, latest[i] - kHostLeadNs);
+      const std::size_t at =
+          std::max({arrive > away ? std::size_t{arrive - away} : std::size_t{0},
+                    static_cast<std::size_t>(in_time - starts.begin()), room.first_with(bytes, arrive)});
+      room.take(at, arrive, bytes);
+      gap.return_at = place_at(static_cast<std::uint32_t>(at) + places_ - 1);
     }
   }
 
