@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, lru, reactive
-# and learned, and compares the time of a steady step with the lower bound that `thermocline bound` computes (docs/bound.md): no schedule that may only
+# bench.sh BUILD_FOLDER [--device NAME] [TRACE_NAME...]: replays the recorded training steps with 80 to 40 % of the memory of a step, lru, reactive,
+# learned, and learned with `safety = "trusting"`, and compares the time of a steady step with the lower bound that `thermocline bound` computes (docs/bound.md): no schedule that may only
 # swap is faster. A trace without steps of one shape (nmt_varlen) is run at 80 % of its peak and compared with unlimited memory. Writes
 # BUILD_FOLDER/bench/offload.json. Called by ./dev bench offload.
 # A row that runs out of memory is a result, not a failure; a wrong checksum, a race or an exceeded budget is one.
@@ -25,16 +25,18 @@ status=0
 row() {
   local trace=bench/traces/$1.jsonl.gz policy result
   # shellcheck disable=SC2059
-  for policy in lru reactive learned; do
-    result=$("$thermocline" replay "$trace" --device "$device" --steps 12 --policy "$policy" --budget "$3" --json || true)
+  for policy in lru reactive learned trusting; do
+    local flags=(--policy "$policy")
+    [[ $policy != trusting ]] || flags=(--policy learned --safety trusting)
+    result=$("$thermocline" replay "$trace" --device "$device" --steps 12 "${flags[@]}" --budget "$3" --json || true)
     [[ -n $result ]] || {
       echo "bench: $1 at $2 % ($policy) gave no result" >&2
       status=1
       continue
     }
-    jq -c --arg name "$1" --argjson percent "$2" --argjson bound "$4" --arg reference "$reference" '
+    jq -c --arg name "$1" --arg policy "$policy" --argjson percent "$2" --argjson bound "$4" --arg reference "$reference" '
       $bound as $b | .steps[-1] as $last
-      | {workload: $name, budget_percent: $percent, policy, outcome, bound_ms: $b, steady_step_ms, compute_step_ms, predicted_step_ms,
+      | {workload: $name, budget_percent: $percent, policy: $policy, outcome, bound_ms: $b, steady_step_ms, compute_step_ms, predicted_step_ms,
          ratio: (if .outcome == "ok" then .steady_step_ms / $b else null end), learned_after_steps,
          evicted_bytes_per_step: $last.evicted_bytes, restored_bytes_per_step: $last.restored_bytes,
          maps_per_step: $last.maps, unmaps_per_step: $last.unmaps, host_waits, races,
