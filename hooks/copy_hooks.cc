@@ -7,11 +7,7 @@
 namespace thermocline {
 namespace {
 
-TouchList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
-  TouchList touches;
-  touches.write(to, bytes).read(from, bytes);
-  return touches;
-}
+TouchList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return TouchList().copy(to, from, bytes); }
 TouchList written(CUdeviceptr to, std::size_t bytes) { return TouchList().write(to, bytes); }
 TouchList taken(CUdeviceptr from, std::size_t bytes) { return TouchList().read(from, bytes); }
 

@@ -5,6 +5,7 @@
 #include "hooks/kernels.h"
 #include "hooks/macros.h"
 #include "hooks/shapes.h"
+#include "hooks/uploads.h"
 #include "hooks/values.h"
 
 namespace thermocline {
@@ -24,9 +25,13 @@ CUresult hold(Add add, Call call) {
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     touches.filter([&](DeviceAddress address) { return active->engine->owns(address); });
-    if (touches.empty()) return call();
+    if (touches.empty() && touches.moves().empty()) return call();
     remember_recorded(touches);
-    return keep(touches, kReason, call);
+    remember_moves(touches);
+    Changes made(*active, touches);
+    const CUresult result = keep(touches, kReason, call);
+    if (result == CUDA_SUCCESS) made.happened(true);
+    return result;
   });
 }
 
@@ -103,7 +108,10 @@ CUresult hold_node(const CUgraphNodeParams* node, Call call) {
 CUresult launch_graph(StreamHandle stream, Call call) {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   if (active == nullptr) return call();
-  return guarded([&] { return submit(stream, Host::kGoesOn, recorded(*active->engine), {}, call); });
+  return guarded([&] {
+    search_remembered_moves(*active);
+    return submit(stream, Host::kGoesOn, recorded(*active->engine), {.follows = true}, call);
+  });
 }
 
 }  // namespace

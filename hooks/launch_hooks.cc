@@ -28,8 +28,10 @@ OperationInfo info_of(CUfunction function, const Shape& shape) {
     // The multiplier of 64-bit FNV-1a.
     hash = (hash ^ size) * 0x100000001B3u;
   }
-  return OperationInfo{
-      .kind = hash | 1, .operator_class = layouts().class_of(function), .name = layouts().name_of(function)};
+  return OperationInfo{.kind = hash | 1,
+                       .operator_class = layouts().class_of(function),
+                       .name = layouts().name_of(function),
+                       .follows = true};
 }
 
 CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {

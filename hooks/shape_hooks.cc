@@ -21,7 +21,7 @@ CUresult copy_in_order(StreamHandle stream, const Copy* copy, CUstream argument)
 TouchList batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {
   TouchList touches;
   if (to == nullptr || from == nullptr || bytes == nullptr) return touches;
-  for (std::size_t i = 0; i < count; ++i) touches.write(to[i], bytes[i]).read(from[i], bytes[i]);
+  for (std::size_t i = 0; i < count; ++i) touches.copy(to[i], from[i], bytes[i]);
   return touches;
 }
 

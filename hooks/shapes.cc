@@ -27,6 +27,22 @@ struct Placed {
   Box box;
 };
 
+void add_copy(TouchList* touches, const Placed& to, const Placed& from) {
+  add_read(touches, from.at, from.box);
+  add_write(touches, to.at, to.box);
+  // Arrays hold no addresses.
+  if (to.box.width == 0 || from.box.width == 0) return;
+  touches->move({.to = to.at,
+                 .from = from.at,
+                 .bytes = to.box.width,
+                 .rows = to.box.rows,
+                 .layers = to.box.layers,
+                 .to_pitch = to.box.pitch,
+                 .from_pitch = from.box.pitch,
+                 .to_layer = to.box.layer_rows * to.box.pitch,
+                 .from_layer = from.box.layer_rows * from.box.pitch});
+}
+
 Placed place(const End& end, Box box) {
   if (end.type == CU_MEMORYTYPE_ARRAY) return {0, Box{.width = 0}};
   const CUdeviceptr base = end.type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(end.host) : end.device;
@@ -39,8 +55,7 @@ ShapedCopy shape_of_ends(const End& from, const End& to, const Box& box) {
   ShapedCopy shape;
   const Placed source = place(from, box);
   const Placed target = place(to, box);
-  add_read(&shape.touches, source.at, source.box);
-  add_write(&shape.touches, target.at, target.box);
+  add_copy(&shape.touches, target, source);
   const bool to_host = to.type == CU_MEMORYTYPE_HOST;
   const bool from_host = from.type == CU_MEMORYTYPE_HOST;
   const bool perhaps_host = from.type == CU_MEMORYTYPE_UNIFIED || to.type == CU_MEMORYTYPE_UNIFIED;
@@ -62,13 +77,8 @@ ShapedCopy shape_of_boxes(const Copy& copy) {
   return shape_of_ends(from, to, Box{.width = copy.WidthInBytes, .rows = copy.Height, .layers = copy.Depth});
 }
 
-struct BatchEnd {
-  CUdeviceptr at = 0;
-  Box box;
-};
-
 // Rows and layers of no given size lie side by side.
-BatchEnd place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
+Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
   if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {0, Box{.width = 0}};
   const auto& pointer = operand.op.ptr;
   return {pointer.ptr, Box{.width = extent.width,
@@ -103,10 +113,7 @@ ShapedCopy shape_of(const CUDA_MEMCPY3D* copy) { return copy == nullptr ? Shaped
 ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
 
 void add_shape(TouchList* touches, const CUDA_MEMCPY3D_BATCH_OP& copy) {
-  const BatchEnd from = place(copy.src, copy.extent);
-  const BatchEnd to = place(copy.dst, copy.extent);
-  add_read(touches, from.at, from.box);
-  add_write(touches, to.at, to.box);
+  add_copy(touches, place(copy.dst, copy.extent), place(copy.src, copy.extent));
 }
 
 void add_set(TouchList* touches, const CUDA_MEMSET_NODE_PARAMS& set) {

@@ -37,6 +37,7 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.unmaps += earlier.unmaps;
   all.host_waits += earlier.host_waits;
   all.out_of_memory += earlier.out_of_memory;
+  all.followed += earlier.followed;
   return all;
 }
 
@@ -50,7 +51,8 @@ EngineStatistics ended(const EngineStatistics& last) {
         &EngineStatistics::foreign_bytes, &EngineStatistics::block_bytes, &EngineStatistics::away_bytes,
         &EngineStatistics::free_mapped_bytes, &EngineStatistics::slab_bytes, &EngineStatistics::slab_live_bytes,
         &EngineStatistics::available_bytes, &EngineStatistics::pinned_bytes, &EngineStatistics::pinned_buffers,
-        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::predicted_step_ns}) {
+        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::references,
+        &EngineStatistics::predicted_step_ns}) {
     end.*held = 0;
   }
   end.size_classes = {};
@@ -96,6 +98,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"peak_live_buffers", statistics.peak_live_buffers},
       {"allocated_bytes", statistics.allocated_bytes},
       {"freed_bytes", statistics.freed_bytes},
+      {"followed", statistics.followed},
       {"oom_reports", statistics.out_of_memory},
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},

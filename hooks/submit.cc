@@ -11,6 +11,7 @@
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/sync_memops.h"
+#include "hooks/uploads.h"
 
 namespace thermocline {
 namespace {
@@ -56,6 +57,7 @@ CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, C
   count(Counter::kCapturedOperations);
   if (CUresult result = keep_ours(active, touches, "stream capture"); result != CUDA_SUCCESS) return result;
   remember_recorded(touches);
+  remember_moves(touches);
   const Inside inside;
   return call();
 }
@@ -96,6 +98,18 @@ CUresult submit_here(StreamHandle stream, Host host, const TouchList& touches, c
   return result;
 }
 
+CUresult submit_seen(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
+                     const OperationInfo& info, Call call) {
+  if (watches_misuse()) look_at(touches, stream);
+  if (is_recording(stream)) return submit_recorded(active, touches, call);
+  if (!is_current(active)) return submit_elsewhere(active, touches, call);
+  const CUresult result = submit_here(
+      stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
+  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active.engine, touches)) return result;
+  const Inside inside;
+  return real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
 }  // namespace
 
 StreamHandle legacy(CUstream stream) {
@@ -132,18 +146,17 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   if (active == nullptr) return call();
   touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
-  if (touches.empty()) return call();
-  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  const bool changes = changes_references(*active->engine, touches);
+  const bool follows = info.follows && active->engine->has_global_references();
+  if (touches.empty() && !changes && !follows) return call();
+  if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
-    if (watches_misuse()) look_at(touches, stream);
-    if (is_recording(stream)) return submit_recorded(*active, touches, call);
-    if (!is_current(*active)) return submit_elsewhere(*active, touches, call);
-    const CUresult result = submit_here(
-        stream, host, touches, info, [&] { return active->engine->begin(stream, touches.all(), info); }, call);
-    if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active->engine, touches))
-      return result;
-    const Inside inside;
-    return real<Function::cuStreamSynchronize>(to_cu(stream));
+    if (!changes) return submit_seen(*active, stream, host, touches, info, call);
+    Changes made(*active, touches);
+    const bool records = is_recording(stream);
+    const CUresult result = touches.empty() ? call() : submit_seen(*active, stream, host, touches, info, call);
+    if (result == CUDA_SUCCESS) made.happened(records);
+    return result;
   });
 }
 

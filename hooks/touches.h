@@ -15,6 +15,15 @@
 
 namespace thermocline {
 
+// Bytes that a copy moves: rows of `bytes`, in layers. Either end may be memory of any kind but an array.
+struct Move {
+  CUdeviceptr to = 0, from = 0;
+  Bytes bytes = 0;
+  Bytes rows = 1, layers = 1;
+  Bytes to_pitch = 0, from_pitch = 0;
+  Bytes to_layer = 0, from_layer = 0;  // bytes between layers
+};
+
 class TouchList {
  public:
   // A range; an empty one touches nothing.
@@ -31,6 +40,16 @@ class TouchList {
     }
     return *this;
   }
+
+  TouchList& move(const Move& move) {
+    if (move.bytes != 0 && move.rows != 0 && move.layers != 0) moves_.push_back(move);
+    return *this;
+  }
+  // A copy of one range.
+  TouchList& copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+    return write(to, bytes).read(from, bytes).move({.to = to, .from = from, .bytes = bytes});
+  }
+  std::span<const Move> moves() const { return {moves_.data(), moves_.size()}; }
 
   std::span<const Touch> all() const { return {touches_.data(), touches_.size()}; }
   bool empty() const { return touches_.empty(); }
@@ -50,6 +69,7 @@ class TouchList {
   }
 
   boost::container::small_vector<Touch, 24> touches_;
+  boost::container::small_vector<Move, 1> moves_;
 };
 
 }  // namespace thermocline

@@ -62,7 +62,7 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
 
 Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {
   std::unique_lock lock(mutex_);
-  state_->resolve(touches);
+  state_->resolve(touches, info.follows);
   state_->info = info;
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
@@ -74,6 +74,31 @@ Operation Engine::begin_unknown(StreamHandle stream) {
   state_->info = {};
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
+}
+
+bool Engine::has_references() const noexcept { return state_->has_references.load(std::memory_order_relaxed); }
+bool Engine::has_global_references() const noexcept {
+  return state_->has_global_references.load(std::memory_order_relaxed);
+}
+
+void Engine::hold(std::span<const HeldWord> words) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.hold(words);
+  state_->show_references();
+}
+
+void Engine::overwritten(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->references.overwritten(range.at, range.bytes);
+  state_->show_references();
+}
+
+void Engine::copied(AddressRange to, AddressRange from, bool exact) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.copied(to, from, exact);
+  state_->show_references();
 }
 
 Status Engine::pin(DeviceAddress address, const char* reason) {

@@ -80,6 +80,19 @@ struct Touch {
   Access access = Access::kUnknown;
 };
 
+struct AddressRange {
+  DeviceAddress at;
+  Bytes bytes = 0;
+
+  DeviceAddress end() const { return at + bytes; }
+};
+
+// Eight bytes that a copy has put into memory, which may be an address of ours.
+struct HeldWord {
+  DeviceAddress at;
+  std::uint64_t value = 0;
+};
+
 // What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the
 // kind of copy); 0 when unknown. nanoseconds: its duration as recorded; 0 when unknown, and
 // then it is measured (duration_meter.h).
@@ -89,6 +102,8 @@ struct OperationInfo {
   OperatorClass operator_class = OperatorClass::kOther;
   const char* name =
       nullptr;  // of what runs, as long as the process lives; null: unknown. The engine does not look at it
+  // A kernel, or a graph: it may go wherever the words lead that stand in the buffers whose addresses it was given.
+  bool follows = false;
 };
 
 // A live buffer as the program asked for it.
@@ -119,6 +134,8 @@ struct EngineStatistics {
   std::uint64_t out_of_memory = 0;                  // answers to the program
   std::uint64_t pinned_buffers = 0;                 // buffers that may not leave the device
   Bytes pinned_bytes = 0;                           // blocks of these
+  std::uint64_t references = 0;                     // places in memory where addresses of buffers stand
+  std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
 
   // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;
@@ -189,6 +206,16 @@ class Engine {
   Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});
   // For an operation of which nothing is known: everything live is touched.
   Operation begin_unknown(StreamHandle stream);
+
+  // Which addresses of ours stand in memory (references.h). The calls follow the submission of what changes them.
+  // False: none does. True of has_global_references: some stand in memory that is not ours, and every kernel may follow
+  // them. Both without the lock.
+  bool has_references() const noexcept;
+  bool has_global_references() const noexcept;
+  void hold(std::span<const HeldWord> words);
+  void overwritten(AddressRange range);
+  // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
+  void copied(AddressRange to, AddressRange from, bool exact);
 
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).

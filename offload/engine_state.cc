@@ -30,7 +30,8 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
                                  .min_offload_bytes = options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
-      learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes) {}
+      learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
+      references(heap) {}
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
   DeviceFacts facts;
@@ -93,21 +94,27 @@ void Engine::State::touch(const Touch& touch) {
   }
 }
 
-void Engine::State::resolve(std::span<const Touch> list) {
+void Engine::State::resolve(std::span<const Touch> list, bool follows) {
   hear();
   touches = list.size();
-  collect_operands(list);
+  collect_operands(list, follows);
   // Room has to be made: what is parked goes first, and may be what a stale word led to.
   if (!any_absent()) return;
   const bool reclaimed = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
   pressed = true;
-  if (reclaimed) collect_operands(list);
+  if (reclaimed) collect_operands(list, follows);
 }
 
-void Engine::State::collect_operands(std::span<const Touch> list) {
+void Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
   ++resolution;
   operands.clear();
   for (const Touch& one : list) touch(one);
+  if (!follows || references.empty()) return;
+  led_to.clear();
+  references.follow(list, &led_to);
+  const std::size_t named = operands.size();
+  for (const DeviceAddress address : led_to) touch({address, 0, Access::kUnknown});
+  counters.followed += operands.size() - named;
 }
 
 bool Engine::State::any_absent() const {
@@ -175,6 +182,7 @@ void Engine::State::hear() {
     // Parked means freed on the stream that it was allocated on, which may have come further by now.
     if (names_stream) freed_on(buffer, buffer.hint());
     if (options.policy == Policy::kLearned && !buffer.block().is_slab()) learned.freed(buffer.block());
+    references.forget(buffer);
     heap.renew(buffer);
     residency.succeed(buffer);
     reactive.allocated(buffer.block().bytes());
@@ -273,7 +281,14 @@ void Engine::State::release(Buffer& buffer) {
     if (options.policy == Policy::kLearned) learned.freed(block);
     residency.forget(block);
   }
+  references.forget(buffer);
+  show_references();
   heap.free(&buffer);
+}
+
+void Engine::State::show_references() {
+  has_references.store(!references.empty(), std::memory_order_relaxed);
+  has_global_references.store(references.any_outside(), std::memory_order_relaxed);
 }
 
 Status Engine::State::pin(DeviceAddress address, const char* reason) {
@@ -332,6 +347,7 @@ EngineStatistics Engine::State::collect() const {
   all.freed_bytes = all.allocated_bytes - all.live_bytes;
   all.block_bytes = held_block_bytes - cached.parked_block_bytes;
   all.pinned_bytes = pinned_block_bytes;
+  all.references = references.runs();
   // What is parked is on the device, or has gone: then it is away, and nobody's.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
   all.away_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
@@ -371,6 +387,7 @@ void Engine::State::validate() const {
   heap.validate();
   residency.validate();
   caches.validate();
+  references.validate();
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");

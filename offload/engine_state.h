@@ -2,6 +2,7 @@
 // The parts of an engine, in the order in which they stand on each other. Guarded by Engine::mutex_.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "offload/learned.h"
 #include "offload/migration.h"
 #include "offload/reactive.h"
+#include "offload/references.h"
 #include "offload/report.h"
 #include "offload/residency.h"
 
@@ -39,7 +41,7 @@ class Engine::State {
   ~State();
 
   // Collects the distinct blocks that the touches name into `operands`, with what may be written.
-  void resolve(std::span<const Touch> list);
+  void resolve(std::span<const Touch> list, bool follows);
   void resolve_all();
   // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
@@ -59,6 +61,9 @@ class Engine::State {
   Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
   Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
 
+  // After whatever changes the references.
+  void show_references();
+
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   void note_peaks();
   void reset_peaks();
@@ -76,15 +81,19 @@ class Engine::State {
   Residency residency;
   Reactive reactive;
   Learned learned;
+  References references;
   ThreadCaches caches;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks
   OperationInfo info;
-  std::uint64_t touches = 0;     // that it was given
-  std::uint64_t operation = 0;   // operations prepared so far
-  std::uint64_t resolution = 0;  // stamps the operands
+  std::uint64_t touches = 0;                // that it was given
+  std::uint64_t operation = 0;              // operations prepared so far
+  std::uint64_t resolution = 0;             // stamps the operands
+  std::vector<DeviceAddress> led_to;        // by words in memory: scratch
+  std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
+  std::atomic<bool> has_global_references{false};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
@@ -99,7 +108,7 @@ class Engine::State {
   State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
-  void collect_operands(std::span<const Touch> list);
+  void collect_operands(std::span<const Touch> list, bool follows);
   bool any_absent() const;
   Status admit(StreamHandle handle);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);

@@ -97,6 +97,9 @@ constexpr std::array kTable = {
     class_buffers<3>("live_buffers_to_16MiB", "Live buffers of up to 16 MiB."),
     class_buffers<4>("live_buffers_to_256MiB", "Live buffers of up to 256 MiB."),
     class_buffers<5>("live_buffers_above_256MiB", "Larger live buffers."),
+    row<&S::references>("references", StatisticKind::kCurrent, false,
+                        "Places in memory where addresses of buffers stand."),
+    calls<&S::followed>("followed", "Touches of buffers that such addresses led to."),
 };
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 

@@ -14,40 +14,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-void expect_same(const ProcessResult& plain, const ProcessResult& other) {
-  EXPECT_EQ(plain.status, 0) << plain.err;
-  EXPECT_EQ(other.status, plain.status) << other.err;
-  EXPECT_EQ(other.out, plain.out) << other.err;
-  EXPECT_FALSE(plain.out.empty());
-}
-
-// The order of time and adversarial ones; fewer where fewer seeds are asked for, as under sanitizers.
-std::vector<std::uint64_t> orders() {
-  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
-  if (percent != nullptr && std::strtoull(percent, nullptr, 10) < 100) return {0, 1};
-  return {0, 1, 2};
-}
-
-// The whole of what is promised about one program.
-void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget,
-                      std::uint64_t budget_bytes) {
-  const ProcessResult plain = run_plain(arguments);
-  const ProcessResult fits = run_preloaded(arguments);
-  expect_same(plain, fits);
-  // Nothing is said but what was asked for.
-  EXPECT_EQ(fits.err.find("thermocline: "), fits.err.find("thermocline: peak_live_bytes=")) << fits.err;
-  EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
-  EXPECT_GT(statistic(fits, "allocations"), 0u);
-  for (const std::uint64_t order : orders()) {
-    const ProcessResult squeezed = run_preloaded(arguments, budget, order);
-    expect_same(plain, squeezed);
-    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
-    EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
-    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
-    EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
-  }
-}
-
 class Road : public testing::TestWithParam<std::string> {};
 
 TEST_P(Road, GivesTheSameBits) {

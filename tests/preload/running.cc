@@ -55,4 +55,36 @@ std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
   return std::strtoull(result.err.c_str() + at + wanted.size(), nullptr, 10);
 }
 
+void expect_same(const ProcessResult& plain, const ProcessResult& other) {
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(other.status, plain.status) << other.err;
+  EXPECT_EQ(other.out, plain.out) << other.err;
+  EXPECT_FALSE(plain.out.empty());
+}
+
+std::vector<std::uint64_t> orders() {
+  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
+  if (percent != nullptr && std::strtoull(percent, nullptr, 10) < 100) return {0, 1};
+  return {0, 1, 2};
+}
+
+void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget,
+                      std::uint64_t budget_bytes) {
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult fits = run_preloaded(arguments);
+  expect_same(plain, fits);
+  // Nothing is said but what was asked for.
+  EXPECT_EQ(fits.err.find("thermocline: "), fits.err.find("thermocline: peak_live_bytes=")) << fits.err;
+  EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
+  EXPECT_GT(statistic(fits, "allocations"), 0u);
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult squeezed = run_preloaded(arguments, budget, order);
+    expect_same(plain, squeezed);
+    EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+    EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
+    EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
+    EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
+  }
+}
+
 }  // namespace thermocline::test

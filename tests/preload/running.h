@@ -22,6 +22,12 @@ ProcessResult run_plain(const std::vector<std::string>& arguments);
 ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std::string& budget = "",
                             std::uint64_t order = 0);
 
+void expect_same(const ProcessResult& plain, const ProcessResult& other);
+// The order of time and adversarial ones; fewer where fewer seeds are asked for, as under sanitizers.
+std::vector<std::uint64_t> orders();
+// The whole of what is promised about one program.
+void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget, std::uint64_t budget_bytes);
+
 // A field of the line of statistics; fails the test when it is not there.
 std::uint64_t statistic(const ProcessResult& result, const std::string& name);
 

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/uploads.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "hooks/symbols.h"
+#include "hooks/word_scan.h"
+
+namespace thermocline {
+namespace {
+
+// Words that are kept until the copy has been submitted; were there more, they are told before, and stand beside what
+// the copy writes over.
+constexpr std::size_t kMostWords = 65536;
+
+// Copies of more rows are taken as one piece from the first row to the last, where what stood there may still stand.
+constexpr Bytes kMostRows = 256;
+
+struct MemoryKind {
+  bool known = false;
+  bool device = false;
+};
+
+MemoryKind kind_of(CUdeviceptr at) {
+  const Inside inside;
+  unsigned int type = 0;
+  if (real<Function::cuPointerGetAttribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS) return {};
+  return {.known = true, .device = type == CU_MEMORYTYPE_DEVICE};
+}
+
+template <class Visit>
+void for_each_row(const Move& move, Visit visit) {
+  for (Bytes layer = 0; layer < move.layers; ++layer) {
+    for (Bytes row = 0; row < move.rows; ++row) {
+      visit(move.to + layer * move.to_layer + row * move.to_pitch,
+            move.from + layer * move.from_layer + row * move.from_pitch);
+    }
+  }
+}
+
+bool has_many_rows(const Move& move) { return move.rows > kMostRows || move.layers > kMostRows / move.rows; }
+
+AddressRange span_of(CUdeviceptr at, const Move& move, Bytes layer, Bytes pitch) {
+  return {DeviceAddress{at}, (move.layers - 1) * layer + (move.rows - 1) * pitch + move.bytes};
+}
+
+// A copy on the device.
+void take_along(Engine& engine, const Move& move, bool exact) {
+  if (has_many_rows(move)) {
+    engine.copied(span_of(move.to, move, move.to_layer, move.to_pitch),
+                  span_of(move.from, move, move.from_layer, move.from_pitch), false);
+    return;
+  }
+  for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
+    engine.copied({DeviceAddress{to}, move.bytes}, {DeviceAddress{from}, move.bytes}, exact);
+  });
+}
+
+OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.range_bytes()}; }
+
+// Moves that graphs were given, each once.
+using MoveKey = std::tuple<CUdeviceptr, CUdeviceptr, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes>;
+struct Remembered {
+  std::mutex mutex;
+  std::set<MoveKey> keys;
+};
+Remembered& remembered() {
+  static auto* const all = new Remembered;
+  return *all;
+}
+
+// The memory may be gone by now, when its graph is: it is read as a debugger would.
+bool read_safely(CUdeviceptr from, void* to, Bytes bytes) {
+  const iovec local{to, bytes};
+  const iovec remote{reinterpret_cast<void*>(from), bytes};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+  std::array<unsigned char, 16384> block;
+  std::vector<HeldWord> words;
+  const WordScan scan(range_of(engine));
+  // Blocks overlap by half a word, so that none is missed between two.
+  for (Bytes done = 0; done < bytes; done += block.size() - 4) {
+    const Bytes part = std::min<Bytes>(block.size(), bytes - done);
+    if (!read_safely(from + done, block.data(), part)) return;
+    scan(block.data(), part, to + done, [&](Bytes offset, std::uint64_t word) {
+      words.push_back({DeviceAddress{to + done + offset}, word});
+    });
+    if (!words.empty()) engine.hold(words);
+    words.clear();
+    if (part < block.size()) return;
+  }
+}
+
+}  // namespace
+
+bool changes_references(const Engine& engine, const TouchList& touches) {
+  if (!touches.moves().empty()) return true;
+  if (!engine.has_references()) return false;
+  const std::span<const Touch> all = touches.all();
+  return std::any_of(all.begin(), all.end(), [](const Touch& touch) { return touch.access == Access::kWrite; });
+}
+
+Changes::Changes(const ActiveEngine& active, const TouchList& touches) : engine_(*active.engine), touches_(touches) {
+  for (const Move& move : touches.moves()) {
+    const Known known{move, source_of(move)};
+    if (known.source == Source::kPinned) search(move);
+    moves_.push_back(known);
+  }
+}
+
+// What goes to the host is no matter; nor are words of what nothing is known about.
+Changes::Source Changes::source_of(const Move& move) const {
+  const bool has_references = engine_.has_references();
+  if (engine_.owns(DeviceAddress{move.from})) {
+    if (!has_references) return Source::kNothing;
+    if (!engine_.owns(DeviceAddress{move.to}) && !kind_of(move.to).device) return Source::kNothing;
+    return Source::kDevice;
+  }
+  if (!engine_.owns(DeviceAddress{move.to}) && !kind_of(move.to).device) return Source::kNothing;
+  const MemoryKind kind = kind_of(move.from);
+  if (kind.device) return has_references ? Source::kDevice : Source::kNothing;
+  return kind.known ? Source::kPinned : Source::kPageable;
+}
+
+void Changes::found(DeviceAddress at, std::uint64_t word) {
+  if (words_.size() == kMostWords) give_in();
+  words_.push_back({at, word});
+}
+
+void Changes::give_in() {
+  if (!words_.empty()) engine_.hold(words_);
+  words_.clear();
+}
+
+void Changes::search(const Move& move) {
+  const WordScan scan(range_of(engine_));
+  for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
+    scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
+         [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
+  });
+}
+
+void Changes::happened(bool recorded) {
+  if (engine_.has_references() && !recorded) {
+    for (const Touch& touch : touches_.all()) {
+      // Of a copy on the device, what is in its way is known below.
+      if (touch.access == Access::kWrite && moves_.empty()) engine_.overwritten({touch.address, touch.bytes});
+    }
+    for (const Known& known : moves_) {
+      if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
+      for_each_row(known.move, [&](CUdeviceptr to, CUdeviceptr) {
+        engine_.overwritten({DeviceAddress{to}, known.move.bytes});
+      });
+    }
+  }
+  for (const Known& known : moves_) {
+    const Move& move = known.move;
+    if (known.source == Source::kPageable) search(move);
+    if (known.source == Source::kDevice) take_along(engine_, move, !recorded);
+  }
+  give_in();
+}
+
+void remember_moves(const TouchList& touches) {
+  if (touches.moves().empty()) return;
+  Remembered& all = remembered();
+  const std::lock_guard lock(all.mutex);
+  for (const Move& m : touches.moves()) {
+    all.keys.emplace(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
+  }
+}
+
+void search_remembered_moves(const ActiveEngine& active) {
+  Remembered& all = remembered();
+  const std::lock_guard lock(all.mutex);
+  for (auto at = all.keys.begin(); at != all.keys.end();) {
+    const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = *at;
+    Engine& engine = *active.engine;
+    // What has been freed since can only be written by mistake.
+    if (engine.owns(DeviceAddress{to}) && !engine.find(DeviceAddress{to}).has_value()) {
+      at = all.keys.erase(at);
+      continue;
+    }
+    const Move move{to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer};
+    if (engine.owns(DeviceAddress{from})) {
+      if (engine.has_references()) take_along(engine, move, false);
+    } else {
+      for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
+        search_as_it_is(engine, row_to, row_from, move.bytes);
+      });
+    }
+    ++at;
+  }
+}
+
+}  // namespace thermocline

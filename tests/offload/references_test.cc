@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/references.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class ReferencesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = 64 * kPage;
+    ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
+    references = std::make_unique<References>(*heap);
+  }
+  void TearDown() override { references->validate(); }
+
+  Buffer* allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap->allocate(bytes, StreamIndex{}, &buffer).ok());
+    return buffer;
+  }
+  void free(Buffer* buffer) {
+    references->forget(*buffer);
+    heap->free(buffer);
+  }
+  void put(DeviceAddress at, DeviceAddress target) {
+    const HeldWord word{at, target.value};
+    references->hold({&word, 1});
+    references->validate();
+  }
+  // The buffers that a kernel may come to that was given these addresses.
+  std::set<std::uint64_t> reached(const std::vector<DeviceAddress>& given) {
+    std::vector<Touch> touches;
+    for (const DeviceAddress address : given) touches.push_back({address});
+    std::vector<DeviceAddress> out;
+    references->follow(touches, &out);
+    std::set<std::uint64_t> buffers;
+    for (const DeviceAddress address : out) {
+      if (const Buffer* buffer = heap->find(address)) buffers.insert(buffer->address().value);
+    }
+    return buffers;
+  }
+  static std::set<std::uint64_t> of(const std::vector<Buffer*>& buffers) {
+    std::set<std::uint64_t> all;
+    for (const Buffer* buffer : buffers) all.insert(buffer->address().value);
+    return all;
+  }
+
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  StreamClock clock{driver};
+  std::unique_ptr<Heap> heap;
+  std::unique_ptr<References> references;
+};
+
+TEST_F(ReferencesTest, AWordLeadsFromItsBufferToTheOneItNames) {
+  Buffer *table = allocate(64), *target = allocate(kPage), *other = allocate(kPage);
+  put(table->address() + 8, target->address() + 100);
+  EXPECT_EQ(reached({table->address()}), of({target}));
+  EXPECT_EQ(reached({table->address() + 40}), of({target})) << "whatever address in it was given";
+  EXPECT_EQ(reached({other->address()}), of({}));
+}
+
+TEST_F(ReferencesTest, WordsThatNameNoBufferAreLeftOut) {
+  Buffer* table = allocate(64);
+  put(table->address(), heap->range_begin() + 40 * kPage);
+  put(table->address(), DeviceAddress{12});
+  EXPECT_TRUE(references->empty());
+}
+
+TEST_F(ReferencesTest, ChainsAndCirclesAreFollowed) {
+  Buffer *a = allocate(64), *b = allocate(64), *c = allocate(kPage);
+  put(a->address(), b->address());
+  put(b->address(), c->address());
+  put(b->address() + 8, a->address());
+  EXPECT_EQ(reached({a->address()}), of({a, b, c}));
+}
+
+TEST_F(ReferencesTest, AWordStaysUntilItIsWrittenOver) {
+  Buffer *table = allocate(64), *first = allocate(kPage), *second = allocate(kPage);
+  put(table->address(), first->address());
+  put(table->address() + 32, second->address());
+  references->overwritten(table->address() + 8, 24);
+  EXPECT_EQ(reached({table->address()}), of({first, second}));
+  references->overwritten(table->address(), 8);
+  EXPECT_EQ(reached({table->address()}), of({second}));
+  references->overwritten(table->address(), 64);
+  EXPECT_TRUE(references->empty());
+}
+
+TEST_F(ReferencesTest, ATableWrittenOverInTheMiddleKeepsBothEnds) {
+  Buffer *table = allocate(256), *target = allocate(kPage);
+  for (Bytes at = 0; at < 256; at += 8) put(table->address() + at, target->address() + at);
+  EXPECT_EQ(references->runs(), 1u);
+  references->overwritten(table->address() + 8, 200);
+  references->overwritten(table->address(), 8);
+  EXPECT_EQ(reached({table->address()}), of({target})) << "the last words are there";
+  references->overwritten(table->address() + 8, 248);
+  EXPECT_TRUE(references->empty());
+}
+
+TEST_F(ReferencesTest, FreedTablesAreForgotten) {
+  Buffer *table = allocate(64), *target = allocate(kPage);
+  put(table->address(), target->address());
+  free(table);
+  EXPECT_TRUE(references->empty());
+}
+
+TEST_F(ReferencesTest, AnAddressThatIsHandedOutAgainIsLedToAgain) {
+  Buffer *table = allocate(64), *target = allocate(kPage);
+  const DeviceAddress address = target->address();
+  put(table->address(), address);
+  free(target);
+  EXPECT_EQ(reached({table->address()}), of({}));
+  target = allocate(kPage);
+  ASSERT_EQ(target->address(), address);
+  EXPECT_EQ(reached({table->address()}), of({target}));
+}
+
+TEST_F(ReferencesTest, CopiesTakeWordsAlong) {
+  Buffer *table = allocate(64), *copy = allocate(4096), *target = allocate(kPage), *old = allocate(kPage);
+  put(table->address() + 16, target->address());
+  put(copy->address() + 1024, old->address());
+  references->copied({copy->address() + 1000, 48}, {table->address(), 48}, true);
+  EXPECT_EQ(reached({copy->address()}), of({target})) << "what was there is written over";
+  references->overwritten(table->address(), 64);
+  references->overwritten(copy->address() + 1016, 8);
+  EXPECT_TRUE(references->empty()) << "they stand where they were copied to";
+}
+
+TEST_F(ReferencesTest, InexactCopiesLeaveWhatWasThere) {
+  Buffer *table = allocate(64), *copy = allocate(4096), *target = allocate(kPage), *old = allocate(kPage);
+  put(table->address(), target->address());
+  put(copy->address(), old->address());
+  references->copied({copy->address(), 4096}, {table->address(), 64}, false);
+  EXPECT_EQ(reached({copy->address()}), of({old, target}));
+}
+
+TEST_F(ReferencesTest, WhatStandsOutsideIsFollowedByEveryKernel) {
+  Buffer *target = allocate(kPage), *other = allocate(kPage);
+  const DeviceAddress global{4096};
+  put(global, target->address());
+  EXPECT_TRUE(references->any_outside());
+  EXPECT_EQ(reached({}), of({target}));
+  EXPECT_EQ(reached({other->address()}), of({target}));
+  references->copied({other->address(), 8}, {global, 8}, true);
+  references->overwritten(global, 8);
+  EXPECT_FALSE(references->any_outside());
+  EXPECT_EQ(reached({other->address()}), of({target}));
+}
+
+TEST_F(ReferencesTest, OnePastTheEndMeansBothNeighbours) {
+  Buffer *a = allocate(512), *b = allocate(512), *of_a = allocate(kPage), *of_b = allocate(kPage);
+  if (b->address() < a->address()) std::swap(a, b);
+  ASSERT_EQ(a->end(), b->address());
+  put(a->address(), of_a->address());
+  put(b->address(), of_b->address());
+  EXPECT_EQ(reached({a->end()}), of({of_a, of_b}));
+}
+
+TEST_F(ReferencesTest, LongTablesTakeLittle) {
+  Buffer* table = allocate(kPage);
+  std::vector<Buffer*> targets;
+  for (int i = 0; i < 20; ++i) targets.push_back(allocate(kPage));
+  std::vector<HeldWord> words;
+  std::mt19937_64 random(1);
+  for (Bytes at = 0; at < kPage; at += 8) {
+    const Buffer* target = targets[random() % targets.size()];
+    words.push_back({table->address() + at, (target->address() + random() % kPage).value});
+  }
+  references->hold(words);
+  references->validate();
+  EXPECT_LE(references->runs(), References::kMostRuns);
+  EXPECT_EQ(reached({table->address()}), of(targets));
+}
+
+// What is really there is always led to, and what nothing leads to any more is not kept for ever.
+TEST_F(ReferencesTest, NoWordIsLostInRandomPrograms) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<Buffer*> buffers;
+    for (int i = 0; i < 12; ++i) buffers.push_back(allocate(i % 2 == 0 ? 4096 : kPage));
+    std::map<std::uint64_t, std::uint64_t> memory;  // word by address, as it really is
+    const auto place = [&] {
+      const Buffer& buffer = *buffers[random() % buffers.size()];
+      return buffer.address() + random() % 480 * 8;
+    };
+    const auto clear = [&](DeviceAddress at, Bytes bytes) {
+      memory.erase(memory.lower_bound(at.value), memory.lower_bound(at.value + bytes));
+    };
+    for (int step = 0; step < 400; ++step) {
+      const DeviceAddress at = place(), from = place();
+      const Bytes bytes = 8 * (1 + random() % 30);
+      switch (random() % 4) {
+        case 0:
+        case 1: {
+          clear(at, 8);
+          references->overwritten(at, 8);
+          memory[at.value] = place().value;
+          put(at, DeviceAddress{memory[at.value]});
+          break;
+        }
+        case 2:
+          clear(at, bytes);
+          references->overwritten(at, bytes);
+          break;
+        default: {
+          std::map<std::uint64_t, std::uint64_t> there(memory.lower_bound(from.value),
+                                                       memory.lower_bound(from.value + bytes));
+          clear(at, bytes);
+          for (const auto& [word, value] : there) memory[word - from.value + at.value] = value;
+          references->copied({at, bytes}, {from, bytes}, true);
+        }
+      }
+      references->validate();
+      const Buffer& start = *buffers[random() % buffers.size()];
+      std::set<std::uint64_t> expected;
+      for (auto it = memory.lower_bound(start.address().value); it != memory.end() && it->first < start.end().value;
+           ++it) {
+        expected.insert(heap->find(DeviceAddress{it->second})->address().value);
+      }
+      const std::set<std::uint64_t> found = reached({start.address()});
+      ASSERT_TRUE(std::includes(found.begin(), found.end(), expected.begin(), expected.end())) << "seed " << seed;
+    }
+    for (Buffer* buffer : buffers) references->overwritten(buffer->address(), buffer->requested());
+    EXPECT_TRUE(references->empty());
+    for (Buffer* buffer : buffers) free(buffer);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that are given a table, and find in it the addresses of what they work on. The table comes to the device in
+// every way there is; in between, other kernels crowd out what only the table leads to.
+#include <cuda.h>
+#include <vector_types.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/preload/programs/workload.h"
+
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{2} << 20;
+constexpr std::uint32_t kWords = kBytes / 4;
+constexpr int kBuffers = 14;
+constexpr int kTargets = 3;
+constexpr int kRounds = 4;
+
+const char kTableKernels[] = R"(.version 8.0
+.target sm_70
+.address_size 64
+.visible .global .align 8 .u64 root;
+.visible .entry follow(.param .u64 table, .param .u32 count, .param .u32 words, .param .u32 depth, .param .u32 salt)
+{
+  ret;
+}
+.visible .entry follow_root(.param .u32 words, .param .u32 salt)
+{
+  ret;
+}
+.visible .entry combine(.param .u64 out, .param .u64 a, .param .u64 b, .param .u32 words, .param .u64 salt)
+{
+  ret;
+}
+)";
+
+CUdeviceptr root = 0;
+
+template <class T>
+T read(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+void walk(const std::uint64_t* table, std::uint32_t count, std::uint32_t words, std::uint32_t depth,
+          std::uint32_t salt) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (depth > 0) {
+      walk(reinterpret_cast<const std::uint64_t*>(table[i]), 1, words, depth - 1, salt + i);
+      continue;
+    }
+    auto* target = reinterpret_cast<std::uint32_t*>(table[i]);
+    for (std::uint32_t w = 0; w < words; ++w) target[w] = target[w] * 31 + w + salt + i;
+  }
+}
+
+struct Program {
+  CUmodule module = nullptr;
+  CUcontext context = nullptr;
+  CUfunction combine = nullptr, follow = nullptr, follow_root = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr buffers[kBuffers] = {};
+  CUdeviceptr table = 0, other = 0;
+  std::uint64_t* pinned = nullptr;
+  std::uint32_t salt = 1;
+};
+
+void begin(Program& p) {
+  CUdevice device = 0;
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&p.context, device));
+  CHECK(cuCtxSetCurrent(p.context));
+  CHECK(cuModuleLoadData(&p.module, kTableKernels));
+  CHECK(cuModuleGetFunction(&p.combine, p.module, "combine"));
+  CHECK(cuModuleGetFunction(&p.follow, p.module, "follow"));
+  CHECK(cuModuleGetFunction(&p.follow_root, p.module, "follow_root"));
+  std::size_t bytes = 0;
+  CHECK(cuModuleGetGlobal(&root, &bytes, p.module, "root"));
+  CHECK(cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING));
+  CHECK(cuMemAllocHost(reinterpret_cast<void**>(&p.pinned), 4096));
+  CHECK(cuMemAlloc(&p.table, 4096));
+  CHECK(cuMemAlloc(&p.other, 4096));
+  for (int i = 0; i < kBuffers; ++i) {
+    CHECK(cuMemAlloc(&p.buffers[i], kBytes));
+    CHECK(cuMemsetD32Async(p.buffers[i], 0x01010101u * static_cast<unsigned>(i + 1), kWords, p.stream));
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+}
+
+void crowd(Program& p) {
+  std::uint64_t salt = p.salt++;
+  std::uint32_t words = kWords;
+  for (int i = kTargets; i < kBuffers; ++i) {
+    CUdeviceptr a = p.buffers[i == kTargets ? kBuffers - 1 : i - 1];
+    void* list[] = {&p.buffers[i], &a, &a, &words, &salt};
+    CHECK(cuLaunchKernel(p.combine, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  }
+}
+
+void launch_follow(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth) {
+  std::uint32_t words = kWords, salt = p.salt++;
+  void* list[] = {&table, &count, &words, &depth, &salt};
+  CHECK(cuLaunchKernel(p.follow, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+}
+
+// The rounds of all programs but those with graphs.
+void rounds(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth = 0) {
+  CHECK(cuCtxSynchronize());  // uploads of pageable memory may still be on their way, in another stream
+  for (int round = 0; round < kRounds; ++round) {
+    crowd(p);
+    launch_follow(p, table, count, depth);
+  }
+}
+
+std::vector<std::uint64_t> targets(const Program& p) { return {p.buffers, p.buffers + kTargets}; }
+
+void pageable(Program& p) {
+  CHECK(cuMemcpyHtoD(p.table, targets(p).data(), kTargets * 8));
+  rounds(p, p.table, kTargets);
+}
+
+void unified(Program& p) {
+  const auto words = targets(p);
+  CHECK(cuMemcpy(p.table + 64, reinterpret_cast<CUdeviceptr>(words.data()), kTargets * 8));
+  rounds(p, p.table + 64, kTargets);
+}
+
+void pinned(Program& p) {
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+  rounds(p, p.table, kTargets);
+}
+
+CUDA_MEMCPY3D box(const Program& p, const void* host, std::size_t rows, std::size_t layers) {
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = host;
+  copy.srcPitch = 24;
+  copy.srcHeight = rows;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = p.table;
+  copy.dstPitch = 8;
+  copy.dstHeight = rows;
+  copy.WidthInBytes = 8;
+  copy.Height = rows;
+  copy.Depth = layers;
+  return copy;
+}
+
+// A column of a matrix on the host becomes the table.
+void rows(Program& p) {
+  std::vector<std::uint64_t> matrix(3 * kTargets, 7);
+  for (int i = 0; i < kTargets; ++i) matrix[3 * static_cast<std::size_t>(i)] = p.buffers[i];
+  const CUDA_MEMCPY3D copy = box(p, matrix.data(), kTargets, 1);
+  CUDA_MEMCPY2D flat{};
+  flat.srcMemoryType = copy.srcMemoryType;
+  flat.srcHost = copy.srcHost;
+  flat.srcPitch = copy.srcPitch;
+  flat.dstMemoryType = copy.dstMemoryType;
+  flat.dstDevice = copy.dstDevice;
+  flat.dstPitch = copy.dstPitch;
+  flat.WidthInBytes = copy.WidthInBytes;
+  flat.Height = copy.Height;
+  CHECK(cuMemcpy2D(&flat));
+  rounds(p, p.table, kTargets);
+}
+
+void layers(Program& p) {
+  std::vector<std::uint64_t> matrix(3 * kTargets, 7);
+  for (int i = 0; i < kTargets; ++i) matrix[3 * static_cast<std::size_t>(i)] = p.buffers[i];
+  const CUDA_MEMCPY3D copy = box(p, matrix.data(), 1, kTargets);
+  CHECK(cuMemcpy3DAsync(&copy, p.stream));
+  CHECK(cuStreamSynchronize(p.stream));
+  rounds(p, p.table, kTargets);
+}
+
+void batch(Program& p) {
+  const auto words = targets(p);
+  CUdeviceptr to[] = {p.table, p.table + 8};
+  CUdeviceptr from[] = {reinterpret_cast<CUdeviceptr>(words.data()), reinterpret_cast<CUdeviceptr>(words.data() + 1)};
+  std::size_t bytes[] = {8, 16};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  std::size_t first = 0;
+  CHECK(cuMemcpyBatchAsync(to, from, bytes, 2, &attributes, &first, 1, p.stream));
+  rounds(p, p.table, kTargets);
+}
+
+// A table of tables, and what was a table before.
+void nested(Program& p) {
+  const auto words = targets(p);
+  CHECK(cuMemcpyHtoD(p.other, words.data(), kTargets * 8));
+  const std::uint64_t outer[] = {p.other, p.other + 8, p.other + 16};
+  CHECK(cuMemcpyHtoD(p.table, outer, sizeof outer));
+  rounds(p, p.table, kTargets, 1);
+  CHECK(cuMemsetD8Async(p.other, 0, 4096, p.stream));
+  CHECK(cuMemcpyHtoDAsync(p.table, words.data(), kTargets * 8, p.stream));
+  rounds(p, p.table, kTargets);
+}
+
+void moved(Program& p) {
+  CHECK(cuMemcpyHtoD(p.table, targets(p).data(), kTargets * 8));
+  CHECK(cuCtxSynchronize());
+  CHECK(cuMemcpyDtoDAsync(p.other + 128, p.table, kTargets * 8, p.stream));
+  CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+  rounds(p, p.other + 128, kTargets);
+}
+
+// The words lead into the middle of buffers.
+void interior(Program& p) {
+  const std::uint64_t words[] = {p.buffers[0] + kBytes / 2, p.buffers[1] + 4096};
+  CHECK(cuMemcpyHtoD(p.table, words, sizeof words));
+  CHECK(cuCtxSynchronize());
+  std::uint32_t count = 2, part = kWords / 2, depth = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    crowd(p);
+    std::uint32_t salt = p.salt++;
+    void* list[] = {&p.table, &count, &part, &depth, &salt};
+    CHECK(cuLaunchKernel(p.follow, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  }
+}
+
+// A global of the module leads to a table, and the kernel is given no address at all.
+void global(Program& p) {
+  CHECK(cuMemcpyHtoD(p.table, targets(p).data(), kTargets * 8));
+  CHECK(cuMemcpyHtoD(root, &p.table, 8));
+  CHECK(cuCtxSynchronize());
+  std::uint32_t words = kWords;
+  for (int round = 0; round < kRounds; ++round) {
+    crowd(p);
+    std::uint32_t salt = p.salt++;
+    void* list[] = {&words, &salt};
+    CHECK(cuLaunchKernel(p.follow_root, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  }
+}
+
+// The table is uploaded by the graph that uses it, and what is uploaded changes between its launches.
+void run_graph(Program& p, CUgraph graph) {
+  CUgraphExec ready = nullptr;
+  CHECK(cuGraphInstantiate(&ready, graph, 0));
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuStreamSynchronize(p.stream));
+    for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[(i + round) % (kTargets + 2)];
+    crowd(p);
+    CHECK(cuGraphLaunch(ready, p.stream));
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+  CHECK(cuGraphDestroy(graph));
+}
+
+void captured(Program& p) {
+  CUgraph graph = nullptr;
+  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+  launch_follow(p, p.table, kTargets, 0);
+  CHECK(cuStreamEndCapture(p.stream, &graph));
+  run_graph(p, graph);
+}
+
+void built(Program& p) {
+  CUgraph graph = nullptr;
+  CUgraphNode upload = nullptr, node = nullptr;
+  CHECK(cuGraphCreate(&graph, 0));
+  CUDA_MEMCPY3D copy = box(p, p.pinned, 1, 1);
+  copy.srcPitch = copy.dstPitch = copy.WidthInBytes = kTargets * 8;
+  CHECK(cuGraphAddMemcpyNode(&upload, graph, nullptr, 0, &copy, p.context));
+  std::uint32_t count = kTargets, words = kWords, depth = 0, salt = 5;
+  void* list[] = {&p.table, &count, &words, &depth, &salt};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  kernel.func = p.follow;
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = list;
+  CHECK(cuGraphAddKernelNode(&node, graph, &upload, 1, &kernel));
+  run_graph(p, graph);
+}
+
+struct Kind {
+  const char* name;
+  void (*run)(Program&);
+};
+constexpr Kind kKinds[] = {{"pageable", pageable}, {"unified", unified}, {"pinned", pinned},     {"rows", rows},
+                           {"layers", layers},     {"batch", batch},     {"nested", nested},     {"moved", moved},
+                           {"interior", interior}, {"global", global},   {"captured", captured}, {"built", built}};
+
+void say(Program& p, const char* name) {
+  std::vector<unsigned char> host(kBytes);
+  CHECK(cuStreamSynchronize(p.stream));
+  for (int i = 0; i < kBuffers; ++i) {
+    CHECK(cuMemcpyDtoH(host.data(), p.buffers[i], kBytes));
+    program::Digest digest;
+    digest.add(host.data(), kBytes);
+    std::printf("%s %d %016llx\n", name, i, static_cast<unsigned long long>(digest.value()));
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) void simulated_follow(void** arguments, dim3, dim3) {
+  walk(read<const std::uint64_t*>(arguments[0]), read<std::uint32_t>(arguments[1]), read<std::uint32_t>(arguments[2]),
+       read<std::uint32_t>(arguments[3]), read<std::uint32_t>(arguments[4]));
+}
+
+__attribute__((visibility("default"))) void simulated_follow_root(void** arguments, dim3, dim3) {
+  walk(*reinterpret_cast<std::uint64_t**>(root), kTargets, read<std::uint32_t>(arguments[0]), 0,
+       read<std::uint32_t>(arguments[1]));
+}
+}
+
+int main(int, char** arguments) {
+  const std::string wanted = arguments[1] == nullptr ? "" : arguments[1];
+  for (const Kind& kind : kKinds) {
+    if (wanted != kind.name) continue;
+    Program p;
+    begin(p);
+    kind.run(p);
+    say(p, kind.name);
+    for (const CUdeviceptr buffer : p.buffers) CHECK(cuMemFree(buffer));
+    CHECK(cuStreamDestroy(p.stream));
+    return 0;
+  }
+  return 3;
+}
