@@ -35,7 +35,7 @@ class WordScan {
 #if defined(__SSE2__)
     for (; offset + 64 <= bytes; offset += 64) {
       for (unsigned left = candidates(at + offset); left != 0; left &= left - 1) {
-        look(at, offset + 4 * static_cast<unsigned>(__builtin_ctz(left)), found);
+        look(at, offset + Bytes{4} * static_cast<unsigned>(__builtin_ctz(left)), found);
       }
     }
 #endif

@@ -73,6 +73,7 @@ void References::collapse(Holder& holder) {
     at->second.begin = lower(at->second.begin, run.begin);
     at->second.end = higher(at->second.end, run.end);
   }
+  kept.reserve(by_target.size());
   for (const auto& [target, run] : by_target) kept.push_back(run);
   // By address of what they are about, not of our own objects: the same for every run of the program.
   std::sort(kept.begin(), kept.end(), [](const Run& a, const Run& b) { return a.target < b.target; });
