@@ -144,11 +144,12 @@ class Machine {
 
   // --- Physical memory
   // --------------------------------------------------------------------------------------------------------
-  CUresult create_physical(Bytes bytes, PhysicalId* out);  // whole pages; OUT_OF_MEMORY beyond capacity
-  CUresult retain_physical(PhysicalId physical);           // one more release is due
-  CUresult release_physical(PhysicalId physical);          // memory returns when released and unmapped everywhere
-  Bytes physical_bytes(PhysicalId physical) const;         // 0: no such handle
-  bool physical_exists(PhysicalId physical) const;         // a handle or a mapping keeps it
+  // Whole pages; OUT_OF_MEMORY beyond the device's capacity.
+  CUresult create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice);
+  CUresult retain_physical(PhysicalId physical);    // one more release is due
+  CUresult release_physical(PhysicalId physical);   // memory returns when released and unmapped everywhere
+  Bytes physical_bytes(PhysicalId physical) const;  // 0: no such handle
+  bool physical_exists(PhysicalId physical) const;  // a handle or a mapping keeps it
   Bytes capacity() const;
   Bytes free_bytes() const;
 

@@ -24,12 +24,12 @@ bool answer(const std::optional<Span>& span, Address* begin, Bytes* bytes) {
 
 // Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under
 // pressure.
-CUresult Machine::create_physical(Bytes bytes, PhysicalId* out) {
+CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place) {
   Device& d = device();
-  CUresult result = d.physical.create(bytes, out);
+  CUresult result = d.physical.create(bytes, out, place);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
     if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
-    result = d.physical.create(bytes, out);
+    result = d.physical.create(bytes, out, place);
   }
   if (result == CUDA_SUCCESS) d.clock.spend(creation_cost(profile().host, bytes / kPageBytes));
   return result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical device memory: runs of 2 MiB pages, counted against the capacity. A run lives while it has a handle or a
-// mapping.
+// Physical memory: runs of 2 MiB pages. Those of the device are counted against its capacity, those of the host are
+// not. A run lives while it has a handle or a mapping.
 //
 // Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count.
 // A run is contiguous, so freed runs are reused by runs of the same length only; the numbers used never exceed the sum
@@ -28,7 +28,7 @@ class PhysicalMemory {
   // `discard` is told of every run that nobody uses any more: its contents become zero.
   PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard);
 
-  CUresult create(Bytes bytes, PhysicalId* out);
+  CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice);
   CUresult retain(PhysicalId id);
   CUresult release(PhysicalId id);
   // nullptr: no such handle, or all its handles are released.
@@ -48,6 +48,7 @@ class PhysicalMemory {
     PageRun pages;
     std::uint32_t handles = 0;
     std::uint32_t mappings = 0;
+    PhysicalPlace place = PhysicalPlace::kDevice;
   };
   using Runs = std::unordered_map<PhysicalId, Run>;  // looked up, never walked
 

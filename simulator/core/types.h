@@ -14,6 +14,7 @@ using Time = std::int64_t;       // virtual nanoseconds since the machine starte
 using StreamId = std::uint32_t;  // kLegacyStream always exists
 using EventId = std::uint32_t;
 using PhysicalId = std::uint64_t;  // one creation of physical memory; never 0
+enum class PhysicalPlace : std::uint8_t { kDevice, kHost };
 // Operations are numbered in order of submission from 1; 0 is "none", and counts as completed.
 using OperationId = std::uint64_t;
 

@@ -73,7 +73,10 @@ SIMULATED_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attri
   if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   *value = simulator::cuda::device_attribute(call.machine().profile(), attribute);
   const simulator::FaultPlan& plan = call.machine().fault_plan();
-  if ((plan.no_virtual_memory && attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
+  const bool host_mappings = attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+                             attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+  if (((plan.no_virtual_memory || plan.no_host_mappings) && host_mappings) ||
+      (plan.no_virtual_memory && attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
       (plan.no_memory_pools && attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)) {
     *value = 0;
   }

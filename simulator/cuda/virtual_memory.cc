@@ -13,12 +13,45 @@ using namespace simulator::cuda;
 
 namespace {
 
-CUresult check_properties(const CUmemAllocationProp* properties) {
+bool is_on_host(const CUmemAllocationProp& properties) {
+  return properties.location.type == CU_MEM_LOCATION_TYPE_HOST ||
+         properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+// The machine has one node, and says that it has none (device_attributes.cc): its number is 0.
+CUresult check_host(Call& call, const CUmemAllocationProp& properties) {
+  if (call.machine().fault_plan().no_host_mappings) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool numbered = properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (numbered && properties.location.id != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) return CUDA_SUCCESS;
+  return numbered ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_properties(Call& call, const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return CUDA_ERROR_NOT_SUPPORTED;  // device_attributes.cc says so, too
+  if (is_on_host(*properties)) return check_host(call, *properties);
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult check_access(const CUmemAccessDesc& access, bool all_on_host) {
+  switch (access.location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      if (access.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+      if (!all_on_host) return CUDA_ERROR_NOT_SUPPORTED;
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      if (!all_on_host) return CUDA_ERROR_INVALID_VALUE;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool known = access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || access.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+                     access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.granularity() == 0; }
@@ -75,7 +108,7 @@ SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUm
   if (!call) return call.result();
   if (out == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
     return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_properties(call, properties); result != CUDA_SUCCESS) return result;
   *out = call.machine().granularity();
   return CUDA_SUCCESS;
 }
@@ -85,9 +118,10 @@ SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_
   Call call;
   if (!call) return call.result();
   if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = check_properties(properties); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_properties(call, properties); result != CUDA_SUCCESS) return result;
+  const PhysicalPlace place = is_on_host(*properties) ? PhysicalPlace::kHost : PhysicalPlace::kDevice;
   PhysicalId physical = 0;
-  CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical); });
+  CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical, place); });
   if (result != CUDA_SUCCESS) return result;
   call.state().physical[physical] = *properties;
   *out = physical;
@@ -153,16 +187,18 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   Call call;
   if (!call) return call.result();
   if (access == nullptr || count == 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<PhysicalId> mapped = physical_in(call.machine(), at, bytes);
+  const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
+    return is_on_host(call.state().physical.at(id));
+  });
+  const CUmemAccessDesc* last = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (access[i].location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
-    const CUmemAccess_flags flags = access[i].flags;
-    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (const CUresult result = check_access(access[i], all_on_host); result != CUDA_SUCCESS) return result;
+    // Where the device may go the host may, too: it is one address space here.
+    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE) last = &access[i];
   }
-  return call.machine().set_access(at, bytes, static_cast<Access>(access[count - 1].flags));
+  if (last == nullptr) return CUDA_SUCCESS;
+  return call.machine().set_access(at, bytes, static_cast<Access>(last->flags));
 }
 
 SIMULATED_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr at) {

@@ -113,12 +113,14 @@ Problem add_random(const Words& words, FaultPlan* plan) {
 Problem set_without(const Words& words, FaultPlan* plan) {
   if (words[1] == "virtual-memory") {
     plan->no_virtual_memory = true;
+  } else if (words[1] == "host-mappings") {
+    plan->no_host_mappings = true;
   } else if (words[1] == "memory-pools") {
     plan->no_memory_pools = true;
   } else if (find_may_fail(plain_name(words[1])) != nullptr) {
     plan->without.emplace(plain_name(words[1]));
   } else {
-    return "expected virtual-memory, memory-pools or a function of the driver, not '" + words[1] + "'";
+    return "expected virtual-memory, host-mappings, memory-pools or a function of the driver, not '" + words[1] + "'";
   }
   return {};
 }
@@ -173,7 +175,7 @@ constexpr Statement kStatements[] = {
     {"fail", 5, "fail FUNCTION call|from|every N ERROR, or fail FUNCTION chance P% ERROR", add_failure},
     {"out-of-memory", 3, "out-of-memory call|from|every N, or out-of-memory chance P%", add_out_of_memory},
     {"random", 3, "random COUNT SEED", add_random},
-    {"without", 2, "without virtual-memory|memory-pools|FUNCTION", set_without},
+    {"without", 2, "without virtual-memory|host-mappings|memory-pools|FUNCTION", set_without},
     {"driver-version", 2, "driver-version 12.4", set_version},
     {"granularity", 2, "granularity 32MiB", set_granularity},
     {"address-bits", 2, "address-bits 40", set_address_bits},

@@ -31,6 +31,7 @@ struct FaultPlan {
   std::vector<FaultRule> rules;
   std::set<std::string, std::less<>> without;  // functions
   bool no_virtual_memory = false;
+  bool no_host_mappings = false;
   bool no_memory_pools = false;
   int driver_version = kDriverVersion;
   std::optional<Bytes> granularity;

@@ -114,6 +114,21 @@ TEST_F(FaultTest, CapabilitiesCanBeMissing) {
   EXPECT_EQ(cuFuncGetParamInfo(nullptr, 0, &offset, &bytes), CUDA_ERROR_NOT_FOUND);
 }
 
+TEST_F(FaultTest, MemoryOfTheHostCanBeUnmappable) {
+  plan("without host-mappings");
+  for (const CUdevice_attribute attribute : {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                             CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED}) {
+    int value = 1;
+    EXPECT_OK(cuDeviceGetAttribute(&value, attribute, 0));
+    EXPECT_EQ(value, 0);
+  }
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMemCreate(&handle, kPage, &properties, 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
 TEST_F(FaultTest, AnOlderDriverHasNoNewerForms) {
   plan("driver-version 12.0");
   int version = 0;

@@ -158,6 +158,26 @@ TEST_F(VirtualMemoryTest, CallsCostWhatTheProfileSays) {
   EXPECT_EQ(control().now_ns() - mapped, 26'000);
 }
 
+TEST_F(VirtualMemoryTest, MemoryOfTheHostTakesNoneOfTheDevice) {
+  std::size_t before = 0, after = 0, total = 0;
+  EXPECT_OK(cuMemGetInfo(&before, &total));
+  CUmemAllocationProp properties = on_device();
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_OK(cuMemCreate(&handle, kPage, &properties, 0));
+  EXPECT_OK(cuMemGetInfo(&after, &total));
+  EXPECT_EQ(after, before);
+  const CUdeviceptr at = reserve(kPage);
+  map(at, kPage, handle);
+  EXPECT_OK(cuMemsetD8(at, 7, kPage));
+  EXPECT_OK(cuCtxSynchronize());
+  EXPECT_EQ(*reinterpret_cast<unsigned char*>(at + kPage - 1), 7) << "the host reads it where it lies";
+  EXPECT_OK(cuMemUnmap(at, kPage));
+  EXPECT_OK(cuMemRelease(handle));
+  EXPECT_OK(cuMemGetInfo(&after, &total));
+  EXPECT_EQ(after, before);
+}
+
 TEST_F(VirtualMemoryTest, WhatIsWrongIsRefused) {
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
@@ -166,8 +186,8 @@ TEST_F(VirtualMemoryTest, WhatIsWrongIsRefused) {
   EXPECT_EQ(cuMemAddressReserve(nullptr, kPage, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemCreate(&handle, 4096, &properties, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemCreate(&handle, kPage, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
-  properties.location.type = CU_MEM_LOCATION_TYPE_HOST;
-  EXPECT_EQ(cuMemCreate(&handle, kPage, &properties, 0), CUDA_ERROR_NOT_SUPPORTED);
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+  EXPECT_EQ(cuMemCreate(&handle, kPage, &properties, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_NE(cuMemRelease(12345), CUDA_SUCCESS);
   at = reserve(kPage);
   EXPECT_NE(cuMemMap(at, kPage, 0, 12345, 0), CUDA_SUCCESS);
