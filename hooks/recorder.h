@@ -53,7 +53,7 @@ class Recorder {
   std::unique_ptr<DurationMeter> durations_;  // null once the driver is gone
   DurationMeter* abandoned_ = nullptr;        // whose events can not be destroyed without a driver
   int file_;
-  Recorder* before_;  // of an engine that has ended
+  [[maybe_unused]] Recorder* before_;  // of an engine that has ended: reachable, so not a leak
   RecordingWriter writer_;
   std::unordered_map<const char*, std::uint64_t> names_;
   std::unordered_map<std::uint64_t, std::uint64_t> written_;  // token -> nanoseconds

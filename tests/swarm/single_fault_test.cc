@@ -59,7 +59,7 @@ TEST(SingleFaults, EveryCallThatFailsAloneIsRecoveredOrACleanError) {
     }
     std::printf("scenario %2llu: %5llu calls, %4llu points: %4llu recovered, %4llu clean errors\n",
                 static_cast<unsigned long long>(scenario), static_cast<unsigned long long>(sound.driver_calls),
-                static_cast<unsigned long long>(here.recovered + here.clean),
+                static_cast<unsigned long long>(here.recovered) + static_cast<unsigned long long>(here.clean),
                 static_cast<unsigned long long>(here.recovered), static_cast<unsigned long long>(here.clean));
     all.recovered += here.recovered;
     all.clean += here.clean;
