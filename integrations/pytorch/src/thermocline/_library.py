@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface (include/thermocline/thermocline.h) by ctypes, looked up in this process and nowhere else: loading a
+second copy of the library beside a preloaded one would manage nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+_NAMES = {"thermocline": 0, "pytorch": 1, "tensorflow": 2}
+_REASONS = {
+    1: "invalid value",
+    2: "out of memory",
+    3: "no device memory is managed yet, or any more",
+    999: "the bookkeeping does not hold",
+}
+_Visitor = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_void_p)
+_OutOfMemory = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class NotLoadedError(RuntimeError):
+    """The library is not in this process."""
+
+    def __init__(self) -> None:
+        super().__init__("libthermocline.so.1 is not in this process; start it with: thermocline run -- python ...")
+
+
+class ThermoclineError(RuntimeError):
+    """The library refused; ``code`` is a CUresult."""
+
+    def __init__(self, function: str, code: int) -> None:
+        super().__init__(f"{function}: {_REASONS.get(code, 'CUDA error')} ({code})")
+        self.code = code
+
+
+@functools.cache
+def _find() -> ctypes.CDLL | None:
+    process = ctypes.CDLL(None)
+    if not hasattr(process, "thermocline_version"):
+        return None
+    process.thermocline_version.restype = ctypes.c_char_p
+    process.thermocline_visit_statistics.argtypes = [ctypes.c_int, _Visitor, ctypes.c_void_p]
+    process.thermocline_pin.argtypes = [ctypes.c_uint64]
+    process.thermocline_set_out_of_memory_callback.argtypes = [_OutOfMemory, ctypes.c_void_p]
+    return process
+
+
+def _library() -> ctypes.CDLL:
+    library = _find()
+    if library is None:
+        raise NotLoadedError
+    return library
+
+
+def _call(name: str, *arguments: object) -> None:
+    code = getattr(_library(), name)(*arguments)
+    if code != 0:
+        raise ThermoclineError(name, code)
+
+
+def is_loaded() -> bool:
+    """Whether the library is in this process."""
+    return _find() is not None
+
+
+def is_active() -> bool:
+    """Whether it manages device memory: from the first allocation on."""
+    return _find() is not None and _library().thermocline_is_active() == 1
+
+
+def version() -> str:
+    """The library's, such as "0.1.0"."""
+    return _library().thermocline_version().decode()
+
+
+def statistics(names: str = "thermocline") -> dict[str, int]:
+    """Every number of one moment, by name: the library's own, or those that "pytorch" (torch.cuda.memory_stats) or
+    "tensorflow" (AllocatorStats) give the same thing. Bytes and counts."""
+    if names not in _NAMES:
+        raise ValueError(f"names: '{names}' is none of {', '.join(_NAMES)}")
+    found: dict[str, int] = {}
+
+    def visit(name: bytes, value: int, _user: int | None) -> None:
+        found[name.decode()] = value
+
+    _call("thermocline_visit_statistics", _NAMES[names], _Visitor(visit), None)
+    return found
+
+
+def reset_peaks() -> None:
+    """Every peak becomes what is so now."""
+    _call("thermocline_reset_peaks")
+
+
+def step() -> None:
+    """A step of the program's iteration ends here. Never needed: equal steps are recognised without it."""
+    _call("thermocline_step")
+
+
+def trim() -> None:
+    """Gives device and host memory that is held but not used back to the driver."""
+    _call("thermocline_trim")
+
+
+def pin(device_address: int) -> None:
+    """Brings the buffer at the address to the device and keeps it there until it is freed: for memory that is used
+    in ways that the library can not see, such as from another process."""
+    _call("thermocline_pin", device_address)
+
+
+_callback: object = None  # the library keeps the address only
+
+
+def on_out_of_memory(callback: Callable[[str], None] | None) -> None:
+    """Calls ``callback(report)`` whenever something is refused for want of memory, on the thread that asked; None
+    takes it back. What it raises is printed, and goes no further."""
+    global _callback
+    function = _OutOfMemory(lambda report, _user: callback(report.decode())) if callback else _OutOfMemory()
+    _call("thermocline_set_out_of_memory_callback", function, None)
+    _callback = function

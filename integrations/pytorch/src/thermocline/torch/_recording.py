@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what PyTorch allocates and computes, as a trace that `thermocline replay`, `bound`, `tune` and `estimate` read.
+
+Operators are seen where PyTorch dispatches them, below autograd, so backward and optimizer are there as well. A buffer
+is a storage: it ends when nothing refers to it any more, the autograd graph included, which is PyTorch's own moment of
+giving memory back. On the *meta* device tensors have shapes and no contents: a step of any model is recorded in a
+second, on a machine without a GPU.
+
+What is counted: floating point operations by torch.utils.flop_counter (matrix multiplies, convolutions, attention; 0 for
+all others), and the bytes of every tensor that an operator reads or writes.
+
+What a trace from the meta device does not have: workspaces and algorithms of cuDNN and cuBLAS, kernels that a GPU would
+fuse (foreach optimizers, flash attention), measured times, other streams.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.flop_counter import flop_registry
+
+from ._trace import TraceWriter
+
+
+def _written(function: torch._ops.OpOverload, arguments: tuple, keywords: dict[str, Any]) -> list[torch.Tensor]:
+    """The arguments that the operator's schema says it changes."""
+    tensors: list[torch.Tensor] = []
+    for i, declared in enumerate(function._schema.arguments):
+        if declared.alias_info is None or not declared.alias_info.is_write:
+            continue
+        value = arguments[i] if i < len(arguments) else keywords.get(declared.name)
+        tensors += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return tensors
+
+
+def _tensors(values: object) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    # An expanded tensor has more elements than its storage has room for.
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+class Recording(TorchDispatchMode):
+    """Writes down what is dispatched on this thread while it is entered. See recording()."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        super().__init__()
+        self._writer = writer
+        self._numbers: dict[int, int] = {}  # id of a live storage -> its buffer
+        self._ended = False
+
+    def step(self) -> None:
+        """A training step ends here."""
+        self._writer.step()
+
+    def input(self, tensors: Any) -> None:
+        """What has been uploaded for the step: tensors, in any nesting, whose contents are now there."""
+        found = _tensors(tensors)
+        writes = self._buffers_of(found)
+        if writes:
+            self._writer.operator("upload", [], writes, 0, sum(map(_bytes_of, found)))
+
+    def end(self) -> None:
+        """Frees that come later are not written any more."""
+        self._ended = True
+
+    def __torch_dispatch__(
+        self, function: torch._ops.OpOverload, types: object, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords = kwargs or {}
+        reads = _tensors((args, keywords))
+        changed = _written(function, args, keywords)
+        # What is read was there before, and what is new is not: buffers are allocated in that order.
+        read_buffers = self._buffers_of(reads)
+        out = function(*args, **keywords)
+        results = _tensors(out)
+        known = {id(tensor.untyped_storage()) for tensor in reads}
+        made = [tensor for tensor in results if id(tensor.untyped_storage()) not in known]
+        writes = self._buffers_of([*changed, *made])
+        if not writes or self._is_allocation(function):
+            return out  # a view, or memory without contents
+        # An argument named `out` is written and not read.
+        only_written = self._buffers_of(_tensors(keywords.get("out", ())))
+        self._writer.operator(
+            function._schema.name.split("::")[-1],
+            [buffer for buffer in read_buffers if buffer not in only_written],
+            writes,
+            self._flops(function, args, keywords, out),
+            sum(map(_bytes_of, self._distinct([*reads, *made]))),
+        )
+        return out
+
+    @staticmethod
+    def _is_allocation(function: torch._ops.OpOverload) -> bool:
+        return function._schema.name in ("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty")
+
+    @staticmethod
+    def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        return list({id(tensor.untyped_storage()): tensor for tensor in tensors}.values())
+
+    @staticmethod
+    def _flops(function: torch._ops.OpOverload, args: tuple, keywords: dict[str, Any], out: Any) -> int:
+        count = flop_registry.get(function._overloadpacket)
+        return int(count(*args, **keywords, out_val=out)) if count is not None else 0
+
+    def _buffers_of(self, tensors: list[torch.Tensor]) -> list[int]:
+        """Distinct, in order; storages without bytes are no buffers."""
+        return list(dict.fromkeys(n for n in map(self._number, tensors) if n is not None))
+
+    def _number(self, tensor: torch.Tensor) -> int | None:
+        storage = tensor.untyped_storage()
+        if storage.nbytes() == 0:
+            return None
+        key = id(storage)  # PyTorch keeps the one object as long as the storage lives
+        if key not in self._numbers:
+            self._numbers[key] = self._writer.allocate(storage.nbytes())
+            weakref.finalize(storage, self._free, key).atexit = False
+        return self._numbers[key]
+
+    def _free(self, key: int) -> None:
+        number = self._numbers.pop(key)
+        if not self._ended:
+            self._writer.free(number)
+
+
+@contextmanager
+def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording]:
+    """Everything that PyTorch does on this thread inside the context becomes the trace `path`, whatever the device.
+
+    Call ``step()`` of what is yielded where a step ends; state that was made before is taken in at its first use. Further
+    keywords go to the trace's first line. Where the block raises, no file is left.
+    """
+    writer = TraceWriter(path, {"source": f"torch {torch.__version__}", **header})
+    mode = Recording(writer)
+    try:
+        with mode:
+            yield mode
+    except BaseException:
+        mode.end()
+        writer.discard()
+        raise
+    mode.end()
+    writer.close()
+
+
+def _sum_of_outputs(outputs: Any, *_inputs: Any) -> torch.Tensor:
+    floating = [tensor for tensor in _tensors(outputs) if tensor.is_floating_point()]
+    if not floating:
+        raise ValueError("the model's outputs have no floating point tensor; give a loss")
+    return sum((tensor.sum() for tensor in floating[1:]), floating[0].sum())
+
+
+def record(
+    model: torch.nn.Module,
+    inputs: tuple[Any, ...],
+    path: str | os.PathLike[str],
+    *,
+    loss: Callable[..., torch.Tensor] = _sum_of_outputs,
+    optimizer: Callable[..., torch.optim.Optimizer] | None = None,
+    steps: int = 4,
+) -> None:
+    """Records training steps of a model on shapes alone: no GPU is needed, and the model is not changed.
+
+    model: any module; a copy of it on the meta device is trained. Code that looks at values (`.item()`, `if tensor:`)
+    can not run there, and raises what PyTorch raises.
+    inputs: the arguments of one forward pass, tensors in any nesting; uploaded anew in each step.
+    loss: of (outputs, *inputs) a scalar; the sum of all outputs where it is not given.
+    optimizer: of the parameters an optimizer, such as ``lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)``; none: gradients
+    are made and let go.
+    steps: the first makes the optimizer's state; from the third on they are equal.
+    """
+    if steps < 1:
+        raise ValueError(f"steps: at least one is needed, not {steps}")
+    twin = copy.deepcopy(model).to("meta")
+    twin.train()
+    shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), inputs)
+    trainer = optimizer(twin.parameters()) if optimizer is not None else None
+    with recording(path, model=type(model).__name__, device="meta", steps=steps) as mode:
+        for _ in range(steps):
+            _train_step(mode, twin, shapes, loss, trainer)
+            mode.step()
+
+
+def _train_step(
+    mode: Recording,
+    model: torch.nn.Module,
+    shapes: tuple[Any, ...],
+    loss: Callable[..., torch.Tensor],
+    optimizer: torch.optim.Optimizer | None,
+) -> None:
+    inputs = tree_map_only(torch.Tensor, torch.empty_like, shapes)
+    mode.input(inputs)
+    loss(model(*inputs), *inputs).backward()
+    if optimizer is not None:
+        optimizer.step()
+    model.zero_grad(set_to_none=True)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of `thermocline-trace/1` (bench/traces/README.md): JSON Lines under gzip, one event a line in program order."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+
+class TraceWriter:
+    """Writes beside the file and moves it there at the end, so that no half a trace is left under its name.
+
+    Buffers are numbered from 0 in order of allocation. Not thread-safe.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
+        self._path = os.fspath(path)
+        self._part = self._path + ".part"
+        self._file = gzip.open(self._part, "wt", encoding="utf-8", compresslevel=6)
+        self._buffers = 0
+        self._steps = 0
+        self.operators = 0
+        self._line({"schema": "thermocline-trace/1", **header})
+
+    def allocate(self, size_bytes: int) -> int:
+        """The number of the new buffer."""
+        number = self._buffers
+        self._buffers += 1
+        self._line({"e": "alloc", "b": number, "n": size_bytes})
+        return number
+
+    def free(self, number: int) -> None:
+        self._line({"e": "free", "b": number})
+
+    def operator(self, name: str, reads: Iterable[int], writes: Iterable[int], flops: int, moved_bytes: int) -> None:
+        """flops: a multiply-add counts as two. moved_bytes: through device memory."""
+        self.operators += 1
+        self._line(
+            {"e": "op", "k": name, "r": list(reads), "w": list(writes), "flops": flops, "bytes": moved_bytes}
+        )
+
+    def step(self) -> None:
+        self._line({"e": "step", "i": self._steps})
+        self._steps += 1
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    def close(self) -> None:
+        self._file.close()
+        os.replace(self._part, self._path)
+
+    def discard(self) -> None:
+        self._file.close()
+        os.remove(self._part)
+
+    def _line(self, event: dict[str, Any]) -> None:
+        json.dump(event, self._file, separators=(",", ":"))
+        self._file.write("\n")

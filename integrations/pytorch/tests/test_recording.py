@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of small models, whose right answers can be counted by hand. Skipped (status 77) where PyTorch is not."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed for this Python")
+    sys.exit(77)
+import thermocline.torch as tt
+
+
+def events_of(path: str) -> list[dict]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def operators(events: list[dict], name: str) -> list[dict]:
+    return [event for event in events if event.get("k") == name]
+
+
+class Recording(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "trace.jsonl.gz")
+
+    def test_buffers_begin_before_their_use_and_end_when_nothing_refers_to_them(self) -> None:
+        with tt.recording(self.path) as mode:
+            a = torch.ones(8, 1024, device="meta")
+            b = a + a
+            view = b.view(1024, 8)
+            del b
+            c = view.t() * 2
+            del view, a, c
+            mode.step()
+        header, *events = events_of(self.path)
+        self.assertEqual(header["schema"], "thermocline-trace/1")
+        size = 8 * 1024 * 4
+        self.assertEqual(
+            events,
+            [
+                {"e": "alloc", "b": 0, "n": size},
+                {"e": "op", "k": "ones", "r": [], "w": [0], "flops": 0, "bytes": size},
+                {"e": "alloc", "b": 1, "n": size},
+                {"e": "op", "k": "add", "r": [0], "w": [1], "flops": 0, "bytes": 2 * size},
+                {"e": "alloc", "b": 2, "n": size},
+                {"e": "op", "k": "mul", "r": [1], "w": [2], "flops": 0, "bytes": 2 * size},
+                {"e": "free", "b": 1},
+                {"e": "free", "b": 0},
+                {"e": "free", "b": 2},
+                {"e": "step", "i": 0},
+            ],
+        )
+
+    def test_what_is_changed_in_place_is_read_and_written(self) -> None:
+        with tt.recording(self.path):
+            a = torch.zeros(1024)
+            a.add_(1)
+            torch.mul(a, 2, out=(b := torch.empty(1024)))
+        events = events_of(self.path)
+        self.assertEqual([(o["r"], o["w"]) for o in operators(events, "add_")], [([0], [0])])
+        self.assertEqual([(o["r"], o["w"]) for o in operators(events, "mul")], [([0], [1])])
+        del b
+
+    def test_a_multiply_add_is_two_flops(self) -> None:
+        with tt.recording(self.path):
+            torch.ones(16, 32, device="meta") @ torch.ones(32, 64, device="meta")
+        self.assertEqual([o["flops"] for o in operators(events_of(self.path), "mm")], [2 * 16 * 32 * 64])
+
+    def test_training_steps_become_equal_and_nothing_of_the_model_changes(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+        before = [parameter.clone() for parameter in model.parameters()]
+        tt.record(
+            model, (torch.empty(32, 64),), self.path, optimizer=lambda p: torch.optim.SGD(p, 0.1, momentum=0.9), steps=5
+        )
+        for old, new in zip(before, model.parameters(), strict=True):
+            self.assertTrue(torch.equal(old, new))
+            self.assertIsNone(new.grad)
+        steps: list[list] = [[]]
+        for event in events_of(self.path)[1:]:
+            steps[-1].append((event["e"], event.get("k"), event.get("n"), event.get("flops")))
+            if event["e"] == "step":
+                steps.append([])
+        self.assertEqual(len(steps), 6)
+        self.assertEqual(steps[2], steps[3])
+        self.assertEqual(steps[3], steps[4])
+        # Forward and twice as much backward, but for the gradient of the input, which nobody wants.
+        flops = sum(event[3] for event in steps[3] if event[0] == "op")
+        first, second = 2 * 32 * 64 * 128, 2 * 32 * 128 * 8
+        self.assertEqual(flops, 2 * first + 3 * second)
+
+    def test_what_fails_leaves_no_file(self) -> None:
+        with self.assertRaises(ZeroDivisionError), tt.recording(self.path):
+            torch.ones(8)
+            raise ZeroDivisionError
+        self.assertEqual(os.listdir(self.folder.name), [])
+        with self.assertRaisesRegex(ValueError, "steps: at least one"):
+            tt.record(torch.nn.Linear(2, 2), (torch.empty(2, 2),), self.path, steps=0)
+
+    @unittest.skipUnless("THERMOCLINE_COMMAND" in os.environ, "THERMOCLINE_COMMAND: where the command is")
+    def test_the_command_replays_what_was_recorded(self) -> None:
+        model = torch.nn.Sequential(*(torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(8)))
+        tt.record(model, (torch.empty(8, 16, 256, 256),), self.path, steps=4)
+        command = [os.environ["THERMOCLINE_COMMAND"], "replay", self.path, "--json", "--steps", "8"]
+        whole = json.loads(subprocess.run([*command, "--policy", "none"], check=True, capture_output=True).stdout)
+        small = json.loads(subprocess.run([*command, "--budget", "60%"], check=True, capture_output=True).stdout)
+        self.assertEqual(small["checksum"], whole["checksum"])
+        self.assertGreater(small["steps"][-1]["evicted_bytes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
