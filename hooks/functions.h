@@ -10,7 +10,7 @@
 //   base     as cuGetProcAddress knows it
 //   since    the first CUDA version that answers `base` with this symbol (cudaTypedefs.h)
 //   variant  which default stream is meant, where there are two
-//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, touches (either),
+//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, touches (or),
 //            keeps (somebody may use it at any later time), names, forgets, waits, records (a stream captures), ends,
 //            counts, finds, tells; "on" names the stream
 // Called: X(symbol)
