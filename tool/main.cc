@@ -22,7 +22,7 @@ constexpr const char* kFooter =
     "Settings: thermocline config show --sources";
 
 // Known words that this version can not act on.
-constexpr std::string_view kLater[] = {"report", "export"};
+constexpr std::string_view kLater[] = {"report"};
 
 std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std::string>* storage) {
   for (const CLI::App* command : app.get_subcommands(nullptr)) storage->push_back(command->get_name());
@@ -93,8 +93,8 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   CommandLine line;
-  for (const auto add : {add_run, add_record, add_replay, add_bound, add_estimate, add_tune, add_config, add_doctor,
-                         add_devices, add_stats})
+  for (const auto add : {add_run, add_record, add_replay, add_bound, add_estimate, add_tune, add_export, add_config,
+                         add_doctor, add_devices, add_stats})
     add(app, &line);
 
   std::vector<std::string> words(argv + 1, argv + argc);

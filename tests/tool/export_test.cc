@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline export from outside: each format says the same as the replay, and is what its viewer takes.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/tool/command_fixture.h"
+#include "tests/tool/unpickle.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kUnet = std::string(THERMOCLINE_TRACES) + "/unet3d_b1_128.jsonl.gz";
+
+class Export : public Command {
+ protected:
+  std::string exported(const std::string& format) const {
+    const ProcessResult result =
+        run({"export", kUnet, "--budget", "60%", "--steps", "4", "--format", format, "-o", path("out")});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    return read(path("out"));
+  }
+  json replayed() const { return json::parse(run({"replay", kUnet, "--budget", "60%", "--steps", "4", "--json"}).out); }
+};
+
+TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore) {
+  const json out = json::parse(exported("perfetto"));
+  std::map<int, double> lane_end;
+  std::map<std::uint64_t, double> flow_begin;
+  unsigned long long evicted = 0, live = 0, most_live = 0;
+  std::size_t flows = 0;
+  for (const json& e : out["traceEvents"]) {
+    if (e["ph"] == "X") {
+      // On one lane nothing overlaps: the files' times have a thousandth of a microsecond.
+      double& end = lane_end[e["tid"]];
+      EXPECT_GE(e["ts"].get<double>(), end - 0.002) << e;
+      end = e["ts"].get<double>() + e["dur"].get<double>();
+      if (e["name"].get<std::string>().starts_with("evict")) evicted += e["args"]["bytes"].get<unsigned long long>();
+    }
+    if (e["ph"] == "s") flow_begin[e["id"]] = e["ts"];
+    if (e["ph"] == "C" && e["name"] == "live") {
+      live = e["args"]["bytes"];
+      most_live = std::max(most_live, live);
+    }
+  }
+  for (const json& e : out["traceEvents"]) {
+    if (e["ph"] != "f") continue;
+    ++flows;
+    ASSERT_TRUE(flow_begin.contains(e["id"])) << e;
+    EXPECT_GT(e["ts"].get<double>(), flow_begin[e["id"]]);
+  }
+  EXPECT_GT(flows, 0u);
+  const json replay = replayed();
+  EXPECT_EQ(evicted, replay["evicted_bytes"]);
+  EXPECT_EQ(most_live, replay["peak_live_bytes"]);
+}
+
+TEST_F(Export, ForPyTorchsViewerBlocksTileTheirSegmentsAndNoAddressIsTakenTwice) {
+  const json out = unpickle(exported("memory_viz"));
+  ASSERT_TRUE(out.is_object());
+  std::map<std::uint64_t, json> alive_at_the_end;
+  for (const json& segment : out["segments"]) {
+    std::uint64_t at = segment["address"], active = 0;
+    for (const json& block : segment["blocks"]) {
+      EXPECT_EQ(block["address"], at);
+      at += block["size"].get<std::uint64_t>();
+      if (block["state"] == "active_allocated") {
+        active += block["size"].get<std::uint64_t>();
+        alive_at_the_end[block["address"]] = block["size"];
+      }
+    }
+    EXPECT_EQ(at, segment["address"].get<std::uint64_t>() + segment["total_size"].get<std::uint64_t>());
+    EXPECT_EQ(active, segment["active_size"]);
+  }
+  std::map<std::uint64_t, json> alive;
+  ASSERT_EQ(out["device_traces"].size(), 1u);
+  for (const json& e : out["device_traces"][0]) {
+    if (e["action"] == "alloc") {
+      EXPECT_TRUE(alive.emplace(e["addr"], e["size"]).second) << e;
+    } else if (e["action"] == "free_completed") {
+      EXPECT_EQ(alive[e["addr"]], e["size"]);
+      alive.erase(e["addr"]);
+    }
+  }
+  EXPECT_EQ(alive, alive_at_the_end);
+  EXPECT_FALSE(alive.empty());
+}
+
+TEST_F(Export, AsCsvEveryLineHasEveryColumnAndTimesDoNotFall) {
+  std::istringstream lines(exported("csv"));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,away_bytes");
+  double last = 0;
+  std::map<std::string, int> events;
+  while (std::getline(lines, line)) {
+    EXPECT_EQ(std::ranges::count(line, ','), 8) << line;
+    const double now = std::stod(line);
+    EXPECT_GE(now, last);
+    last = now;
+    const std::size_t begin = line.find(',') + 1;
+    ++events[line.substr(begin, line.find(',', begin) - begin)];
+  }
+  for (const char* event : {"alloc", "free", "operator", "evict", "restore"}) EXPECT_GT(events[event], 0) << event;
+  EXPECT_EQ(events["step"], 4);
+}
+
+TEST_F(Export, BadInputIsRefusedInOneLineAndLeavesTheFileAsItWas) {
+  const std::string kept = write("kept", "before");
+  expect_refused({"export", kUnet, "--format", "perfeto", "-o", kept}, 2,
+                 "--format: unknown format 'perfeto'; did you mean 'perfetto'?; known are perfetto, memory_viz, csv");
+  expect_refused({"export", path("absent"), "--format", "csv", "-o", kept}, 3,
+                 path("absent") + ": can not be opened: No such file or directory");
+  expect_refused({"export", write("empty", ""), "--format", "csv", "-o", kept}, 3,
+                 path("empty") + ": not a trace: the file is empty");
+  expect_refused({"export", kUnet, "--format", "csv", "-o", "/nowhere/x"}, 1,
+                 "/nowhere/x: can not be written: No such file or directory");
+  expect_refused({"export", kUnet, "--format", "csv", "-o", "/dev/full"}, 1,
+                 "/dev/full: can not be written: No space left on device");
+  expect_refused({"export", kUnet, "--format", "csv", "-o", kept, "--budget", "1%"}, 1,
+                 kUnet + ": memory ran out in the first step; 'thermocline replay' shows who held it");
+  EXPECT_EQ(read(kept), "before");
+  EXPECT_FALSE(std::filesystem::exists(kept + ".partial"));
+}
+
+TEST_F(Export, AnInterruptLeavesNothingBehind) {
+  const ProcessResult result = run_process(
+      {"/bin/sh", "-c",
+       "'" THERMOCLINE_COMMAND "' export '" + kUnet + "' --steps 100000 --format csv -o '" + path("cut") +
+           "' & pid=$!; until [ -e '" + path("cut.partial") + "' ]; do :; done; kill -TERM $pid; wait $pid; echo $?"},
+      {});
+  EXPECT_EQ(result.out, "143\n") << result.err;
+  EXPECT_FALSE(std::filesystem::exists(path("cut")));
+  EXPECT_FALSE(std::filesystem::exists(path("cut.partial")));
+}
+
+}  // namespace
+}  // namespace thermocline::test

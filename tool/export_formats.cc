@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/export_formats.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace thermocline {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kStepLane = 1, kToDeviceLane = 2, kToHostLane = 3, kFirstStreamLane = 10;
+
+class PerfettoWriter {
+ public:
+  explicit PerfettoWriter(OutputFile& out) : out_(out) {
+    out_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  }
+
+  void event(json event) {
+    event["pid"] = 1;
+    out_.write((is_first_ ? "" : ",\n") + event.dump(-1, ' ', false, json::error_handler_t::replace));
+    is_first_ = false;
+  }
+  void lane(int lane, const std::string& name) {
+    event({{"ph", "M"}, {"tid", lane}, {"name", "thread_name"}, {"args", {{"name", name}}}});
+    event({{"ph", "M"}, {"tid", lane}, {"name", "thread_sort_index"}, {"args", {{"sort_index", lane}}}});
+  }
+  void slice(int lane, const std::string& name, double begin_us, double end_us, json arguments) {
+    event({{"ph", "X"},
+           {"tid", lane},
+           {"name", name},
+           {"ts", begin_us},
+           {"dur", end_us - begin_us},
+           {"args", std::move(arguments)}});
+  }
+  void counter(const char* name, double at_us, Bytes bytes) {
+    event({{"ph", "C"}, {"name", name}, {"ts", at_us}, {"args", {{"bytes", bytes}}}});
+  }
+  void finish() { out_.write("\n]}\n"); }
+
+ private:
+  OutputFile& out_;
+  bool is_first_ = true;
+};
+
+void write_copies(const Told& told, PerfettoWriter& writer) {
+  const Story& story = told.story;
+  // Only those of which something comes back begin a flow.
+  std::vector<bool> returns(story.copies.size(), false);
+  for (const StoryCopy& copy : story.copies) {
+    if (copy.restores != kNobody) returns[copy.restores] = true;
+  }
+  for (std::size_t i = 0; i < story.copies.size(); ++i) {
+    const StoryCopy& copy = story.copies[i];
+    const int lane = copy.to_host ? kToHostLane : kToDeviceLane;
+    json arguments = {{"bytes", copy.bytes}};
+    std::string name = copy.to_host ? "evict" : "restore";
+    if (copy.buffer != kNobody) {
+      const StoryBuffer& buffer = story.buffers[copy.buffer];
+      name += " buffer " + std::to_string(buffer.id);
+      arguments["buffer"] = buffer.id;
+      arguments["buffer_bytes"] = buffer.bytes;
+      arguments["producer"] = producer_of(told, buffer);
+    }
+    writer.slice(lane, name, copy.begin_us, copy.end_us, std::move(arguments));
+    const auto flow = [&](const char* phase, std::size_t id) {
+      json event = {{"ph", phase},      {"tid", lane}, {"name", "away"},
+                    {"cat", "offload"}, {"id", id},    {"ts", copy.begin_us}};
+      if (*phase == 'f') event["bp"] = "e";
+      writer.event(std::move(event));
+    };
+    if (copy.to_host && returns[i]) flow("s", i);
+    if (copy.restores != kNobody) flow("f", copy.restores);
+  }
+}
+
+void write_lanes(const Told& told, PerfettoWriter& writer) {
+  writer.event({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", std::string(told.profile->name)}}}});
+  writer.lane(kStepLane, "steps");
+  writer.lane(kToDeviceLane, "link to device");
+  writer.lane(kToHostLane, "link to host");
+  for (std::size_t s = 0; s < told.trace.streams.size(); ++s) {
+    writer.lane(kFirstStreamLane + static_cast<int>(s), "stream " + std::to_string(told.trace.streams[s]));
+  }
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+}  // namespace
+
+std::string producer_of(const Told& told, const StoryBuffer& buffer) {
+  if (buffer.producer == kNobody) return "from before";
+  return told.trace.names[told.story.operators[buffer.producer].name] + " at operator " +
+         std::to_string(buffer.producer);
+}
+
+void export_perfetto(const Told& told, OutputFile& out) {
+  const Story& story = told.story;
+  PerfettoWriter writer(out);
+  write_lanes(told, writer);
+  double began = 0;
+  for (std::size_t i = 0; i < story.step_end_us.size(); ++i) {
+    writer.slice(kStepLane, "step " + std::to_string(i), began, story.step_end_us[i],
+                 {{"evicted_bytes", story.result.steps[i].evicted_bytes},
+                  {"restored_bytes", story.result.steps[i].restored_bytes}});
+    began = story.step_end_us[i];
+  }
+  for (std::size_t i = 0; i < story.operators.size(); ++i) {
+    const StoryOperator& op = story.operators[i];
+    writer.slice(kFirstStreamLane + static_cast<int>(op.stream), told.trace.names[op.name], op.begin_us, op.end_us,
+                 {{"operator", i}});
+    writer.counter("on the device", op.begin_us, op.device_bytes);
+    writer.counter("away from the device", op.begin_us, op.away_bytes);
+    writer.counter("budget", op.begin_us, told.budget);
+  }
+  Bytes live = 0;
+  for (const StoryChange& change : story.changes) {
+    const Bytes bytes = story.buffers[change.buffer].bytes;
+    live = change.begins ? live + bytes : live - bytes;
+    writer.counter("live", change.at_us, live);
+  }
+  write_copies(told, writer);
+  writer.finish();
+}
+
+void export_csv(const Told& told, OutputFile& out) {
+  const Story& story = told.story;
+  std::vector<std::pair<double, std::string>> rows;
+  const auto add = [&](double at_us, const std::string& rest) { rows.emplace_back(at_us, rest); };
+  char times[64];
+  const auto duration = [&](double us) {
+    std::snprintf(times, sizeof times, "%.3f", us);
+    return std::string(times);
+  };
+  for (const StoryChange& change : story.changes) {
+    const StoryBuffer& buffer = story.buffers[change.buffer];
+    add(change.at_us, std::string(change.begins ? "alloc" : "free") + ",," + in_quotes(producer_of(told, buffer)) +
+                          ",," + std::to_string(buffer.id) + "," + std::to_string(buffer.bytes) + ",,");
+  }
+  for (const StoryOperator& op : story.operators) {
+    add(op.begin_us, "operator," + duration(op.end_us - op.begin_us) + "," + in_quotes(told.trace.names[op.name]) +
+                         "," + std::to_string(told.trace.streams[op.stream]) + ",,," + std::to_string(op.device_bytes) +
+                         "," + std::to_string(op.away_bytes));
+  }
+  for (const StoryCopy& copy : story.copies) {
+    const std::string id = copy.buffer == kNobody ? "" : std::to_string(story.buffers[copy.buffer].id);
+    add(copy.begin_us, std::string(copy.to_host ? "evict" : "restore") + "," + duration(copy.end_us - copy.begin_us) +
+                           ",,," + id + "," + std::to_string(copy.bytes) + ",,");
+  }
+  for (std::size_t i = 0; i < story.step_end_us.size(); ++i) {
+    add(story.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");
+  }
+  std::ranges::stable_sort(rows, {}, &std::pair<double, std::string>::first);
+  out.write("time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,away_bytes\n");
+  for (const auto& [at_us, rest] : rows) out.write(duration(at_us) + "," + rest + "\n");
+}
+
+}  // namespace thermocline

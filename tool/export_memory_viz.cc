@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's memory snapshot, as torch/csrc/cuda/memory_snapshot.cpp lays it out and torch/utils/viz/MemoryViz.js reads
+// it. Address ranges that the buffers ever took are segments; their blocks, of what is alive at the end and of holes,
+// tile them.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "tool/export_formats.h"
+#include "tool/pickle.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const Told& told, OutputFile& out) : told_(told), out_(out) {}
+
+  void write() {
+    find_segments();
+    p_.begin_dict();
+    p_.string("segments");
+    p_.begin_list();
+    for (const auto& [begin, end] : segments_) segment(begin, end);
+    p_.end_list();
+    p_.string("device_traces");
+    p_.begin_list();
+    p_.begin_list();
+    for (const auto& [begin, end] : segments_) event("segment_alloc", begin, end - begin, 0, nullptr);
+    buffer_events();
+    p_.end_list();
+    p_.end_list();
+    p_.string("allocator_settings");
+    p_.begin_dict();
+    p_.end_dict();
+    p_.string("external_annotations");
+    p_.begin_list();
+    p_.end_list();
+    p_.end_dict();
+    p_.finish();
+    out_.write(p_.take());
+  }
+
+ private:
+  const std::vector<StoryBuffer>& buffers() const { return told_.story.buffers; }
+
+  void find_segments() {
+    std::map<std::uint64_t, std::uint64_t> ranges;
+    for (const StoryBuffer& buffer : buffers()) {
+      std::uint64_t& end = ranges[buffer.address / kPage * kPage];
+      end = std::max(end, (buffer.address + buffer.bytes + kPage - 1) / kPage * kPage);
+    }
+    for (const auto& [begin, end] : ranges) {
+      if (!segments_.empty() && begin <= segments_.back().second) {
+        segments_.back().second = std::max(segments_.back().second, end);
+      } else {
+        segments_.emplace_back(begin, end);
+      }
+    }
+    for (const StoryBuffer& buffer : buffers()) {
+      if (buffer.outlives_window) alive_[buffer.address] = &buffer;
+    }
+  }
+
+  void number(const char* key, std::uint64_t value) {
+    p_.string(key);
+    p_.integer(static_cast<std::int64_t>(value));
+  }
+  void text(const char* key, std::string_view value) {
+    p_.string(key);
+    p_.string(value);
+  }
+  void frames(const StoryBuffer* buffer) {
+    p_.string("frames");
+    p_.begin_list();
+    if (buffer != nullptr) {
+      const bool known = buffer->producer != kNobody;
+      p_.begin_dict();
+      text("filename", "operator");
+      number("line", known ? buffer->producer : 0);
+      text("name", known ? std::string_view(told_.trace.names[told_.story.operators[buffer->producer].name])
+                         : std::string_view("from before"));
+      p_.end_dict();
+    }
+    p_.end_list();
+  }
+  void pool(const char* key) {
+    p_.string(key);
+    p_.integer(0);
+    p_.integer(0);
+    p_.pair();
+  }
+
+  void block(std::uint64_t address, Bytes bytes, const StoryBuffer* buffer) {
+    p_.begin_dict();
+    number("address", address);
+    number("size", bytes);
+    number("requested_size", buffer == nullptr ? 0 : bytes);
+    text("state", buffer == nullptr ? "inactive" : "active_allocated");
+    frames(buffer);
+    p_.end_dict();
+  }
+
+  void segment(std::uint64_t begin, std::uint64_t end) {
+    Bytes active = 0;
+    const auto first = alive_.lower_bound(begin), last = alive_.lower_bound(end);
+    for (auto at = first; at != last; ++at) active += at->second->bytes;
+    p_.begin_dict();
+    number("device", 0);
+    number("address", begin);
+    number("total_size", end - begin);
+    number("allocated_size", active);
+    number("active_size", active);
+    number("requested_size", active);
+    number("stream", 0);
+    text("segment_type", "large");
+    pool("segment_pool_id");
+    p_.string("is_expandable");
+    p_.boolean(false);
+    frames(nullptr);
+    p_.string("blocks");
+    p_.begin_list();
+    std::uint64_t at = begin;
+    for (auto live = first; live != last; ++live) {
+      if (live->first > at) block(at, live->first - at, nullptr);
+      block(live->first, live->second->bytes, live->second);
+      at = live->first + live->second->bytes;
+    }
+    if (at < end) block(at, end - at, nullptr);
+    p_.end_list();
+    p_.end_dict();
+  }
+
+  void event(const char* action, std::uint64_t address, Bytes bytes, double at_us, const StoryBuffer* buffer) {
+    p_.begin_dict();
+    text("action", action);
+    number("addr", address);
+    number("size", bytes);
+    number("stream", 0);
+    number("time_us", static_cast<std::uint64_t>(at_us));
+    pool("pool_id");
+    frames(buffer);
+    p_.end_dict();
+    constexpr std::size_t kEnough = 1 << 16;
+    if (++events_ % kEnough == 0) out_.write(p_.take());
+  }
+
+  void buffer_events() {
+    for (const StoryChange& change : told_.story.changes) {
+      const StoryBuffer& b = buffers()[change.buffer];
+      if (change.begins) {
+        event("alloc", b.address, b.bytes, change.at_us, &b);
+      } else {
+        event("free_requested", b.address, b.bytes, change.at_us, &b);
+        event("free_completed", b.address, b.bytes, change.at_us, &b);
+      }
+    }
+  }
+
+  const Told& told_;
+  OutputFile& out_;
+  Pickle p_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> segments_;
+  std::map<std::uint64_t, const StoryBuffer*> alive_;  // at the end
+  std::size_t events_ = 0;
+};
+
+}  // namespace
+
+void export_memory_viz(const Told& told, OutputFile& out) { SnapshotWriter(told, out).write(); }
+
+}  // namespace thermocline

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `export` and `report` have in common: the flags that say which replay is meant, and that replay as a story
+// (trace/story.h).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "simulator/profile.h"
+#include "trace/story.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): theirs
+class App;
+}
+
+namespace thermocline {
+
+struct ToldFlags {
+  std::string trace, device = "reference";
+  std::optional<std::string> budget, policy, config;
+  std::size_t steps = 6;
+};
+
+struct Told {
+  const simulator::Profile* profile = nullptr;
+  std::string policy;
+  Bytes budget = 0;
+  Trace trace;
+  Story story;
+};
+
+void add_told_flags(CLI::App* command, ToldFlags* flags);
+
+// Of the trace `path` under the flags. An exit status (exit_status.h); what is wrong has been said.
+int tell(const ToldFlags& flags, const std::string& path, Told* out);
+
+// Operators [begin, end) of the last `steps` steps of the story, and when they are on its time line.
+struct StoryWindow {
+  std::uint32_t begin = 0, end = 0;
+  std::size_t first_step = 0;
+  double begin_us = 0, end_us = 0;
+};
+StoryWindow last_steps(const Story& story, std::size_t steps);
+
+}  // namespace thermocline
