@@ -25,6 +25,7 @@ void add_record(CLI::App& app, CommandLine* line);
 void add_replay(CLI::App& app, CommandLine* line);
 void add_bound(CLI::App& app, CommandLine* line);
 void add_estimate(CLI::App& app, CommandLine* line);
+void add_report(CLI::App& app, CommandLine* line);
 void add_export(CLI::App& app, CommandLine* line);
 void add_config(CLI::App& app, CommandLine* line);
 void add_doctor(CLI::App& app, CommandLine* line);

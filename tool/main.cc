@@ -21,9 +21,6 @@ constexpr const char* kFooter =
     "input, 4 no device.\n"
     "Settings: thermocline config show --sources";
 
-// Known words that this version can not act on.
-constexpr std::string_view kLater[] = {"report"};
-
 std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std::string>* storage) {
   for (const CLI::App* command : app.get_subcommands(nullptr)) storage->push_back(command->get_name());
   return {storage->begin(), storage->end()};
@@ -40,10 +37,6 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
   std::vector<std::string> storage;
   const std::vector<std::string_view> names = command_names(app, &storage);
   if (std::ranges::find(names, word) != names.end()) return kDone;
-  if (std::ranges::find(kLater, word) != std::end(kLater)) {
-    say("'" + word + "' is not in this version");
-    return kFailed;
-  }
   say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) +
       " ('thermocline --help' lists them)");
   return kWrongUsage;
@@ -93,8 +86,8 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   CommandLine line;
-  for (const auto add : {add_run, add_record, add_replay, add_bound, add_estimate, add_tune, add_export, add_config,
-                         add_doctor, add_devices, add_stats})
+  for (const auto add : {add_run, add_record, add_replay, add_bound, add_estimate, add_tune, add_report, add_export,
+                         add_config, add_doctor, add_devices, add_stats})
     add(app, &line);
 
   std::vector<std::string> words(argv + 1, argv + argc);

@@ -56,12 +56,13 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
     return kFailed;
   }
   if (!read_trace_file(path, &out->trace)) return kBadInput;
-  StepProgram program;
+  StepProgram& program = out->program;
   // A trace whose last step can not repeat is taken as it is.
   if (!plan_steps(out->trace, flags.steps, &program, &reason)) plan_steps(out->trace, 0, &program, &reason);
   const Bytes device_bytes = out->profile->memory_bytes.value;
   out->budget = std::min(budget ? budget->resolve(out->trace.peak_live_bytes) : device_bytes, device_bytes);
-  ReplayOptions options = replay_options(settings, *out->profile, *simulator, out->budget);
+  out->min_offload_bytes = settings.min_offload_bytes.resolve(0);
+  ReplayOptions& options = out->options = replay_options(settings, *out->profile, *simulator, out->budget);
   options.device.check = false;
   Progress progress("replaying");
   options.progress = [&](std::size_t step) { progress.show(step, program.steps); };
@@ -69,6 +70,7 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
     say(path + ": " + reason);
     return kFailed;
   }
+  options.progress = nullptr;
   if (out->story.step_ends.empty()) {
     say(path + ": memory ran out in the first step; 'thermocline replay' shows who held it");
     return kFailed;

@@ -24,8 +24,10 @@ struct ToldFlags {
 struct Told {
   const simulator::Profile* profile = nullptr;
   std::string policy;
-  Bytes budget = 0;
+  Bytes budget = 0, min_offload_bytes = 0;
   Trace trace;
+  StepProgram program;
+  ReplayOptions options;
   Story story;
 };
 

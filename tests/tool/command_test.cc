@@ -28,7 +28,7 @@ TEST_F(Command, HelpGoesToStdoutAndNamesOnlyWhatExists) {
   const ProcessResult result = run({"--help"});
   EXPECT_EQ(result.status, 0);
   EXPECT_NE(result.out.find("replay"), std::string::npos);
-  EXPECT_EQ(result.out.find("  report"), std::string::npos);
+  EXPECT_NE(result.out.find("  report"), std::string::npos);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(run({"replay", "--help"}).status, 0);
   EXPECT_EQ(run({"--version"}).status, 0);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline report from outside: a page that needs nothing else, and says what the replay says.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "tests/tool/command_fixture.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kUnet = std::string(THERMOCLINE_TRACES) + "/unet3d_b1_128.jsonl.gz";
+
+json data_in(const std::string& page) {
+  const std::string begin = "<script id=\"data\" type=\"application/json\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  return json::parse(page.substr(at, page.find("</script>", at) - at), nullptr, false);
+}
+
+class Report : public Command {
+ protected:
+  std::string page(std::vector<std::string> flags) const {
+    flags.insert(flags.begin(), "report");
+    flags.insert(flags.end(), {"-o", path("page.html")});
+    const ProcessResult result = run(flags);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return read(path("page.html"));
+  }
+};
+
+TEST_F(Report, ThePageNeedsNothingFromAnywhere) {
+  const std::string html = page({kUnet, "--budget", "60%"});
+  EXPECT_TRUE(html.starts_with("<!doctype html>"));
+  EXPECT_TRUE(html.ends_with("</html>\n"));
+  for (const char* outside : {"http:", "https:", "src=", "href=", "@import", "url(", "@DATA@", "@SCRIPT@", "@STYLE@"}) {
+    EXPECT_EQ(html.find(outside), std::string::npos) << outside;
+  }
+}
+
+TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
+  const json data = data_in(page({kUnet, "--budget", "60%", "--steps", "6", "--show", "2"}));
+  EXPECT_EQ(data["schema"], "thermocline-report/1");
+  const json& shown = data["runs"][0];
+  const json replayed = json::parse(run({"replay", kUnet, "--budget", "60%", "--steps", "6", "--json"}).out);
+  EXPECT_EQ(shown["summary"]["step_ms"], replayed["steady_step_ms"]);
+  EXPECT_EQ(shown["summary"]["bound_ms"], replayed["bound_ms"]);
+  EXPECT_EQ(shown["summary"]["compute_ms"], replayed["compute_step_ms"]);
+  EXPECT_EQ(shown["budget"], replayed["budget_bytes"]);
+  EXPECT_EQ(shown["stepEnds"].size(), 2u);
+  // Memory as the page stacks it has the trace's peak.
+  const json& b = shown["buffers"];
+  std::vector<std::pair<std::int64_t, std::int64_t>> changes;
+  for (std::size_t i = 0; i < b["n"].size(); ++i) {
+    const std::int64_t begin = b["t"][i], life = b["d"][i], bytes = b["n"][i];
+    changes.emplace_back(begin, bytes);
+    changes.emplace_back(begin + life, -bytes);
+  }
+  std::ranges::sort(changes);
+  std::int64_t live = 0, most = 0;
+  for (const auto& [at, bytes] : changes) most = std::max(most, live += bytes);
+  EXPECT_EQ(most, replayed["peak_live_bytes"]);
+  // Every copy back of the shown steps is there.
+  std::int64_t restored = 0;
+  for (const json& bytes : shown["in"]["n"]) restored += bytes.get<std::int64_t>();
+  EXPECT_GE(restored, replayed["steps"][5]["restored_bytes"].get<std::int64_t>());
+  for (const json& out : shown["in"]["r"]) EXPECT_LT(out, static_cast<std::int64_t>(shown["out"]["t"].size()));
+  for (const auto& [lane, columns] : {std::pair<std::string, std::size_t>{"ops", 5}, {"out", 5}, {"in", 5}}) {
+    EXPECT_EQ(shown[lane].size(), columns);
+    for (const json& column : shown[lane]) EXPECT_EQ(column.size(), shown[lane]["t"].size()) << lane;
+  }
+}
+
+TEST_F(Report, TwoTracesAreShownAgainstEachOther) {
+  const std::string small = write("small.jsonl",
+                                  "{\"schema\":\"thermocline-trace/1\"}\n{\"e\":\"alloc\",\"b\":0,\"n\":4096}\n"
+                                  "{\"e\":\"op\",\"k\":\"</script><b>&\",\"r\":[],\"w\":[0],\"us\":5}\n");
+  const json data = data_in(page({kUnet, "--against", small}));
+  ASSERT_EQ(data["runs"].size(), 2u);
+  EXPECT_EQ(data["runs"][1]["names"][0], "</script><b>&");
+  EXPECT_EQ(data["runs"][1]["summary"]["peak_live"], 4096);
+}
+
+TEST_F(Report, BadInputIsRefusedInOneLine) {
+  expect_refused({"report", path("absent"), "-o", path("x.html")}, 3,
+                 path("absent") + ": can not be opened: No such file or directory");
+  expect_refused({"report", kUnet, "--against", path("absent"), "-o", path("x.html")}, 3,
+                 path("absent") + ": can not be opened: No such file or directory");
+  expect_refused({"report", kUnet, "--show", "0", "-o", path("x.html")}, 2, "--show: at least one step is needed");
+  expect_refused({"report", kUnet, "-o", "/nowhere/x.html"}, 1,
+                 "/nowhere/x.html: can not be written: No such file or directory");
+  expect_refused({"report", kUnet, "-o", "/dev/full"}, 1, "/dev/full: can not be written: No space left on device");
+  EXPECT_FALSE(std::filesystem::exists(path("x.html")));
+}
+
+}  // namespace
+}  // namespace thermocline::test

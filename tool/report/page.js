@@ -1,0 +1,117 @@
+"use strict";
+// The page around the charts: tiles, tables, and the difference of two runs.
+const number = (text) => element("td", { class: "n" }, text);
+const table = (heads, rows) => element("table", {},
+  element("thead", {}, element("tr", {}, ...heads.map(([name, right]) => element("th", right ? { class: "n" } : {}, name)))),
+  element("tbody", {}, ...rows));
+const tile = (value, name) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
+const section = (title, ...children) => element("section", {}, element("h2", {}, title), ...children);
+const legendItem = (colour, name, kind) => element("span", {}, element("i", { class: kind || "", style: (kind ? "border-color:" : "background:") + colour }), name);
+
+function tiles(run) {
+  const s = run.summary;
+  const made = [tile(s.step_ms.toPrecision(4) + " ms", "a step" + (run.learned ? ", by plan" : "")), tile(s.slowdown.toFixed(2) + " \u00d7", "unlimited memory, " + s.compute_ms.toPrecision(4) + " ms")];
+  if (s.bound_ms !== null) made.push(tile((s.step_ms / s.bound_ms).toFixed(2) + " \u00d7", "the least any swapping takes, " + s.bound_ms.toPrecision(4) + " ms"));
+  made.push(tile(bytes(s.peak_live), "alive at most"), tile(bytes(run.budget), "budget (" + (100 * run.budget / s.peak_live).toFixed(0) + " % of that)"),
+    tile(bytes(s.evicted), "out in the last step, " + bytes(s.restored) + " in"), tile(bytes(s.peak_host), "pinned host memory at most"));
+  return element("div", { class: "tiles" }, ...made);
+}
+
+function charts(run) {
+  const memory = new Chart(run, 320, drawMemory, hoverMemory), lanes = new Chart(run, 3 * (LANE.height + LANE.gap) + 24, drawLanes, hoverLanes);
+  const view = new View(run, [memory, lanes]), legend = element("div", { class: "legend" });
+  const fill = () => legend.replaceChildren(...run.groups.map((name, k) => [name, k]).filter(([, k]) => run.groupOf.includes(k)).map(([name, k]) => legendItem(PALETTE[k % PALETTE.length], name)),
+    legendItem(HELD, "held on the device", "solid"), legendItem(OUT, "away from it", "solid"), legendItem(BUDGET, "budget", "dash"));
+  fill();
+  const choice = (what, name) => element("button", { type: "button", "aria-pressed": String(what === "class"), onclick: (e) => {
+    run.groupBy(what);
+    for (const other of e.target.parentNode.querySelectorAll("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === e.target));
+    fill();
+    view.draw();
+  } }, name);
+  const controls = element("div", { class: "controls" }, choice("class", "by class"), choice("name", "by operator"),
+    element("button", { type: "button", onclick: () => view.set(0, run.length) }, "whole window"),
+    element("button", { type: "button", onclick: () => view.set(run.stepEnds.length > 1 ? run.stepEnds[run.stepEnds.length - 2] : 0, run.length) }, "last step"));
+  run.view = view;
+  return [element("section", {}, element("div", { class: "head" }, element("h2", {}, "Memory over time, by what produced it"), controls), legend, memory.canvas,
+    element("p", { class: "hint" }, "Stacked: what the program holds, wherever it is. Wheel to zoom, drag to move, double-click for everything. Vertical lines end steps.")),
+  element("section", {}, element("h2", {}, "Computing, and the link both ways"), lanes.canvas,
+    element("p", { class: "hint" }, "Hover a copy for its buffer, who produced it, and when it was away."))];
+}
+
+function holders(run) {
+  const b = run.buffers, alive = run.alive(run.peakAt), most = alive.length ? b.n[alive[0]] : 1;
+  const rows = alive.slice(0, 15).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, element("span", { class: "bar", style: "width:" + (60 * b.n[i] / most).toFixed(0) + "px;background:" + PALETTE[b.c[i] % PALETTE.length] })),
+    element("td", {}, run.producer(b.p[i])), number(String(b.u[i])), number(String(run.gaps(i).length))));
+  return section("Top holders at the peak (" + bytes(run.peak) + " at " + ms(run.peakAt) + ")",
+    table([["bytes", true], [""], ["produced by"], ["uses", true], ["parts back", true]], rows));
+}
+
+// By producer: what of the peak each holds.
+function peakBy(run) {
+  const sums = new Map();
+  for (const i of run.alive(run.peakAt)) {
+    const name = run.producer(run.buffers.p[i]), had = sums.get(name) || { bytes: 0, count: 0 };
+    had.bytes += run.buffers.n[i];
+    had.count += 1;
+    sums.set(name, had);
+  }
+  return sums;
+}
+
+function producers(run) {
+  const sums = [...peakBy(run).entries()].sort((x, y) => y[1].bytes - x[1].bytes);
+  const most = sums.length ? sums[0][1].bytes : 1;
+  const rows = sums.slice(0, 15).map(([name, s]) => element("tr", {}, number(bytes(s.bytes)), element("td", {}, element("span", { class: "bar", style: "width:" + (60 * s.bytes / most).toFixed(0) + "px;background:#4e79a7" })),
+    element("td", {}, name), number(String(s.count)), number((100 * s.bytes / run.peak).toFixed(1) + " %")));
+  return section("The peak by producer", table([["bytes", true], [""], ["operator"], ["buffers", true], ["of the peak", true]], rows));
+}
+
+function stayed(run) {
+  const b = run.buffers, left = new Set();
+  for (const i of run.out.b) if (i >= 0) left.add(i);
+  const never = run.alive(run.peakAt).filter((i) => !left.has(i)), total = never.reduce((sum, i) => sum + b.n[i], 0);
+  const reason = (i) => b.n[i] < run.minOffload ? "smaller than min_offload_bytes (" + bytes(run.minOffload) + ")" : run.summary.evicted === 0 ? "nothing had to leave" : "in use, or others left in its place";
+  const rows = never.slice(0, 10).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, run.producer(b.p[i])), element("td", {}, reason(i))));
+  const p = run.pinned;
+  return section("What stayed on the device",
+    element("p", { class: "hint" }, (p.buffers === 0 ? "Pinned by the library: nothing. " : "Pinned by the library: " + p.buffers + " buffers, " + bytes(p.bytes) + ". ") + "Of what was alive at the peak, " + bytes(total) + " in " + never.length + " buffers did not leave in this window; the largest:"),
+    table([["bytes", true], ["produced by"], ["why"]], rows));
+}
+
+function steps(run) {
+  const rows = run.steps.map((s) => element("tr", { class: s.shown ? "on" : null }, number(String(s.index)), number(s.ms.toFixed(2) + " ms"), number(bytes(s.out)), number(bytes(s.in)), number(String(s.maps))));
+  const f = run.fragmentation;
+  return section("Steps", table([["step", true], ["time", true], ["out", true], ["in", true], ["maps", true]], rows),
+    element("p", { class: "hint" }, "Marked: those drawn above. Fragmentation at the end: " + bytes(f.blocks - f.live) + " lost by rounding up to whole pages, " + bytes(f.free) + " free but kept for the next allocation."));
+}
+
+function difference(a, b) {
+  const change = (x, y, show) => element("td", { class: "n " + (y > x ? "more" : y < x ? "less" : "") }, y === x ? "same" : (y > x ? "+" : "\u2212") + show(Math.abs(y - x)));
+  const rows = [["a step", a.summary.step_ms, b.summary.step_ms, (n) => n.toFixed(2) + " ms"], ["with unlimited memory", a.summary.compute_ms, b.summary.compute_ms, (n) => n.toFixed(2) + " ms"],
+    ["alive at most", a.summary.peak_live, b.summary.peak_live, bytes], ["budget", a.budget, b.budget, bytes], ["out, last step", a.summary.evicted, b.summary.evicted, bytes], ["in, last step", a.summary.restored, b.summary.restored, bytes],
+    ["pinned host memory", a.summary.peak_host, b.summary.peak_host, bytes]].map(([name, x, y, show]) => element("tr", {}, element("td", {}, name), number(show(x)), number(show(y)), change(x, y, show)));
+  const pa = peakBy(a), pb = peakBy(b), names = new Set([...pa.keys(), ...pb.keys()]);
+  const of = (sums, name) => (sums.get(name) || { bytes: 0 }).bytes;
+  const byProducer = [...names].sort((x, y) => Math.abs(of(pb, y) - of(pa, y)) - Math.abs(of(pb, x) - of(pa, x))).slice(0, 20)
+    .map((name) => element("tr", {}, element("td", {}, name), number(bytes(of(pa, name))), number(bytes(of(pb, name))), change(of(pa, name), of(pb, name), bytes)));
+  return element("div", { class: "two" }, section("Difference", table([["what"], ["A", true], ["B", true], ["B against A", true]], rows)),
+    section("Difference of the peaks, by producer", table([["operator"], ["A", true], ["B", true], ["B against A", true]], byProducer)));
+}
+
+function show() {
+  const runs = data.runs.map((raw) => new Run(raw)), page = document.getElementById("page"), two = runs.length > 1;
+  page.replaceChildren(element("h1", {}, two ? "A: " + runs[0].title + "  \u00b7  B: " + runs[1].title : runs[0].title),
+    element("p", { class: "under" }, "on " + runs[0].device + ", policy " + runs[0].policy + "; replayed through the library on a simulated device, steps " + runs[0].steps.filter((s) => s.shown).map((s) => s.index).join(", ") + " shown. thermocline " + data.version));
+  if (two) page.append(difference(runs[0], runs[1]));
+  runs.forEach((run, i) => {
+    if (two) page.append(element("h1", { style: "margin-top:24px" }, "AB"[i] + ": " + run.title));
+    page.append(tiles(run), ...charts(run), element("div", { class: "two" }, holders(run), producers(run)), element("div", { class: "two" }, stayed(run), steps(run)));
+  });
+  const draw = () => runs.forEach((run) => run.view.draw());
+  window.addEventListener("resize", draw);
+  window.addEventListener("beforeprint", draw);
+  draw();
+  document.body.dataset.drawn = "yes";
+}
+show();

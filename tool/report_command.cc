@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline report: a replay as one HTML page that needs nothing else. The page's own files are in tool/report/ and
+// are built into the command.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+#include "tool/output_file.h"
+#include "tool/replay_options.h"
+#include "tool/report_data.h"
+#include "tool/values.h"
+#include "trace/bounds.h"
+
+namespace thermocline {
+
+namespace embedded {
+extern const char* const page_html;
+extern const char* const report_css;
+extern const char* const report_js;
+extern const char* const page_js;
+}  // namespace embedded
+
+namespace {
+
+struct Flags {
+  ToldFlags told;
+  std::optional<std::string> against;
+  std::string output = "thermocline-report.html";
+  std::size_t show = 2;
+};
+
+int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
+  if (const int status = tell(flags.told, path, &run->told); status != kDone) return status;
+  run->shown_steps = flags.show;
+  const Told& told = run->told;
+  const std::optional<std::size_t> learned = learned_after_steps(told.story.result.steps);
+  run->step_ms = median_steady_ms(told.story.result.steps, learned);
+  ReplayResult unlimited;
+  std::string reason;
+  if (!replay(told.trace, told.program, unlimited_options(told.options, told.trace), &unlimited, &reason)) {
+    say(path + ": " + reason);
+    return kFailed;
+  }
+  run->compute_ms = median_steady_ms(unlimited.steps, learned);
+  const SwapBounds bounds(told.trace, rates_of(*told.profile));
+  if (bounds.repeats()) {
+    if (const Bounds b = bounds.under(told.budget); b.is_feasible) run->bound_ms = b.bound_ms;
+  }
+  return kDone;
+}
+
+// In a script element no "</script>" and no comment may begin; JSON has another way to write '<'.
+std::string harmless(const std::string& json) {
+  std::string out;
+  out.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? std::string("&lt;") : c == '&' ? std::string("&amp;") : std::string(1, c);
+  return out;
+}
+
+void write_page(const std::string& title, const std::string& data, OutputFile& out) {
+  const std::string script = std::string(embedded::report_js) + embedded::page_js;
+  std::string_view page = embedded::page_html;
+  const std::pair<std::string_view, std::string> parts[] = {
+      {"@TITLE@", escaped(title)}, {"@STYLE@", embedded::report_css}, {"@DATA@", harmless(data)}, {"@SCRIPT@", script}};
+  for (const auto& [mark, text] : parts) {
+    const std::size_t at = page.find(mark);
+    out.write(page.substr(0, at));
+    out.write(text);
+    page.remove_prefix(at + mark.size());
+  }
+  out.write(page);
+}
+
+int report(const Flags& flags) {
+  if (flags.show == 0) {
+    say("--show: at least one step is needed");
+    return kWrongUsage;
+  }
+  const std::unique_ptr<OutputFile> out = OutputFile::open(flags.output);
+  if (!out) return kFailed;
+  ReportedRun run;
+  if (const int status = look_at(flags, flags.told.trace, &run); status != kDone) return status;
+  const std::string title = "thermocline: " + run.told.trace.path;
+  std::string data = R"({"schema":"thermocline-report/1","version":")" THERMOCLINE_VERSION R"(","runs":[)";
+  data += report_json(run);
+  if (flags.against) {
+    ReportedRun other;
+    if (const int status = look_at(flags, *flags.against, &other); status != kDone) return status;
+    data += "," + report_json(other);
+  }
+  data += "]}";
+  write_page(title, data, *out);
+  if (!out->finish()) return kFailed;
+  if (flags.output != "-") say("wrote " + flags.output + "; open it with a browser");
+  return kDone;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("report", "Replay a recorded program and write a page that shows what happens");
+  add_told_flags(command, &flags->told);
+  command->add_option("--against", flags->against, "another recorded program, to show what differs");
+  command->add_option("--show", flags->show, "how many of the last steps are drawn (default: 2)");
+  command->add_option("-o,--output", flags->output,
+                      "the file to write (default: thermocline-report.html; '-': stdout)");
+  command->callback([=] { line->action = [flags] { return report(*flags); }; });
+}
+
+}  // namespace thermocline
