@@ -102,7 +102,7 @@ function difference(a, b) {
 function show() {
   const runs = data.runs.map((raw) => new Run(raw)), page = document.getElementById("page"), two = runs.length > 1;
   page.replaceChildren(element("h1", {}, two ? "A: " + runs[0].title + "  \u00b7  B: " + runs[1].title : runs[0].title),
-    element("p", { class: "under" }, "on " + runs[0].device + ", policy " + runs[0].policy + "; replayed through the library on a simulated device, steps " + runs[0].steps.filter((s) => s.shown).map((s) => s.index).join(", ") + " shown. thermocline " + data.version));
+    element("p", { class: "under" }, "on " + runs[0].device + ", policy " + runs[0].policy + "; replayed through the library on a simulated device, of " + runs[0].steps.length + " steps the last " + runs[0].stepEnds.length + " are drawn. thermocline " + data.version));
   if (two) page.append(difference(runs[0], runs[1]));
   runs.forEach((run, i) => {
     if (two) page.append(element("h1", { style: "margin-top:24px" }, "AB"[i] + ": " + run.title));
