@@ -44,6 +44,7 @@ class Tuner {
       : flags_(flags), trace_(trace), profile_(profile), meter_(trace, profile, simulator, flags.steps) {
     found_.trace = flags.trace;
     found_.profile = &profile;
+    found_.steps = flags.steps;
     found_.peak_live_bytes = trace.peak_live_bytes;
     found_.steps_repeat = meter_.steps_repeat();
   }

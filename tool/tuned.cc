@@ -167,7 +167,7 @@ std::string settings_file(const Findings& f) {
                     f.profile->title + ", simulated).\n# Every figure is of a replay through the library itself:\n#\n";
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
   out += "#\n# Found in " + std::to_string(f.replays) + " replays. To see it again:\n#   thermocline replay " +
-         f.trace + " --device " + f.profile->name + " --config THIS_FILE\n\n";
+         f.trace + " --device " + f.profile->name + " --steps " + std::to_string(f.steps) + " --config THIS_FILE\n\n";
   out += "budget = \"" + SizeSetting::of_bytes(f.budget).text() + "\"\n";
   for (const std::string& key : knob_keys()) {
     std::string line = key + " = \"" + knob_text(f.best, key) + "\"";
@@ -195,9 +195,11 @@ void print_findings(const Findings& f) {
   } else {
     for (const std::string& line : summary(f)) std::fprintf(stderr, "  %s\n", line.c_str());
     for (const std::string& key : knob_keys()) {
-      const bool is_default = knob_text(f.best, key) == knob_text(f.defaults, key);
-      std::fprintf(stderr, "  %-20s %-10s %s\n", key.c_str(), knob_text(f.best, key).c_str(),
-                   is_default ? "" : ("instead of " + knob_text(f.defaults, key)).c_str());
+      const std::string value = knob_text(f.best, key);
+      const bool is_default = value == knob_text(f.defaults, key);
+      std::fprintf(stderr, "  %-20s %s\n", key.c_str(),
+                   is_default ? value.c_str()
+                              : text("%-10s instead of %s", value.c_str(), knob_text(f.defaults, key).c_str()).c_str());
     }
   }
   print_curve(f);

@@ -59,7 +59,7 @@ struct Findings {
   std::optional<Bytes> least_possible;  // with any executor
   std::optional<double> trusting_ms;    // what trusting safety would give, where it was not allowed and is faster
   std::vector<CurvePoint> curve;
-  std::size_t replays = 0;
+  std::size_t replays = 0, steps = 0;  // the latter of each replay
   std::optional<PairFindings> pair;
 };
 
