@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published tables of other systems, on the simulated device: records each model at the published batch size with
+thermocline.torch, replays it under the published memory, and prints rows of Markdown for docs/reproduction.md.
+
+    python published.py THERMOCLINE_COMMAND [overhead|batch]
+
+Needs torch and torchvision, no GPU. Sources stand beside the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
+import torch
+import torchvision
+import thermocline.torch as tt
+
+GB = 10**9
+GIB = 2**30
+STEPS = 6
+
+# MONeT (Shah et al., ICLR 2021), repository README: P100 16 GB, PyTorch 1.5.1. Memory in GB -> overhead in percent.
+OVERHEAD = {
+    "resnet50": (184, {10.01: 3.22, 9.01: 4.68, 8.01: 5.56, 6.99: 7.28, 6.00: 9.31, 4.99: 11.95}),
+    "googlenet": (320, {9.98: 7.13, 8.01: 8.44, 6.01: 12.14, 4.99: 15.77}),
+    "mobilenet_v2": (272, {10.02: 2.40, 8.02: 4.77, 6.01: 7.55, 5.01: 8.72}),
+    "vgg16": (176, {9.71: -5.30, 7.88: -2.18, 5.90: 5.44, 5.51: 9.11}),
+}
+
+# Largest batch without and with swapping. Meng et al. (ML Systems Workshop at NIPS 2017), Table 1: M40 12 GB, TensorFlow. Capuchin (Peng et
+# al., ASPLOS 2020), graph mode: P100 16 GB, TensorFlow 1.11; with recomputation.
+BATCH = [
+    ("Meng", "m40-12g", 12 * GIB, "resnet50", 144, 664),
+    ("Capuchin", "p100-16g", 16 * GIB, "resnet50", 190, 1014),
+    ("Capuchin", "p100-16g", 16 * GIB, "vgg16", 228, 350),
+    ("Capuchin", "p100-16g", 16 * GIB, "resnet152", 86, 798),
+]
+
+
+class Classifier(torch.nn.Module):
+    """Images and labels to a model without auxiliary heads."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        options = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+        with torch.device("meta"):
+            self.model = getattr(torchvision.models, name)(**options)
+
+    def forward(self, images: torch.Tensor, _labels: torch.Tensor) -> torch.Tensor:
+        return self.model(images)
+
+
+def record(name: str, batch: int, path: str) -> None:
+    images = torch.empty(batch, 3, 224, 224, device="meta")
+    labels = torch.empty(batch, dtype=torch.long, device="meta")
+    tt.record(
+        Classifier(name),
+        (images, labels),
+        path,
+        loss=lambda outputs, _images, labels: torch.nn.functional.cross_entropy(outputs, labels),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    )
+
+
+class Command:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, *arguments: str) -> dict[str, Any]:
+        done = subprocess.run([self._path, *arguments, "--json"], capture_output=True, text=True, check=False)
+        if not done.stdout:
+            sys.exit(f"published.py: {' '.join(arguments)}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def replay(self, trace: str, device: str, budget: int, policy: str = "learned") -> dict[str, Any]:
+        return self("replay", trace, "--device", device, "--budget", str(budget), "--policy", policy, "--steps", str(STEPS))
+
+
+def print_overheads(command: Command, trace: str) -> None:
+    print("| model, batch | memory | MONeT | Thermocline | no swapping is faster than |\n| --- | --- | --- | --- | --- |")
+    for name, (batch, rows) in OVERHEAD.items():
+        record(name, batch, trace)
+        for gigabytes, published in rows.items():
+            result = command.replay(trace, "p100-16g", int(gigabytes * GB))
+            whole = result["compute_step_ms"]
+            ours = "out of memory"
+            if result["outcome"] == "ok":
+                ours = f"{100 * (result['steady_step_ms'] / whole - 1):+.1f} %"
+            bound = f"{100 * (result['bound_ms'] / whole - 1):+.1f} %" if result["bound_ms"] else "-"
+            print(f"| {name}, {batch} | {gigabytes} GB | {published:+.1f} % | {ours} | {bound} |", flush=True)
+
+
+def largest(fits: Callable[[int], bool], low: int) -> int:
+    """The largest batch that fits; `low` does. Within 2 %."""
+    high = 2 * low
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def print_batches(command: Command, trace: str) -> None:
+    print("| source, device | model | published: without, with | Thermocline: without, with | step over all in memory at that batch |")
+    print("| --- | --- | --- | --- | --- |")
+    for source, device, memory, name, without, with_swapping in BATCH:
+
+        def fits(batch: int, policy: str, name: str = name, device: str = device, memory: int = memory) -> bool:
+            record(name, batch, trace)
+            return command.replay(trace, device, memory, policy)["outcome"] == "ok"
+
+        plain = largest(lambda batch: fits(batch, "none"), 16)
+        swapped = largest(lambda batch: fits(batch, "learned"), plain)
+        record(name, swapped, trace)
+        result = command.replay(trace, device, memory)
+        ratio = result["steady_step_ms"] / result["compute_step_ms"]
+        print(
+            f"| {source}, {device} | {name} | {without}, {with_swapping} ({with_swapping / without:.1f} x) "
+            f"| {plain}, {swapped} ({swapped / plain:.1f} x) | {ratio:.2f} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    wanted = sys.argv[2] if len(sys.argv) == 3 else ""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "trace.jsonl.gz")
+        command = Command(sys.argv[1])
+        if wanted in ("", "overhead"):
+            print_overheads(command, trace)
+        if wanted in ("", "batch"):
+            print_batches(command, trace)
+
+
+if __name__ == "__main__":
+    main()
