@@ -104,6 +104,9 @@ constexpr std::array kOptions = {
                              "Find misuse of buffers: off, track (double frees, uses after a free, copies past the "
                              "end), guard (also what kernels write past the end or after a free; slow).",
                              kDebugModes),
+    option<&Settings::audit>("audit", "THERMOCLINE_AUDIT", OptionType::kBool, "false",
+                             "Evict nothing, and say whether kernels touch memory that they are not seen to touch "
+                             "(docs/hidden_pointers.md; slow)."),
     option<&Settings::publish>("publish", "THERMOCLINE_PUBLISH", OptionType::kBool, "true",
                                "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",

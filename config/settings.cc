@@ -57,6 +57,11 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.low_water_percent = settings.low_water.percent();
   options.clean_reserve_percent = settings.clean_reserve.percent();
   options.annotate = settings.nvtx;
+  options.audit = settings.audit;
+  if (settings.audit) {
+    options.budget_bytes = 0;
+    options.policy = Policy::kNone;
+  }
   return options;
 }
 

@@ -28,6 +28,7 @@ struct Settings {
   bool strict = false;
   bool stats = false;
   DebugMode debug{};
+  bool audit = false;
   bool publish = false;
   bool nvtx = false;
   LogLevel log_level{};

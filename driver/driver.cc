@@ -128,13 +128,21 @@ Status Driver::map(DeviceAddress at, Bytes bytes, PageHandle page) const {
   return status_of(table_->cuMemMap(at.value, bytes, 0, static_cast<CUmemGenericAllocationHandle>(page), 0));
 }
 
-Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
+Status Driver::change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const {
   THERMOCLINE_NEED(cuMemSetAccess);
   CUmemAccessDesc access{};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = device;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  access.flags = static_cast<CUmemAccess_flags>(flags);
   return status_of(table_->cuMemSetAccess(at.value, bytes, &access, 1));
+}
+
+Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
+  return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {
+  return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
 Status Driver::unmap(DeviceAddress at, Bytes bytes) const {

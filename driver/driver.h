@@ -59,6 +59,8 @@ class Driver {
   // whole mappings that lie side by side; it does not wait for the device: fence first.
   Status map(DeviceAddress at, Bytes bytes, PageHandle page) const;
   Status set_access(DeviceAddress at, Bytes bytes, int device) const;
+  // Takes access away again; what is mapped stays.
+  Status revoke_access(DeviceAddress at, Bytes bytes, int device) const;
   Status unmap(DeviceAddress at, Bytes bytes) const;
 
   // Copies, asynchronous and ordered in `stream`. Host memory must be pinned to be asynchronous.
@@ -91,6 +93,8 @@ class Driver {
   Status free_host(void* at) const;
 
  private:
+  Status change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const;
+
   const DriverTable* table_;
 };
 

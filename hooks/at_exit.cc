@@ -9,6 +9,7 @@
 #include "hooks/recorder.h"
 #include "hooks/runtime.h"
 #include "hooks/statistics.h"
+#include "offload/audit.h"
 
 namespace thermocline {
 namespace {
@@ -17,8 +18,10 @@ __attribute__((destructor)) void say_statistics() {
   hide_statistics();
   Recorder::end(true);
   Runtime& runtime = Runtime::get();
-  if (!runtime.has_run() || !runtime.wants_statistics()) return;
+  if (!runtime.has_run()) return;
   try {
+    if (runtime.wants_audit()) print_line(audit_text(runtime.audit()).c_str());
+    if (!runtime.wants_statistics()) return;
     EngineStatistics statistics;
     if (!runtime.statistics(&statistics)) {
       print_line("no statistics: the process ended inside a driver call");

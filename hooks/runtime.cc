@@ -58,11 +58,13 @@ class Runtime::State {
   std::atomic<Mode> mode{Mode::kDormant};
   std::atomic<const ActiveEngine*> active{nullptr};
   std::atomic<bool> wants_statistics{false};
+  std::atomic<bool> wants_audit{false};
   std::atomic<bool> has_run{false};
   std::atomic<bool> refuses{false};
   bool settings_loaded = false;
   Settings settings;
   EngineStatistics finished;  // of engines that are gone
+  AuditStatistics audited;    // of the last of these that has looked at a kernel
 
   void load();
   bool may_use(const LoadedSettings& loaded);
@@ -114,6 +116,7 @@ void Runtime::State::load() {
   const LoadedSettings loaded = load_settings(Surroundings::of_process());
   settings = loaded.settings;
   wants_statistics.store(settings.stats);
+  wants_audit.store(settings.audit);
   if (settings.log_level == LogLevel::kQuiet) silence_log();
   watch_misuse(watch_of(settings.debug));
   if (!may_use(loaded)) stand_aside("a setting is wrong");
@@ -209,6 +212,7 @@ void Runtime::State::take_down() {
   Recorder::end(false);
   ending->engine->synchronized_all();
   finished = merge(finished, ended(ending->engine->statistics()));
+  if (const AuditStatistics audit = ending->engine->audit(); audit.launches > 0) audited = audit;
   delete ending->engine;
   if (watches_misuse()) forget_buffers();
   taking_down = false;
@@ -237,6 +241,7 @@ void Runtime::abandon_device(CUdevice device) {
   if (ending == nullptr || ending->device != device) return;
   Recorder::end(true);
   all.finished = merge(all.finished, ended(ending->engine->statistics()));
+  if (const AuditStatistics audit = ending->engine->audit(); audit.launches > 0) all.audited = audit;
   all.active.store(nullptr);
   if (watches_misuse()) forget_buffers();
   if (all.mode.load() == Mode::kActive) all.mode.store(Mode::kDormant);
@@ -249,6 +254,18 @@ bool Runtime::statistics(EngineStatistics* out) const {
   const ActiveEngine* current = all.active.load();
   *out = current == nullptr ? all.finished : merge(all.finished, current->engine->statistics());
   return true;
+}
+
+bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }
+
+AuditStatistics Runtime::audit() const {
+  if (Inside::now()) return {};
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  const ActiveEngine* current = all.active.load();
+  if (current == nullptr) return all.audited;
+  const AuditStatistics now = current->engine->audit();
+  return now.launches > 0 ? now : all.audited;
 }
 
 bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }

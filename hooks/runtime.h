@@ -49,6 +49,9 @@ class Runtime {
   // Of the engine that is there, too; false as above.
   bool reset_peaks();
   bool wants_statistics() const noexcept;
+  // Setting `audit`, and what has been looked at.
+  bool wants_audit() const noexcept;
+  AuditStatistics audit() const;
   bool has_run() const noexcept;
 
  private:

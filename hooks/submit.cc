@@ -12,6 +12,7 @@
 #include "hooks/refusals.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
+#include "offload/audit.h"
 
 namespace thermocline {
 namespace {
@@ -79,9 +80,16 @@ CUresult submit_elsewhere(const ActiveEngine& active, const TouchList& touches, 
   return result;
 }
 
+// At once: a program that has lost its context may not come to its end.
+void say_what_was_found(const Engine& engine) {
+  if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
+    THERMOCLINE_LOG_ONCE("%s", audit_text(audit).c_str());
+  }
+}
+
 template <class Begin>
-CUresult submit_here(StreamHandle stream, Host host, const TouchList& touches, const OperationInfo& info, Begin begin,
-                     Call call) {
+CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
+                     const OperationInfo& info, Begin begin, Call call) {
   const Inside inside;
   // What the call would wait for anyway is waited for without the engine's lock, so that other threads go on.
   if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -95,6 +103,7 @@ CUresult submit_here(StreamHandle stream, Host host, const TouchList& touches, c
   if (result != CUDA_SUCCESS) return result;
   if (recorder != nullptr) recorder->submitted(stream, info, touches.all());
   operation.commit(host == Host::kWaits);
+  if (active.engine->audits()) say_what_was_found(*active.engine);
   return result;
 }
 
@@ -104,7 +113,7 @@ CUresult submit_seen(const ActiveEngine& active, StreamHandle stream, Host host,
   if (is_recording(stream)) return submit_recorded(active, touches, call);
   if (!is_current(active)) return submit_elsewhere(active, touches, call);
   const CUresult result = submit_here(
-      stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
+      active, stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
   if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active.engine, touches)) return result;
   const Inside inside;
   return real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -147,7 +156,7 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   if (active == nullptr) return call();
   touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
   const bool changes = changes_references(*active->engine, touches);
-  const bool follows = info.follows && active->engine->has_global_references();
+  const bool follows = info.follows && (active->engine->has_global_references() || active->engine->audits());
   if (touches.empty() && !changes && !follows) return call();
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
@@ -169,7 +178,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   return guarded([&] {
     if (is_recording(stream) || !is_current(*active)) return CUDA_ERROR_NOT_SUPPORTED;
     return submit_here(
-        stream, Host::kGoesOn, {}, {}, [&] { return active->engine->begin_unknown(stream); }, call);
+        *active, stream, Host::kGoesOn, {}, {}, [&] { return active->engine->begin_unknown(stream); }, call);
   });
 }
 

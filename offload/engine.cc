@@ -71,9 +71,17 @@ Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, Ope
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   state_->resolve_all();
+  if (state_->audit != nullptr) state_->audit->unknown();
   state_->info = {};
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
+}
+
+bool Engine::audits() const noexcept { return state_->audit != nullptr; }
+
+AuditStatistics Engine::audit() const {
+  const std::lock_guard lock(mutex_);
+  return state_->audit == nullptr ? AuditStatistics() : state_->audit->statistics();
 }
 
 bool Engine::has_references() const noexcept { return state_->has_references.load(std::memory_order_relaxed); }

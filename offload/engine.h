@@ -66,6 +66,8 @@ struct EngineOptions {
   // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
   // and none is kept by a thread for itself.
   Bytes redzone_bytes = 0;
+  // Evicts nothing, and lets an operation into nothing but what it is known to touch (audit.h). The policy is none.
+  bool audit = false;
 };
 
 // What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
@@ -112,6 +114,18 @@ struct BufferFacts {
   Bytes bytes = 0;
   std::uint64_t number = 0;  // in order of allocation
   bool resident = false;
+};
+
+// What an audit (audit.h) has looked at.
+struct AuditStatistics {
+  std::uint64_t operations = 0;
+  std::uint64_t launches = 0;   // of these, kernels and graphs
+  std::uint64_t kernels = 0;    // by name
+  std::uint64_t unknown = 0;    // launches to which everything was open
+  std::uint64_t left_open = 0;  // times that access could not be taken away
+  std::uint64_t fault = 0;      // the operation, by number, that touched what it was not let into; 0: none
+  int error = 0;                // the driver's
+  const char* faulty = nullptr;
 };
 
 // Counters since the engine began; bytes unless named otherwise.
@@ -249,6 +263,9 @@ class Engine {
   EngineStatistics statistics() const;
   // Every peak becomes what is so now.
   void reset_peaks();
+  // Every kernel is shown to the engine then, also one that is given no address.
+  bool audits() const noexcept;
+  AuditStatistics audit() const;
 
   // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call
   // back.

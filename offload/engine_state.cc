@@ -54,6 +54,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
+  if (options.audit) state->audit = std::make_unique<Audit>(state->foundation->driver, options.device);
   if (options.annotate) {
     const Heap& heap = state->heap;
     state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
@@ -133,6 +134,9 @@ Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
   if (Status status = admit(handle); !status.ok()) return status;
+  if (audit != nullptr) {
+    if (Status status = audit->begin(operands); !status.ok()) return status;
+  }
   if (options.policy == Policy::kLearned) learned.submitting(handle);
   return {};
 }
@@ -167,6 +171,7 @@ void Engine::State::commit(bool completed) {
     residency.touched(*state, operation);
     state->block->uses.add(use);
   }
+  if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
   if (options.policy == Policy::kNone) return;
   if (options.policy == Policy::kLearned) learned.submitted(stream);
@@ -242,7 +247,10 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   }
   Block& block = buffer->block();
   residency.adopt(*buffer);
-  if (block.live_buffers() == 1) held_block_bytes += block.bytes();
+  if (block.live_buffers() == 1) {
+    held_block_bytes += block.bytes();
+    if (audit != nullptr) audit->allocated(block);
+  }
   reactive.allocated(block.bytes());
   ++counters.allocations;
   counters.allocated_bytes += bytes;
@@ -302,7 +310,10 @@ Status Engine::State::pin(DeviceAddress address, const char* reason) {
   if (Status status = residency.make_resident({&state, 1}); !status.ok()) {
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
-  if (state->pins++ == 0) pinned_block_bytes += block->bytes();
+  if (state->pins++ == 0) {
+    pinned_block_bytes += block->bytes();
+    if (audit != nullptr) audit->pinned(*block);
+  }
   ++counters.pinned_buffers;
   pinned.emplace(buffer, reason);
   return {};

@@ -15,6 +15,7 @@
 #include "allocator/stream_clock.h"
 #include "allocator/thread_cache.h"
 #include "driver/nvtx_memory.h"
+#include "offload/audit.h"
 #include "offload/engine.h"
 #include "offload/learned.h"
 #include "offload/migration.h"
@@ -84,6 +85,7 @@ class Engine::State {
   References references;
   ThreadCaches caches;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
+  std::unique_ptr<Audit> audit;             // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks

@@ -30,7 +30,7 @@ struct Flags {
   // Absent is not the same as empty, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, faults;
   std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, stats = false;
+  bool check = false, no_library = false, stats = false, audit = false;
 };
 
 using Changes = std::map<std::string, std::string>;
@@ -60,6 +60,14 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
     say("--no-library: it is the library that records");
     return kWrongUsage;
   }
+  if (flags.audit && (flags.budget || flags.policy || flags.no_library)) {
+    say(std::string("--audit evicts nothing, and it is the library that looks: ") +
+        (flags.budget   ? "--budget"
+         : flags.policy ? "--policy"
+                        : "--no-library") +
+        " has no place beside it");
+    return kWrongUsage;
+  }
   if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
   if (!flags.device && (flags.seed || flags.no_library || flags.check || flags.faults)) {
@@ -84,6 +92,13 @@ void apply_setting_flags(const Flags& flags, Changes* changes) {
   // The program may work in another folder.
   if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
   if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
+  if (flags.audit) {
+    (*changes)["THERMOCLINE_AUDIT"] = "true";
+    if (flags.device) {
+      say("the audit sees what kernels with a host implementation touch; others follow no address on a simulated "
+          "device");
+    }
+  }
 }
 
 int apply_library(Changes* changes) {
@@ -203,6 +218,8 @@ void add_run(CLI::App& app, CommandLine* line) {
   command->footer("The program goes behind '--': thermocline run --budget 12GiB -- python train.py");
   add_flags(command, flags.get());
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
+  command->add_flag("--audit", flags->audit,
+                    "evict nothing, and say whether kernels touch memory that they are not seen to touch (slow)");
   command->add_option("--trace", flags->trace, "record what the program does to this file, as 'record' does");
   command->callback([=] { line->action = [flags, line] { return run(*flags, *line, "run"); }; });
 }

@@ -105,11 +105,13 @@ struct FakeCalls {
   }
   static CUresult set_access(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
     FAKE_ENTER("cuMemSetAccess");
-    if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) current->error("access of another kind");
+    const bool open = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (count != 1 || (!open && access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
+      current->error("access of another kind");
     for (CUdeviceptr page = at; page < at + bytes; page += FakeDriver::kPage) {
       const auto mapping = current->mappings_.find(page);
       if (mapping == current->mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
-      mapping->second.accessible = true;
+      mapping->second.accessible = open;
     }
     return CUDA_SUCCESS;
   }

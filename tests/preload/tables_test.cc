@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/preload/running.h"
 
@@ -23,6 +24,41 @@ INSTANTIATE_TEST_SUITE_P(Preload, Table,
                          testing::Values("pageable", "unified", "pinned", "rows", "layers", "batch", "nested", "moved",
                                          "interior", "global", "captured", "built"),
                          [](const auto& test) { return test.param; });
+
+ProcessResult run_audited(const std::vector<std::string>& arguments) {
+  return run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_AUDIT=true"}});
+}
+
+TEST(Audit, SaysSafeOfProgramsWhoseTouchesAreSeen) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"tables", "nested"},
+                                                    {"tables", "global"},
+                                                    {"tables", "captured"},
+                                                    {"graphs", "built"},
+                                                    {"workload", "--threads", "2", "--streams"}}) {
+    const ProcessResult audited = run_audited(arguments);
+    expect_same(run_plain(arguments), audited);
+    EXPECT_NE(audited.err.find("thermocline: audit: safe, as far as this run went: "), std::string::npos)
+        << arguments[0] << ": " << audited.err;
+    EXPECT_EQ(statistic(audited, "evicted_bytes"), 0u);
+  }
+}
+
+TEST(Audit, NamesTheKernelThatTouchesWhatItWasNotSeenToTouch) {
+  expect_same(run_plain({"tables", "unseen"}), run_preloaded({"tables", "unseen"}));
+  // The race checker would say of the kernel what the audit says.
+  const ProcessResult audited =
+      run_program({"tables", "unseen"}, {.preload = {LIBRARY_FILE},
+                                         .budget = "",
+                                         .environment = {"THERMOCLINE_AUDIT=true", "THERMOCLINE_SIMULATE_CHECK=0"}});
+  EXPECT_NE(audited.status, 0);
+  EXPECT_NE(audited.err.find("thermocline: audit: not safe: 'follow' (operation "), std::string::npos) << audited.err;
+  EXPECT_EQ(audited.err.find("audit: safe"), std::string::npos) << audited.err;
+}
+
+TEST(Audit, SaysNothingWhereItHasNotLooked) {
+  const ProcessResult audited = run_audited({"copies"});
+  EXPECT_NE(audited.err.find("thermocline: audit: nothing to say: "), std::string::npos) << audited.err;
+}
 
 }  // namespace
 }  // namespace thermocline::test

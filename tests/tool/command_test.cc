@@ -405,6 +405,7 @@ TEST_F(Run, WithoutTheLibraryNothingIsPreloaded) {
 
 TEST_F(Run, CheckingTurnsTheRaceCheckerOn) {
   EXPECT_EQ(shell({"--simulate", "h200", "--check"}, "echo $THERMOCLINE_SIMULATE_CHECK").out, "1\n");
+  EXPECT_EQ(shell({"--audit"}, "echo $THERMOCLINE_AUDIT").out, "true\n");
   EXPECT_EQ(shell({"--simulate", "h200"}, "echo [$THERMOCLINE_SIMULATE_CHECK]").out, "[]\n");
 }
 
@@ -419,6 +420,10 @@ TEST_F(Run, APlanOfFaultsTravelsAsTextOrAsAFileThatIsFoundFromAnywhere) {
 TEST_F(Run, FlagsOfTheSimulatedDeviceNeedOne) {
   expect_refused({"run", "--seed", "5", "--", "true"}, 2, "--seed needs --simulate DEVICE");
   expect_refused({"run", "--no-library", "--", "true"}, 2, "--no-library needs --simulate DEVICE");
+  expect_refused({"run", "--audit", "--budget", "1GiB", "--", "true"}, 2,
+                 "--audit evicts nothing, and it is the library that looks: --budget has no place beside it");
+  expect_refused({"run", "--audit", "--policy", "none", "--", "true"}, 2,
+                 "--audit evicts nothing, and it is the library that looks: --policy has no place beside it");
   expect_refused({"run", "--check", "--", "true"}, 2, "--check needs --simulate DEVICE");
   expect_refused({"run", "--faults", "link 2", "--", "true"}, 2, "--faults needs --simulate DEVICE");
   expect_refused({"run", "--simulate", "h20", "--", "true"}, 2,

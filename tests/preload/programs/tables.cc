@@ -283,13 +283,21 @@ void built(Program& p) {
   run_graph(p, graph);
 }
 
+// Pinned memory that kernels read where it lies: nobody can see what the host writes there.
+void unseen(Program& p) {
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  crowd(p);
+  launch_follow(p, reinterpret_cast<CUdeviceptr>(p.pinned), kTargets, 0);
+}
+
 struct Kind {
   const char* name;
   void (*run)(Program&);
 };
 constexpr Kind kKinds[] = {{"pageable", pageable}, {"unified", unified}, {"pinned", pinned},     {"rows", rows},
                            {"layers", layers},     {"batch", batch},     {"nested", nested},     {"moved", moved},
-                           {"interior", interior}, {"global", global},   {"captured", captured}, {"built", built}};
+                           {"interior", interior}, {"global", global},   {"captured", captured}, {"built", built},
+                           {"unseen", unseen}};
 
 void say(Program& p, const char* name) {
   std::vector<unsigned char> host(kBytes);
