@@ -24,7 +24,6 @@ import thermocline.torch as tt
 
 GB = 10**9
 GIB = 2**30
-STEPS = 6
 
 # MONeT (Shah et al., ICLR 2021), repository README: P100 16 GB, PyTorch 1.5.1. Memory in GB -> overhead in percent.
 OVERHEAD = {
@@ -57,15 +56,20 @@ class Classifier(torch.nn.Module):
         return self.model(images)
 
 
-def record(name: str, batch: int, path: str) -> None:
+def momentum(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def record(model: Classifier, batch: int, path: str, optimizer: Callable[..., Any] | None = None) -> None:
+    """Training steps on images of 224 x 224, by SGD with momentum where nothing else is said."""
     images = torch.empty(batch, 3, 224, 224, device="meta")
     labels = torch.empty(batch, dtype=torch.long, device="meta")
     tt.record(
-        Classifier(name),
+        model,
         (images, labels),
         path,
         loss=lambda outputs, _images, labels: torch.nn.functional.cross_entropy(outputs, labels),
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+        optimizer=optimizer or momentum,
     )
 
 
@@ -79,14 +83,15 @@ class Command:
             sys.exit(f"published.py: {' '.join(arguments)}: {done.stderr}")
         return json.loads(done.stdout)
 
-    def replay(self, trace: str, device: str, budget: int, policy: str = "learned") -> dict[str, Any]:
-        return self("replay", trace, "--device", device, "--budget", str(budget), "--policy", policy, "--steps", str(STEPS))
+    def replay(self, trace: str, device: str, budget: int | str, policy: str = "learned", steps: int = 6) -> dict[str, Any]:
+        terms = ("--device", device, "--budget", str(budget), "--policy", policy, "--steps", str(steps))
+        return self("replay", trace, *terms)
 
 
 def print_overheads(command: Command, trace: str) -> None:
     print("| model, batch | memory | MONeT | Thermocline | no swapping is faster than |\n| --- | --- | --- | --- | --- |")
     for name, (batch, rows) in OVERHEAD.items():
-        record(name, batch, trace)
+        record(Classifier(name), batch, trace)
         for gigabytes, published in rows.items():
             result = command.replay(trace, "p100-16g", int(gigabytes * GB))
             whole = result["compute_step_ms"]
@@ -114,12 +119,12 @@ def print_batches(command: Command, trace: str) -> None:
     for source, device, memory, name, without, with_swapping in BATCH:
 
         def fits(batch: int, policy: str, name: str = name, device: str = device, memory: int = memory) -> bool:
-            record(name, batch, trace)
+            record(Classifier(name), batch, trace)
             return command.replay(trace, device, memory, policy)["outcome"] == "ok"
 
         plain = largest(lambda batch: fits(batch, "none"), 16)
         swapped = largest(lambda batch: fits(batch, "learned"), plain)
-        record(name, swapped, trace)
+        record(Classifier(name), swapped, trace)
         result = command.replay(trace, device, memory)
         ratio = result["steady_step_ms"] / result["compute_step_ms"]
         print(
