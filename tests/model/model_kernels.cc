@@ -11,22 +11,38 @@ T parameter(void** args, unsigned i) {
   return *static_cast<T*>(args[i]);
 }
 
-}  // namespace
+struct Words {
+  std::uint64_t* at;
+  std::uint64_t count;
+  std::uint64_t& sample(unsigned i) const { return at[model::sample_at(count, i)]; }
+};
 
-extern "C" __attribute__((visibility("default"))) void simulated_model_combine(void** args, dim3 grid, dim3 block);
-
-void simulated_model_combine(void** args, dim3 /*grid*/, dim3 /*block*/) {
-  auto* out = parameter<std::uint64_t*>(args, 0);
-  const auto out_words = parameter<std::uint64_t>(args, 1);
-  const auto* a = parameter<const std::uint64_t*>(args, 2);
-  const auto a_words = parameter<std::uint64_t>(args, 3);
-  const auto* b = parameter<const std::uint64_t*>(args, 4);
-  const auto b_words = parameter<std::uint64_t>(args, 5);
-  const auto salt = parameter<std::uint64_t>(args, 6);
+void combine(const Words& out, const Words& a, const Words& b, std::uint64_t salt) {
   std::uint64_t result[model::kSamples];
   for (unsigned i = 0; i < model::kSamples; ++i) {
-    result[i] = model::combined(out[model::sample_at(out_words, i)], a[model::sample_at(a_words, i)],
-                                b[model::sample_at(b_words, model::kSamples - 1 - i)], salt, i);
+    result[i] = model::combined(out.sample(i), a.sample(i), b.sample(model::kSamples - 1 - i), salt, i);
   }
-  for (unsigned i = 0; i < model::kSamples; ++i) out[model::sample_at(out_words, i)] = result[i];
+  for (unsigned i = 0; i < model::kSamples; ++i) out.sample(i) = result[i];
+}
+
+Words words_at(std::uint64_t address, std::uint64_t count) {
+  return {reinterpret_cast<std::uint64_t*>(address), count};
+}
+
+}  // namespace
+
+extern "C" {
+__attribute__((visibility("default"))) void simulated_model_combine(void** args, dim3 grid, dim3 block);
+__attribute__((visibility("default"))) void simulated_model_combine_by_table(void** args, dim3 grid, dim3 block);
+}
+
+void simulated_model_combine(void** args, dim3 /*grid*/, dim3 /*block*/) {
+  const auto word = [args](unsigned i) { return parameter<std::uint64_t>(args, i); };
+  combine(words_at(word(0), word(1)), words_at(word(2), word(3)), words_at(word(4), word(5)), word(6));
+}
+
+void simulated_model_combine_by_table(void** args, dim3 /*grid*/, dim3 /*block*/) {
+  const auto* table = parameter<const std::uint64_t*>(args, 0);
+  combine(words_at(table[0], table[1]), words_at(table[2], table[3]), words_at(table[4], table[5]),
+          parameter<std::uint64_t>(args, 1));
 }

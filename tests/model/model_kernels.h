@@ -35,7 +35,10 @@ inline void combine_samples(std::uint64_t* out, std::uint64_t out_words, const s
   }
 }
 
-// One kernel; its body is the host function simulated_model_combine. The PTX declares the parameters.
+// What model_combine_by_table is given in memory: out, a and b, each with its words.
+inline constexpr unsigned kTableWords = 6;
+
+// The kernels' bodies are host functions (simulated_model_combine ...). The PTX declares the parameters.
 inline constexpr char kImage[] = R"(.version 8.0
 .target sm_70
 .address_size 64
@@ -45,6 +48,10 @@ inline constexpr char kImage[] = R"(.version 8.0
   .param .u64 b, .param .u64 b_words,
   .param .u64 salt
 )
+{
+  ret;
+}
+.visible .entry model_combine_by_table(.param .u64 table, .param .u64 salt)
 {
   ret;
 }

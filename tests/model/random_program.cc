@@ -10,6 +10,7 @@
 // Exit status 0: every program agreed; 1: a difference, with the seed that shows it; 2: wrong usage or a driver error.
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -75,10 +76,27 @@ struct Staging {
   CUevent done = nullptr;
 };
 
+// A small buffer through which a kernel is told what it works on.
+struct Table {
+  CUdeviceptr address = 0;
+  std::uint64_t* host = nullptr;
+  CUevent uploaded = nullptr;
+  Moment used;
+};
+
+struct Kernels {
+  CUfunction combine = nullptr, combine_by_table = nullptr;
+};
+
 class Program {
  public:
-  Program(std::uint64_t seed, const Options& options, CUfunction combine)
-      : seed_(seed), random_(seed), options_(options), combine_(combine) {
+  Program(std::uint64_t seed, const Options& options, const Kernels& kernels)
+      : seed_(seed), random_(seed), options_(options), kernels_(kernels) {
+    for (Table& table : tables_) {
+      CHECK(cuMemAlloc(&table.address, 2 * kTableBytes));
+      CHECK(cuMemAllocHost(reinterpret_cast<void**>(&table.host), kTableBytes));
+      CHECK(cuEventCreate(&table.uploaded, CU_EVENT_DISABLE_TIMING));
+    }
     for (unsigned i = 0; i + 1 < kStreams; ++i) {
       CHECK(cuStreamCreate(&streams_[i], random_.one_in(2) ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
     }
@@ -92,6 +110,11 @@ class Program {
   ~Program() {
     CHECK(cuCtxSynchronize());
     for (auto& buffer : buffers_) CHECK(cuMemFree(buffer->address));
+    for (Table& table : tables_) {
+      CHECK(cuMemFree(table.address));
+      CHECK(cuMemFreeHost(table.host));
+      CHECK(cuEventDestroy(table.uploaded));
+    }
     for (Staging& staging : staging_) {
       CHECK(cuEventSynchronize(staging.done));
       CHECK(cuEventDestroy(staging.done));
@@ -109,6 +132,7 @@ class Program {
 
  private:
   static constexpr std::uint64_t kLargestBytes = 8 * kMiB;
+  static constexpr std::size_t kTableBytes = model::kTableWords * sizeof(std::uint64_t);
 
   void one_operation() {
     const std::uint64_t kind = random_.below(100);
@@ -298,22 +322,50 @@ class Program {
     before_read(stream, b);
     before_write(stream, out);
     std::uint64_t salt = random_.next();
-    void* parameters[] = {&out.address, &out.words, &a.address, &a.words, &b.address, &b.words, &salt};
-    CHECK(cuLaunchKernel(combine_, 1, 1, 1, 64, 1, 1, 0, streams_[stream], parameters, nullptr));
-    ++done_[stream];
+    if (random_.one_in(4)) {
+      launch_by_table(stream, {out.address, out.words, a.address, a.words, b.address, b.words}, salt);
+    } else {
+      void* parameters[] = {&out.address, &out.words, &a.address, &a.words, &b.address, &b.words, &salt};
+      CHECK(cuLaunchKernel(kernels_.combine, 1, 1, 1, 64, 1, 1, 0, streams_[stream], parameters, nullptr));
+      ++done_[stream];
+    }
     after_read(stream, a);
     after_read(stream, b);
     after_write(stream, out);
     model::combine_samples(out.contents.data(), out.words, a.contents.data(), b.contents.data(), salt);
   }
 
+  // No parameter names what the kernel works on.
+  void launch_by_table(unsigned stream, const std::array<std::uint64_t, model::kTableWords>& words,
+                       std::uint64_t salt) {
+    Table& table = tables_[next_table_++ % tables_.size()];
+    CHECK(cuEventSynchronize(table.uploaded));
+    std::copy(words.begin(), words.end(), table.host);
+    order(stream, table.used);
+    // At times it comes by way of another place.
+    const bool moved = random_.one_in(3);
+    const CUdeviceptr first = moved ? table.address + kTableBytes : table.address;
+    CHECK(cuMemcpyHtoDAsync(first, table.host, kTableBytes, streams_[stream]));
+    CHECK(cuEventRecord(table.uploaded, streams_[stream]));
+    if (moved) {
+      CHECK(cuMemcpyDtoDAsync(table.address, first, kTableBytes, streams_[stream]));
+      CHECK(cuMemsetD8Async(first, 0, kTableBytes, streams_[stream]));
+    }
+    void* parameters[] = {&table.address, &salt};
+    CHECK(cuLaunchKernel(kernels_.combine_by_table, 1, 1, 1, 64, 1, 1, 0, streams_[stream], parameters, nullptr));
+    done_[stream] += moved ? 4 : 2;
+    table.used = {stream, done_[stream]};
+  }
+
   const std::uint64_t seed_;
   Random random_;
   const Options options_;
-  CUfunction combine_;
+  const Kernels kernels_;
   std::array<CUstream, kStreams> streams_{};
   std::array<Staging, 4> staging_{};
   std::size_t next_staging_ = 0;
+  std::array<Table, 3> tables_{};
+  std::size_t next_table_ = 0;
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::uint64_t live_ = 0, step_ = 0, digest_ = 0;
   std::array<std::uint64_t, kStreams> done_{};  // work submitted so far
@@ -358,13 +410,14 @@ int main(int argc, char** argv) {
   CUdevice device = 0;
   CUcontext context = nullptr;
   CUmodule module = nullptr;
-  CUfunction combine = nullptr;
+  Kernels kernels;
   CHECK(cuInit(0));
   CHECK(cuDeviceGet(&device, 0));
   CHECK(cuDevicePrimaryCtxRetain(&context, device));
   CHECK(cuCtxSetCurrent(context));
   CHECK(cuModuleLoadData(&module, model::kImage));
-  CHECK(cuModuleGetFunction(&combine, module, "model_combine"));
+  CHECK(cuModuleGetFunction(&kernels.combine, module, "model_combine"));
+  CHECK(cuModuleGetFunction(&kernels.combine_by_table, module, "model_combine_by_table"));
 
   std::vector<std::uint64_t> digests(options.threads, 0);
   std::vector<std::thread> threads;
@@ -374,7 +427,7 @@ int main(int argc, char** argv) {
       for (std::uint64_t i = t; i < options.programs; i += options.threads) {
         std::uint64_t digest_of_one = 0;
         for (std::uint64_t again = 0; again < options.repeat; ++again) {
-          digest_of_one = Program(options.first + i, options, combine).run();
+          digest_of_one = Program(options.first + i, options, kernels).run();
         }
         digests[t] = model::mix(digests[t] ^ digest_of_one);
       }
