@@ -128,7 +128,9 @@ Changes::Source Changes::source_of(const Move& move) const {
   if (!engine_.owns(DeviceAddress{move.to}) && !kind_of(move.to).device) return Source::kNothing;
   const MemoryKind kind = kind_of(move.from);
   if (kind.device) return has_references ? Source::kDevice : Source::kNothing;
-  return kind.known ? Source::kPinned : Source::kPageable;
+  // Where only its beginning is pinned, it is for the driver to say what becomes of the copy, before anything is read.
+  const AddressRange all = span_of(move.from, move, move.from_layer, move.from_pitch);
+  return kind.known && kind_of((all.end() - 1).value).known ? Source::kPinned : Source::kPageable;
 }
 
 void Changes::found(DeviceAddress at, std::uint64_t word) {
