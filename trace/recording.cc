@@ -290,7 +290,10 @@ bool convert_recording(const std::string& from, const std::string& to, const std
   const std::string_view events = file->bytes().substr(kRecordingHeader.size());
   const Survey found = survey(events);
   summary->cut = found.cut;
-  const std::string partial = to + ".partial";
+  // A pipe or a device has no place to take.
+  struct stat there {};
+  const bool takes_its_place = stat(to.c_str(), &there) != 0 || S_ISREG(there.st_mode);
+  const std::string partial = takes_its_place ? to + ".partial" : to;
   GzipFile out(partial);
   if (!out.is_open()) {
     *reason = to + ": can not be written: " + std::strerror(errno);
@@ -302,9 +305,9 @@ bool convert_recording(const std::string& from, const std::string& to, const std
                           {"steps", std::max<std::size_t>(found.step_ends.size(), 1)}}
                .dump());
   Converter(found, &out, summary).run(events);
-  if (!out.finish() || std::rename(partial.c_str(), to.c_str()) != 0) {
+  if (!out.finish() || (takes_its_place && std::rename(partial.c_str(), to.c_str()) != 0)) {
     *reason = to + ": can not be written: " + std::strerror(errno);
-    std::remove(partial.c_str());
+    if (takes_its_place) std::remove(partial.c_str());
     return false;
   }
   return true;

@@ -43,6 +43,19 @@ class RecordingToTrace : public testing::Test {
   std::string reason_;
 };
 
+TEST_F(RecordingToTrace, WhatIsNoPlainFileIsWrittenAndNotReplacedAndAFullDiskIsTold) {
+  writer_.name(0, "gemm");
+  allocate(0, 4096);
+  operate(0, {{DeviceAddress{kBase}}});
+  save();
+  std::filesystem::create_symlink("/dev/full", path("out"));
+  EXPECT_FALSE(convert());
+  EXPECT_EQ(reason_, path("out") + ": can not be written: No space left on device");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("out")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_FALSE(std::filesystem::exists(path("out.partial")));
+}
+
 TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
   writer_.name(0, "gemm");
   writer_.name(1, "copy");
