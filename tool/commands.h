@@ -30,6 +30,7 @@ void add_export(CLI::App& app, CommandLine* line);
 void add_config(CLI::App& app, CommandLine* line);
 void add_doctor(CLI::App& app, CommandLine* line);
 void add_devices(CLI::App& app, CommandLine* line);
+void add_manual(CLI::App& app, CommandLine* line);
 void add_stats(CLI::App& app, CommandLine* line);
 void add_tune(CLI::App& app, CommandLine* line);
 

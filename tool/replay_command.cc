@@ -31,6 +31,7 @@ struct Flags {
   std::optional<std::string> budget, policy, safety, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint64_t> seed;
+  std::vector<std::string> compare;
   bool exact = false, json = false, check = true;
   bool is_lru() const { return policy == "lru"; }
 };
@@ -178,13 +179,13 @@ const char* name_of(Policy policy) {
   return "";
 }
 
-void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
+ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
   const std::optional<std::size_t> learned = learned_after_steps(result.steps);
   // Null: there is no such figure.
   const auto if_complete = [complete](auto value) { return complete ? ordered_json(value) : ordered_json(nullptr); };
-  const ordered_json out = {
+  return {
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},
       {"device", flags.device},
@@ -211,7 +212,10 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
       {"host_waits", result.statistics.host_waits},
       {"report", complete ? ordered_json(nullptr) : ordered_json(result.report)},
   };
-  std::puts(out.dump().c_str());
+}
+
+void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
+  std::puts(json_of(flags, job, outcome).dump().c_str());
 }
 
 void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
@@ -236,24 +240,109 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   std::fprintf(stderr, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
 }
 
-int replay_trace(const Flags& flags) {
-  Job job;
-  if (const int status = check_flags(flags, &job); status != kDone) return status;
-  if (const int status = prepare(flags, &job); status != kDone) return status;
-  Outcome outcome;
-  if (const int status = run_both(flags, job, &outcome); status != kDone) return status;
-  if (is_complete(outcome) && outcome.unlimited.outcome == ReplayOutcome::kOk &&
-      outcome.with_budget.checksum != outcome.unlimited.checksum) {
+// One replay, and what has to hold of it whatever the budget. An exit status.
+int replay_once(const Flags& flags, Job* job, Outcome* outcome) {
+  if (const int status = check_flags(flags, job); status != kDone) return status;
+  if (const int status = prepare(flags, job); status != kDone) return status;
+  return run_both(flags, *job, outcome);
+}
+
+// Says what is a fault of ours; false then, and where memory ran out.
+bool holds(const Flags& flags, const Outcome& outcome) {
+  const bool is_same = !is_complete(outcome) || outcome.unlimited.outcome != ReplayOutcome::kOk ||
+                       outcome.with_budget.checksum == outcome.unlimited.checksum;
+  if (!is_same) {
     say(flags.trace + ": the results differ from those with unlimited memory; this is a fault of thermocline");
   }
-  const bool ordered = outcome.with_budget.races == 0;
-  if (!ordered) {
+  const bool is_ordered = outcome.with_budget.races == 0;
+  if (!is_ordered) {
     say(flags.trace + ": " + std::to_string(outcome.with_budget.races) +
         " races on the simulated device; this is a fault of thermocline");
   }
+  return is_complete(outcome) && is_same && is_ordered;
+}
+
+int replay_trace(const Flags& flags) {
+  Job job;
+  Outcome outcome;
+  if (const int status = replay_once(flags, &job, &outcome); status != kDone) return status;
+  const bool good = holds(flags, outcome);
   (flags.json ? print_json : print_text)(flags, job, outcome);
-  const bool same = !is_complete(outcome) || outcome.with_budget.checksum == outcome.unlimited.checksum;
-  return is_complete(outcome) && same && ordered ? kDone : kFailed;
+  return good ? kDone : kFailed;
+}
+
+// --- Side by side ---
+
+struct Contender {
+  std::string name;
+  Job job;
+  Outcome outcome;
+};
+
+void print_comparison(const Flags& flags, const std::vector<Contender>& contenders) {
+  const Contender& first = contenders.front();
+  std::fprintf(stderr, "%s on %s, peak %s\n  %-22s", flags.trace.c_str(), flags.device.c_str(),
+               human_bytes(first.job.trace.peak_live_bytes).c_str(), "");
+  for (const Contender& c : contenders) std::fprintf(stderr, " %18s", c.name.c_str());
+  const auto row = [&](const char* name, const auto& value) {
+    std::fprintf(stderr, "\n  %-22s", name);
+    for (const Contender& c : contenders) std::fprintf(stderr, " %18s", value(c).c_str());
+  };
+  const auto steady = [](const Contender& c) {
+    return median_steady_ms(c.outcome.with_budget.steps, learned_after_steps(c.outcome.with_budget.steps));
+  };
+  const auto text = [](double value, const char* unit) {
+    char line[32];
+    std::snprintf(line, sizeof line, "%.3f%s", value, unit);
+    return std::string(line);
+  };
+  const auto if_runs = [](const Contender& c, const std::string& value) {
+    return is_complete(c.outcome) ? value : "out of memory";
+  };
+  row("budget", [](const Contender& c) { return human_bytes(c.job.budget_bytes); });
+  row("a step", [&](const Contender& c) { return if_runs(c, text(steady(c), " ms")); });
+  row("against the first", [&](const Contender& c) {
+    return is_complete(first.outcome) && is_complete(c.outcome) ? text(steady(c) / steady(first), " x") : "-";
+  });
+  row("at best", [&](const Contender& c) { return c.outcome.bound_ms ? text(*c.outcome.bound_ms, " ms") : "-"; });
+  row("out, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.evicted_bytes); });
+  row("in, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.restored_bytes); });
+  row("host memory", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.peak_host_bytes); });
+  row("waits of the host",
+      [](const Contender& c) { return std::to_string(c.outcome.with_budget.statistics.host_waits); });
+  row("same results", [&](const Contender& c) {
+    return if_runs(c, c.outcome.with_budget.checksum == c.outcome.unlimited.checksum ? "yes" : "NO");
+  });
+  std::fputc('\n', stderr);
+}
+
+// Each name is a policy or a settings file; the other flags hold for all.
+int compare(const Flags& flags) {
+  std::vector<Contender> contenders;
+  bool good = true;
+  for (const std::string& name : flags.compare) {
+    Flags each = flags;
+    const bool is_file = name.find('/') != std::string::npos || name.ends_with(".toml");
+    (is_file ? each.config : each.policy) = name;
+    Contender& contender = contenders.emplace_back();
+    contender.name = name.substr(name.rfind('/') + 1);
+    if (const int status = replay_once(each, &contender.job, &contender.outcome); status != kDone) return status;
+    good = holds(each, contender.outcome) && good;
+  }
+  if (flags.json) {
+    ordered_json runs = ordered_json::array();
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      Flags each = flags;
+      if (flags.compare[i] == "lru") each.policy = "lru";
+      ordered_json run = json_of(each, contenders[i].job, contenders[i].outcome);
+      run["name"] = flags.compare[i];
+      runs.push_back(std::move(run));
+    }
+    std::puts(ordered_json{{"schema", "thermocline-compare/1"}, {"runs", runs}}.dump().c_str());
+  } else {
+    print_comparison(flags, contenders);
+  }
+  return good ? kDone : kFailed;
 }
 
 }  // namespace
@@ -280,7 +369,11 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--timeline", flags->timeline,
                       "write when everything ran into this file (open it with ui.perfetto.dev)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
-  command->callback([=] { line->action = [flags] { return replay_trace(*flags); }; });
+  command->add_option("--compare", flags->compare, "two or more policies or settings files, side by side")
+      ->expected(2, 8)
+      ->excludes("--timeline");
+  command->callback(
+      [=] { line->action = [flags] { return flags->compare.empty() ? replay_trace(*flags) : compare(*flags); }; });
 }
 
 }  // namespace thermocline

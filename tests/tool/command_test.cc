@@ -205,6 +205,51 @@ TEST_F(Command, PlainLruIsThereForComparisonAndComputesTheSame) {
   EXPECT_EQ(run({"run", "--policy", "lru", "--", "true"}).status, 2);
 }
 
+TEST_F(Command, PoliciesAndSettingsFilesAreReplayedSideBySide) {
+  const std::string file = write("early.toml", "policy = \"reactive\"\nlow_water = \"20%\"\nbudget = \"5GiB\"\n");
+  const ProcessResult result =
+      run({"replay", kUnet, "--budget", "60%", "--no-check", "--json", "--compare", "learned", "lru", file});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["schema"], "thermocline-compare/1");
+  ASSERT_EQ(out["runs"].size(), 3u);
+  const json alone = replay_json(run({"replay", kUnet, "--budget", "60%", "--no-check", "--json"}));
+  EXPECT_EQ(out["runs"][0]["steady_step_ms"], alone["steady_step_ms"]);
+  EXPECT_EQ(out["runs"][1]["policy"], "lru");
+  EXPECT_EQ(out["runs"][2]["policy"], "reactive");
+  for (const json& each : out["runs"]) {
+    EXPECT_EQ(each["checksum"], alone["checksum"]);
+    EXPECT_EQ(each["budget_bytes"], alone["budget_bytes"]);  // the flag is over the file's
+  }
+  const ProcessResult told = run({"replay", kUnet, "--budget", "60%", "--compare", "learned", "none"});
+  EXPECT_EQ(told.status, 1);
+  EXPECT_EQ(told.out, "");
+  EXPECT_NE(told.err.find("out of memory"), std::string::npos) << told.err;
+  EXPECT_EQ(run({"replay", kUnet, "--compare", "learned"}).status, 2);
+  EXPECT_EQ(run({"replay", kUnet, "--compare", "learned", "lerned"}).status, 2);
+  EXPECT_EQ(run({"replay", kUnet, "--compare", "learned", path("absent.toml")}).status, 3);
+}
+
+TEST_F(Command, TheManualAndTheCompletionsKnowEveryCommandAndFlag) {
+  for (const char* kind : {"man", "bash", "zsh", "fish"}) {
+    const ProcessResult result = run({"manual", kind});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    for (const char* word : {"replay", "tune", "report", "doctor", "schema", "compare", "budget"}) {
+      EXPECT_NE(result.out.find(word), std::string::npos) << kind << ": " << word;
+    }
+  }
+  const std::string bash = write("completion.bash", run({"manual", "bash"}).out);
+  const ProcessResult completed =
+      run_process({"/bin/bash", "-c",
+                   "source '" + bash +
+                       "'; COMP_WORDS=(thermocline rep); COMP_CWORD=1; _thermocline; echo ${COMPREPLY[@]}; "
+                       "COMP_WORDS=(thermocline tune x --al); COMP_CWORD=3; _thermocline; echo ${COMPREPLY[@]}"},
+                  {});
+  EXPECT_EQ(completed.out, "replay report\n--allow-trusting\n") << completed.err;
+  expect_refused({"manual", "tcsh"}, 2, "manual: unknown kind 'tcsh'; known are man, bash, zsh, fish");
+}
+
 TEST_F(Command, BadBoundsAreRefused) {
   expect_refused({"bound", kResnet, "--device", "h20"}, 2,
                  "--device: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline manual: the manual page, and what lets bash, zsh and fish complete words. All of it comes from the
+// parser's own descriptions, so nothing is said twice; the build installs what this prints.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <memory>
+
+#include "config/option_table.h"
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/message.h"
+
+namespace thermocline {
+namespace {
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) { return app.get_subcommands(nullptr); }
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// "--budget", "-o"; the first of them is the name to speak of.
+std::vector<std::string> flags_of(const CLI::Option& option) {
+  std::vector<std::string> flags;
+  for (const std::string& name : option.get_snames()) flags.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+std::vector<std::string> all_flags(const CLI::App& app) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& flag : flags_of(*option)) all.push_back(flag);
+  }
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
+std::string replaced(std::string text, char what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) text.replace(at, 1, by);
+  return text;
+}
+
+// --- The manual page, in man(7)'s macros ---
+
+std::string roff(const std::string& text) {
+  std::string out = replaced(replaced(text, '\\', "\\e"), '-', "\\-");
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+void print_options(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string> flags = flags_of(*option);
+    std::string head =
+        flags.empty() ? "\\fI" + roff(option->get_name(true)) + "\\fR" : "\\fB" + roff(joined(flags, ", ")) + "\\fR";
+    if (!flags.empty() && takes_value(*option)) head += " \\fIVALUE\\fR";
+    std::printf(".TP\n%s\n%s\n", head.c_str(), roff(option->get_description()).c_str());
+  }
+}
+
+void print_command(const CLI::App& app, const std::string& name) {
+  std::printf(".SS \"%s\"\n%s.\n", roff(name).c_str(), roff(app.get_description()).c_str());
+  print_options(app);
+  for (const CLI::App* inner : commands_of(app)) print_command(*inner, name + " " + inner->get_name());
+}
+
+void print_man(const CLI::App& app) {
+  std::printf(".TH THERMOCLINE 1 \"\" \"thermocline %s\" \"User Commands\"\n", THERMOCLINE_VERSION);
+  std::printf(".SH NAME\nthermocline \\- %s\n", roff(app.get_description()).c_str());
+  std::puts(
+      ".SH SYNOPSIS\n.B thermocline\n.I COMMAND\n[\\fIOPTIONS\\fR] [\\fB\\-\\-\\fR \\fIPROGRAM\\fR [\\fIARGS\\fR]]");
+  std::puts(".SH COMMANDS");
+  for (const CLI::App* command : commands_of(app)) print_command(*command, command->get_name());
+  std::puts(".SH SETTINGS\nKeys of thermocline.toml, and the variables that overrule them.");
+  for (const Option& option : option_table()) {
+    const std::string standard =
+        *option.default_text == '\0' ? "" : std::string(" Default: ") + option.default_text + ".";
+    std::printf(".TP\n\\fB%s\\fR, \\fB%s\\fR\n%s%s\n", roff(option.key).c_str(), roff(option.variable).c_str(),
+                roff(option.doc).c_str(), roff(standard).c_str());
+  }
+  std::puts(
+      ".SH FILES\n/etc/thermocline/config.toml, $XDG_CONFIG_HOME/thermocline/config.toml, ./thermocline.toml, the file "
+      "named by THERMOCLINE_CONFIG; later ones win.\n.SH EXIT STATUS\nrun gives the program's own (128 + signal where "
+      "one ended it); else 0 done, 1 failed, 2 wrong usage, 3 bad input, 4 no device.");
+}
+
+// --- Completion ---
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  return names;
+}
+
+void print_bash(const CLI::App& app) {
+  std::puts(
+      "# bash completion for thermocline\n_thermocline() {\n  local word=${COMP_WORDS[COMP_CWORD]} i flags=\n"
+      "  # What stands behind -- is another program's.\n"
+      "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+      "    [[ ${COMP_WORDS[i]} != -- ]] || { _command_offset $((i + 1)) 2>/dev/null; return; }\n  done");
+  std::printf(
+      "  if ((COMP_CWORD == 1)); then\n    mapfile -t COMPREPLY < <(compgen -W '%s --help --version' -- \"$word\")\n   "
+      " return\n  fi\n",
+      joined(names_of(app), " ").c_str());
+  std::puts("  case ${COMP_WORDS[1]} in");
+  for (const CLI::App* command : commands_of(app)) {
+    std::vector<std::string> words = all_flags(*command);
+    for (const CLI::App* inner : commands_of(*command)) {
+      words.push_back(inner->get_name());
+      for (const std::string& flag : all_flags(*inner)) words.push_back(flag);
+    }
+    std::printf("    %s) flags='%s' ;;\n", command->get_name().c_str(), joined(words, " ").c_str());
+  }
+  std::puts(
+      "  esac\n  if [[ $word == -* || ${COMP_WORDS[1]} == config ]]; then\n"
+      "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$word\")\n  else\n"
+      "    compopt -o filenames 2>/dev/null\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n  fi\n}\n"
+      "complete -F _thermocline thermocline");
+}
+
+// Within single quotes, and within a _arguments or _describe entry.
+std::string zsh_text(const std::string& text) {
+  std::string out = replaced(replaced(text, '\\', "\\\\"), ':', "\\:");
+  return replaced(replaced(replaced(out, '[', "\\["), ']', "\\]"), '\'', "'\\''");
+}
+
+void print_zsh(const CLI::App& app) {
+  std::puts("#compdef thermocline\n_thermocline() {\n  local -a commands=(");
+  for (const CLI::App* command : commands_of(app)) {
+    std::printf("    '%s:%s'\n", command->get_name().c_str(), zsh_text(command->get_description()).c_str());
+  }
+  std::puts("  )\n  if ((CURRENT == 2)); then\n    _describe command commands\n    return\n  fi\n  case $words[2] in");
+  for (const CLI::App* command : commands_of(app)) {
+    std::printf("    %s) _arguments", command->get_name().c_str());
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& flag : flags_of(*option)) {
+        std::printf(" \\\n      '%s[%s]%s'", flag.c_str(), zsh_text(option->get_description()).c_str(),
+                    takes_value(*option) ? ":value:_files" : "");
+      }
+    }
+    const std::vector<std::string> inner = names_of(*command);
+    if (!inner.empty()) std::printf(" \\\n      '2:command:(%s)'", joined(inner, " ").c_str());
+    std::puts(" \\\n      '*:file:_files' ;;");
+  }
+  std::puts("  esac\n}\n_thermocline \"$@\"");
+}
+
+void print_fish(const CLI::App& app) {
+  const auto quoted = [](const std::string& text) {
+    return "'" + replaced(replaced(text, '\\', "\\\\"), '\'', "\\'") + "'";
+  };
+  std::puts("# fish completion for thermocline");
+  for (const CLI::App* command : commands_of(app)) {
+    const std::string name = command->get_name();
+    std::printf("complete -c thermocline -n __fish_use_subcommand -f -a %s -d %s\n", name.c_str(),
+                quoted(command->get_description()).c_str());
+    for (const CLI::Option* option : command->get_options()) {
+      const std::string rest = (takes_value(*option) ? " -r -d " : " -d ") + quoted(option->get_description());
+      const std::string when = "complete -c thermocline -n '__fish_seen_subcommand_from " + name + "'";
+      for (const std::string& flag : option->get_snames())
+        std::printf("%s -s %s%s\n", when.c_str(), flag.c_str(), rest.c_str());
+      for (const std::string& flag : option->get_lnames())
+        std::printf("%s -l %s%s\n", when.c_str(), flag.c_str(), rest.c_str());
+    }
+    for (const CLI::App* inner : commands_of(*command)) {
+      std::printf("complete -c thermocline -n '__fish_seen_subcommand_from %s' -f -a %s -d %s\n", name.c_str(),
+                  inner->get_name().c_str(), quoted(inner->get_description()).c_str());
+    }
+  }
+}
+
+int manual(const CLI::App& app, const std::string& what) {
+  if (what == "man") {
+    print_man(app);
+  } else if (what == "bash") {
+    print_bash(app);
+  } else if (what == "zsh") {
+    print_zsh(app);
+  } else if (what == "fish") {
+    print_fish(app);
+  } else {
+    say("manual: unknown kind '" + what + "'; known are man, bash, zsh, fish");
+    return kWrongUsage;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_manual(CLI::App& app, CommandLine* line) {
+  auto what = std::make_shared<std::string>("man");
+  CLI::App* command = app.add_subcommand("manual", "The manual page, or completion for a shell");
+  command->add_option("KIND", *what, "man, bash, zsh or fish (default: man)");
+  command->callback([what, line, &app] { line->action = [what, &app] { return manual(app, *what); }; });
+}
+
+}  // namespace thermocline
