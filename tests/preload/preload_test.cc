@@ -12,8 +12,6 @@
 namespace thermocline::test {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
 class Road : public testing::TestWithParam<std::string> {};
 
 TEST_P(Road, GivesTheSameBits) {

@@ -10,6 +10,8 @@
 
 namespace thermocline::test {
 
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
 struct Running {
   std::vector<std::string> preload;  // libraries, in order
   std::string budget;                // empty: all of the device
@@ -25,7 +27,8 @@ ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std
 void expect_same(const ProcessResult& plain, const ProcessResult& other);
 // The order of time and adversarial ones; fewer where fewer seeds are asked for, as under sanitizers.
 std::vector<std::uint64_t> orders();
-// The whole of what is promised about one program.
+// The whole of what is promised about one program: it prints the same plain, under the library, and under a budget that
+// forces buffers out and back.
 void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget, std::uint64_t budget_bytes);
 
 // A field of the line of statistics; fails the test when it is not there.

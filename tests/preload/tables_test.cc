@@ -10,8 +10,6 @@
 namespace thermocline::test {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
 class Table : public testing::TestWithParam<std::string> {};
 
 TEST_P(Table, LeadsToWhatIsThere) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module is unloaded and another takes its place: what was known of its functions is forgotten.
+#include "tests/preload/programs/small.h"
+
+static const char kOther[] =
+    ".version 8.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry mix(.param .u32 words, .param .u64 factor, .param .u64 out, .param .u64 in)\n{\n  ret;\n}\n";
+
+int main(void) {
+  begin();
+  make_buffers();
+  for (int i = 0; i < BUFFERS; ++i) {
+    CUmodule other = NULL;
+    CUfunction function = NULL;
+    CHECK(cuModuleLoadData(&other, i % 2 == 0 ? kOther : kKernels));
+    CHECK(cuModuleGetFunction(&function, other, "mix"));
+    uint32_t words = 7;
+    uint64_t factor = 9;
+    CUdeviceptr from = buffers[(i + 3) % BUFFERS];
+    void* four[] = {&words, &factor, &buffers[i], &from};
+    void* two[] = {&buffers[i], &from};
+    CHECK(cuLaunchKernel(function, 64, 1, 1, 128, 1, 1, 0, NULL, i % 2 == 0 ? four : two, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuModuleUnload(other));
+  }
+  return finish();
+}

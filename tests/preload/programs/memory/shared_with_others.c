@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hands memory to another process or interface: what the driver refuses, it refuses under the library as well.
+#include "tests/preload/programs/small.h"
+
+int main(void) {
+  begin();
+  make_buffers();
+  CUipcMemHandle handle;
+  TELL(cuIpcGetMemHandle(&handle, buffers[0]));
+  int file = -1;
+  TELL(cuMemGetHandleForAddressRange(&file, buffers[1], BYTES, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+  CUmemGenericAllocationHandle nothing = 0;
+  TELL(cuMemExportToShareableHandle(&file, nothing, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  // What was handed out, or nearly, is used on.
+  mix_all(NULL);
+  return finish();
+}

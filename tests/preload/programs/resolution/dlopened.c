@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver is opened privately and searched by handle.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "tests/preload/programs/loaded.h"
+
+static void* driver;
+static void* find(const char* symbol, const char* base) {
+  (void)base;
+  return dlsym(driver, symbol);
+}
+
+int main(void) {
+  driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  load(find);
+  return run_loaded();
+}

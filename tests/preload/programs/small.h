@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the small programs of the folders beside this file share: a context, kernels without a body on the host (the
+// simulated device mixes what their parameters name), buffers that together are larger than the budget the programs run
+// under, and what is printed of them. A driver call that fails ends the program with status 2.
+#pragma once
+
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUFFERS 8
+#define BYTES ((size_t)4 << 20)
+
+#define CHECK(call)                                                       \
+  do {                                                                    \
+    const CUresult check_result = (call);                                 \
+    if (check_result != CUDA_SUCCESS) {                                   \
+      fprintf(stderr, "program: %d from %s\n", (int)check_result, #call); \
+      exit(2);                                                            \
+    }                                                                     \
+  } while (0)
+
+// What a driver may refuse is printed, so that a refusal has to be the same under the library.
+#define TELL(call) printf("%s: %d\n", #call, (int)(call))
+
+static const char kKernels[] =
+    ".version 8.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry mix(.param .u64 out, .param .u64 in)\n{\n  ret;\n}\n"
+    ".visible .entry mix_packed(.param .align 1 .b8 block[21])\n{\n  ret;\n}\n"
+    ".visible .entry mix_many(.param .align 8 .b8 block[64])\n{\n  ret;\n}\n";
+
+static CUcontext context;
+static CUmodule image;
+static CUfunction mix;
+static CUdeviceptr buffers[BUFFERS];
+
+static inline CUfunction kernel(const char* name) {
+  CUfunction found = NULL;
+  CHECK(cuModuleGetFunction(&found, image, name));
+  return found;
+}
+
+static inline void begin(void) {
+  CUdevice device = 0;
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  CHECK(cuModuleLoadData(&image, kKernels));
+  mix = kernel("mix");
+}
+
+static inline void end(void) {
+  CHECK(cuCtxSynchronize());
+  CHECK(cuModuleUnload(image));
+  CHECK(cuDevicePrimaryCtxRelease(0));
+}
+
+// A pattern of its own for each seed; the caller frees it.
+static inline void* pattern(size_t bytes, uint32_t seed) {
+  uint32_t* words = (uint32_t*)malloc(bytes);
+  for (size_t i = 0; i < bytes / sizeof *words; ++i) words[i] = (uint32_t)(i * 2654435761u) ^ (seed * 40503u);
+  return words;
+}
+
+static inline void fill(CUdeviceptr to, size_t bytes, uint32_t seed) {
+  void* words = pattern(bytes, seed);
+  CHECK(cuMemcpyHtoD(to, words, bytes));
+  free(words);
+}
+
+static inline void make_buffers(void) {
+  for (uint32_t i = 0; i < BUFFERS; ++i) {
+    CHECK(cuMemAlloc(&buffers[i], BYTES));
+    fill(buffers[i], BYTES, i);
+  }
+  // A copy from pageable memory returns when it has been staged; streams that do not wait for stream 0 may come before.
+  CHECK(cuCtxSynchronize());
+}
+
+static inline void mix_on(CUstream stream, CUdeviceptr out, CUdeviceptr in) {
+  void* parameters[] = {&out, &in};
+  CHECK(cuLaunchKernel(mix, 64, 1, 1, 128, 1, 1, 0, stream, parameters, NULL));
+}
+
+// Each buffer once as target, so that all of them have to come and go.
+static inline void mix_all(CUstream stream) {
+  for (int i = 0; i < BUFFERS; ++i) mix_on(stream, buffers[i], buffers[(i + 3) % BUFFERS]);
+}
+
+static inline void show_bytes(const char* name, const void* data, size_t bytes) {
+  const unsigned char* at = (const unsigned char*)data;
+  uint64_t digest = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes; ++i) digest = (digest ^ at[i]) * 0x100000001b3u;
+  printf("%s %016llx\n", name, (unsigned long long)digest);
+}
+
+static inline void show(const char* name, CUdeviceptr from, size_t bytes) {
+  void* data = malloc(bytes);
+  CHECK(cuMemcpyDtoH(data, from, bytes));
+  show_bytes(name, data, bytes);
+  free(data);
+}
+
+static inline void show_buffers(void) {
+  for (int i = 0; i < BUFFERS; ++i) show("buffer", buffers[i], BYTES);
+}
+
+static inline void free_buffers(void) {
+  for (int i = 0; i < BUFFERS; ++i) CHECK(cuMemFree(buffers[i]));
+}
+
+// The common ending.
+static inline int finish(void) {
+  show_buffers();
+  free_buffers();
+  end();
+  return 0;
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small programs, one road into device memory each (programs/<kind>/). Each prints the same plain, under the library,
+// and under a budget below what it holds, in the order of time and in adversarial orders, with the race checker on.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+// All hold eight buffers of 4 MiB.
+constexpr const char* kBudget = "20MiB";
+constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
+
+const std::vector<std::string> kPrograms = {
+    "contexts/address_range",
+    "contexts/destroyed",
+    "contexts/memory_info",
+    "contexts/pointer_attributes",
+    "contexts/primary_released",
+    "contexts/primary_reset",
+    "copies/batches",
+    "copies/layers",
+    "copies/peers",
+    "copies/ranges",
+    "copies/rows",
+    "copies/sets",
+    "copies/values",
+    "graphs/captured",
+    "graphs/captured_while_others_allocate",
+    "graphs/captured_with_a_fork",
+    "graphs/children",
+    "graphs/copy_and_set_nodes",
+    "graphs/freed_before_the_launch",
+    "graphs/host_nodes",
+    "graphs/kernel_nodes",
+    "graphs/memory_in_capture",
+    "graphs/whole_updates",
+    "launches/clusters",
+    "launches/cooperative",
+    "launches/extra",
+    "launches/host_functions",
+    "launches/kernel_handles",
+    "launches/modules_come_and_go",
+    "launches/parameters",
+    "launches/streams",
+    "launches/structures",
+    "memory/arrays",
+    "memory/freed_at_once",
+    "memory/host_mapped",
+    "memory/host_registered",
+    "memory/in_order",
+    "memory/managed",
+    "memory/mapped_by_hand",
+    "memory/pitched",
+    "memory/pools",
+    "memory/shared_with_others",
+    "per_thread/batches",
+    "per_thread/captured",
+    "per_thread/clusters",
+    "per_thread/cooperative",
+    "per_thread/extra",
+    "per_thread/in_order",
+    "per_thread/layers",
+    "per_thread/pools",
+    "per_thread/ranges",
+    "per_thread/rows",
+    "per_thread/sets",
+    "process/before_main",
+    "process/constructor",
+    "process/destructors",
+    "process/fork_and_end",
+    "process/fork_before",
+    "process/never_freed",
+    "process/thread_ends",
+    "process/threads",
+    "process/unwinding",
+    "resolution/dlopened",
+    "resolution/old_dlsym",
+    "resolution/per_thread",
+    "resolution/plugged",
+    "resolution/proc_address",
+    "resolution/proc_address_of_cuda_11",
+    "resolution/two_runtimes",
+};
+
+std::string test_name(const testing::TestParamInfo<std::string>& test) {
+  std::string name = test.param;
+  for (char& c : name) c = c == '/' ? '_' : c;
+  return name;
+}
+
+class Roads : public testing::TestWithParam<std::string> {};
+
+TEST_P(Roads, GiveTheSameBits) { expect_same_bits({"roads/" + GetParam()}, kBudget, kBudgetBytes); }
+
+INSTANTIATE_TEST_SUITE_P(Small, Roads, testing::ValuesIn(kPrograms), test_name);
+
+class RuntimeRoads : public testing::TestWithParam<std::string> {};
+
+TEST_P(RuntimeRoads, GiveTheSameBits) {
+  if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
+  expect_same_bits({"roads/" + GetParam()}, kBudget, kBudgetBytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, RuntimeRoads, testing::Values("runtime/entry_points", "runtime/resets"), test_name);
+
+// It is linked with the driver and finds that before us, so nobody sees what it does: it runs as without the library.
+TEST(Roads, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibrary) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
+#endif
+  const std::vector<std::string> arguments = {"roads/resolution/plugged", "deep"};
+  const ProcessResult result = run_preloaded(arguments, kBudget);
+  expect_same(run_plain(arguments), result);
+  EXPECT_EQ(result.err.find("thermocline: "), std::string::npos) << result.err;
+}
+
+TEST(Roads, DriverOpenedWithItsOwnSymbolsFirstIsSeen) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
+#endif
+  expect_same_bits({"roads/resolution/dlopened_deep"}, kBudget, kBudgetBytes);
+}
+
+// The library lets the driver have what belongs to a second context, and says so.
+TEST(Roads, SecondContextComputesTheSame) {
+  const std::vector<std::string> arguments = {"roads/contexts/two"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const char* budget : {"", kBudget}) {
+    const ProcessResult result = run_preloaded(arguments, budget);
+    expect_same(plain, result);
+    EXPECT_GT(statistic(result, "other_contexts"), 0u);
+  }
+}
+
+TEST(Roads, ProcessThatEndsWithoutDestructorsComputesTheSame) {
+  const std::vector<std::string> arguments = {"roads/process/quick_end"};
+  const ProcessResult plain = run_plain(arguments);
+  expect_same(plain, run_preloaded(arguments));
+  expect_same(plain, run_preloaded(arguments, kBudget));
+}
+
+// Two processes with the same environment, each under the budget.
+TEST(Roads, ChildrenThatBecomeProgramsComputeTheSame) {
+  const std::vector<std::string> arguments = {"roads/process/fork_and_execute"};
+  const ProcessResult plain = run_plain(arguments);
+  expect_same(plain, run_preloaded(arguments));
+  expect_same(plain, run_preloaded(arguments, kBudget));
+}
+
+// Another malloc, found by dlsym inside an allocation, in front of the library and behind it.
+TEST(Roads, AnotherMallocInFrontOrBehindDoesNoHarm) {
+  for (const char* program :
+       {"launches/parameters", "resolution/dlopened", "process/threads", "process/fork_and_end"}) {
+    const std::vector<std::string> arguments = {std::string("roads/") + program};
+    const ProcessResult plain = run_plain(arguments);
+    for (const bool in_front : {true, false}) {
+      std::vector<std::string> preload = {LIBRARY_FILE, ALLOCATOR_FILE};
+      if (in_front) std::swap(preload[0], preload[1]);
+      const ProcessResult result = run_program(arguments, {.preload = preload, .budget = kBudget, .environment = {}});
+      expect_same(plain, result);
+      EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::test
