@@ -4,6 +4,7 @@
 // under, and what is printed of them. A driver call that fails ends the program with status 2.
 #pragma once
 
+// NOLINTBEGIN(modernize-deprecated-headers,modernize-use-nullptr,modernize-redundant-void-arg): C reads it, too.
 #include <cuda.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -118,3 +119,4 @@ static inline int finish(void) {
   end();
   return 0;
 }
+// NOLINTEND(modernize-deprecated-headers,modernize-use-nullptr,modernize-redundant-void-arg)
