@@ -9,15 +9,23 @@
 
 #define LOADED_TEXT(name) #name
 #define LOADED_SYMBOL(name) LOADED_TEXT(name)
-#define LOADED_FUNCTIONS(X)                                                                                       \
-  X(cuInit, "cuInit")                                                                                             \
-  X(cuDeviceGet, "cuDeviceGet")                                                                                   \
-  X(cuCtxSetCurrent, "cuCtxSetCurrent")                                                                           \
-  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain") X(cuModuleLoadData, "cuModuleLoadData")                 \
-      X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease") X(cuModuleGetFunction, "cuModuleGetFunction")     \
-          X(cuCtxSynchronize, "cuCtxSynchronize") X(cuModuleUnload, "cuModuleUnload") X(cuMemAlloc, "cuMemAlloc") \
-              X(cuMemFree, "cuMemFree") X(cuMemcpyHtoD, "cuMemcpyHtoD") X(cuMemcpyDtoH, "cuMemcpyDtoH")           \
-                  X(cuLaunchKernel, "cuLaunchKernel")
+// clang-format off
+#define LOADED_FUNCTIONS(X) \
+  X(cuInit, "cuInit") \
+  X(cuDeviceGet, "cuDeviceGet") \
+  X(cuCtxSetCurrent, "cuCtxSetCurrent") \
+  X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain") \
+  X(cuModuleLoadData, "cuModuleLoadData") \
+  X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease") \
+  X(cuModuleGetFunction, "cuModuleGetFunction") \
+  X(cuCtxSynchronize, "cuCtxSynchronize") \
+  X(cuModuleUnload, "cuModuleUnload") \
+  X(cuMemAlloc, "cuMemAlloc") \
+  X(cuMemFree, "cuMemFree") \
+  X(cuMemcpyHtoD, "cuMemcpyHtoD") \
+  X(cuMemcpyDtoH, "cuMemcpyDtoH") \
+  X(cuLaunchKernel, "cuLaunchKernel")
+// clang-format on
 
 // Each member has the name of the symbol.
 static struct {
