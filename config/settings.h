@@ -29,6 +29,7 @@ struct Settings {
   bool stats = false;
   DebugMode debug{};
   bool audit = false;
+  bool children = true;
   bool publish = false;
   bool nvtx = false;
   LogLevel log_level{};

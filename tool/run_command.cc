@@ -30,7 +30,7 @@ struct Flags {
   // Absent is not the same as empty, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, faults;
   std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, stats = false, audit = false;
+  bool check = false, no_library = false, no_children = false, stats = false, audit = false;
 };
 
 using Changes = std::map<std::string, std::string>;
@@ -92,6 +92,7 @@ void apply_setting_flags(const Flags& flags, Changes* changes) {
   // The program may work in another folder.
   if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
   if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
+  if (flags.no_children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
   if (flags.audit) {
     (*changes)["THERMOCLINE_AUDIT"] = "true";
     if (flags.device) {
@@ -206,6 +207,7 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
+  command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
 }
 

@@ -153,6 +153,21 @@ TEST(Roads, ChildrenThatBecomeProgramsComputeTheSame) {
   expect_same(plain, run_preloaded(arguments, kBudget));
 }
 
+// Each process under the library ends with a line of statistics.
+TEST(Roads, ChildrenCanBeLeftAlone) {
+  const auto processes_with = [](const std::string& children) {
+    const ProcessResult result = run_program(
+        {"roads/process/fork_and_execute"},
+        {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = {"THERMOCLINE_CHILDREN=" + children}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = result.err.find("peak_live_bytes=", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(processes_with("true"), 2u);
+  EXPECT_EQ(processes_with("false"), 1u);
+}
+
 // Another malloc, found by dlsym inside an allocation, in front of the library and behind it.
 TEST(Roads, AnotherMallocInFrontOrBehindDoesNoHarm) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
