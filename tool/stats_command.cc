@@ -3,13 +3,13 @@
 // (offload/live_page.h); a process that nobody asks does nothing for it.
 #include <CLI/CLI.hpp>
 
-#include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <memory>
 

@@ -203,7 +203,9 @@ std::string as_json(const std::vector<ProcessView>& processes) {
                           {"version", process.now.version},
                           {"answered", process.answered},
                           {"age_ms", std::chrono::duration<double, std::milli>(process.age).count()}};
-    ordered_json own = ordered_json::object(), pytorch = own, tensorflow = own;
+    ordered_json own = ordered_json::object();
+    ordered_json pytorch = ordered_json::object();
+    ordered_json tensorflow = ordered_json::object();
     for (std::size_t i = 0; i < process.now.values.size(); ++i) {
       own[statistics_table()[i].name] = process.now.values[i];
     }
@@ -211,7 +213,7 @@ std::string as_json(const std::vector<ProcessView>& processes) {
       for (const StatisticAlias& alias : pytorch_names()) pytorch[alias.name] = value(process.now, alias.ours);
       for (const StatisticAlias& alias : tensorflow_names()) tensorflow[alias.name] = value(process.now, alias.ours);
     }
-    entry["statistics"] = std::move(own);
+    entry["statistics"] = own;
     entry["pytorch"] = std::move(pytorch);
     entry["tensorflow"] = std::move(tensorflow);
     out["processes"].push_back(std::move(entry));
