@@ -107,9 +107,10 @@ constexpr std::array kOptions = {
     option<&Settings::audit>("audit", "THERMOCLINE_AUDIT", OptionType::kBool, "false",
                              "Evict nothing, and say whether kernels touch memory that they are not seen to touch "
                              "(docs/hidden_pointers.md; slow)."),
-    option<&Settings::children>("children", "THERMOCLINE_CHILDREN", OptionType::kBool, "true",
-                                "Programs that the program starts get the library, too; false in a file holds from "
-                                "the first CUDA call on."),
+    option<&Settings::children>(
+        "children", "THERMOCLINE_CHILDREN", OptionType::kBool, "true",
+        "Programs that the program starts get the library, too (a file is heeded by 'thermocline "
+        "run')."),
     option<&Settings::publish>("publish", "THERMOCLINE_PUBLISH", OptionType::kBool, "true",
                                "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",

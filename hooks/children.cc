@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
-#include <string_view>
 
 #include "config/option_table.h"
 
@@ -18,34 +16,15 @@ bool is_this_library(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with(kLibrary);  // npos + 1 is 0
 }
 
-// What the variable says counts from the first program that main() starts; a settings file is read with the first
-// call of the driver.
 __attribute__((constructor)) void heed_the_variable() {
   try {
     const Option* const option = find_option("children");
     const char* const text = option == nullptr ? nullptr : std::getenv(option->variable);
+    const char* const preload = std::getenv("LD_PRELOAD");
     Value value;
     ParseError error;
-    if (text != nullptr && parse_value(*option, text, &value, &error) && !value.flag) leave_children_alone();
-  } catch (...) {
-    return;  // settings say what is wrong when they are loaded
-  }
-}
-
-}  // namespace
-
-void leave_children_alone() noexcept {
-  const char* const preload = std::getenv("LD_PRELOAD");
-  if (preload == nullptr) return;
-  try {
-    const std::string_view all = preload;
-    std::string others;
-    for (std::size_t begin = 0; begin < all.size();) {
-      const std::size_t end = std::min(all.find_first_of(kSeparators, begin), all.size());
-      const std::string_view path = all.substr(begin, end - begin);
-      if (!path.empty() && !is_this_library(path)) others += (others.empty() ? "" : ":") + std::string(path);
-      begin = end + 1;
-    }
+    if (text == nullptr || preload == nullptr || !parse_value(*option, text, &value, &error) || value.flag) return;
+    const std::string others = preload_of_others(preload);
     if (others.empty()) {
       unsetenv("LD_PRELOAD");
     } else {
@@ -54,6 +33,19 @@ void leave_children_alone() noexcept {
   } catch (...) {
     return;  // no memory: the children get the library
   }
+}
+
+}  // namespace
+
+std::string preload_of_others(std::string_view preload) {
+  std::string others;
+  for (std::size_t begin = 0; begin < preload.size();) {
+    const std::size_t end = std::min(preload.find_first_of(kSeparators, begin), preload.size());
+    const std::string_view path = preload.substr(begin, end - begin);
+    if (!path.empty() && !is_this_library(path)) others += (others.empty() ? "" : ":") + std::string(path);
+    begin = end + 1;
+  }
+  return others;
 }
 
 }  // namespace thermocline

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether programs that this one starts get the library, too: they do by LD_PRELOAD, which they inherit.
+// Whether programs that this one starts get the library, too: they do by LD_PRELOAD, which they inherit. Where
+// THERMOCLINE_CHILDREN is false this library is taken out of it while the process is loaded: later, other threads may
+// be reading the environment.
 #pragma once
+
+#include <string>
+#include <string_view>
 
 namespace thermocline {
 
-// Takes this library, and nothing else, out of LD_PRELOAD of this process's environment. Not to be called while other
-// threads read or write the environment; children that have begun keep what they have.
-void leave_children_alone() noexcept;
+// A value of LD_PRELOAD without this library, all others in their order.
+std::string preload_of_others(std::string_view preload);
 
 }  // namespace thermocline

@@ -11,7 +11,6 @@
 
 #include "config/load.h"
 #include "driver/check.h"
-#include "hooks/children.h"
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
@@ -118,7 +117,6 @@ void Runtime::State::load() {
   settings = loaded.settings;
   wants_statistics.store(settings.stats);
   wants_audit.store(settings.audit);
-  if (!settings.children) leave_children_alone();
   if (settings.log_level == LogLevel::kQuiet) silence_log();
   watch_misuse(watch_of(settings.debug));
   if (!may_use(loaded)) stand_aside("a setting is wrong");

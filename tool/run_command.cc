@@ -148,12 +148,14 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   return kDone;
 }
 
-// The settings that the program will find, checked as strictly as `config check` does.
-int check_settings(const Changes& changes) {
+// The settings that the program will find, checked as strictly as `config check` does. One of them has to be known
+// before the program's first instruction, when the library reads no files yet (hooks/children.cc).
+int apply_settings(Changes* changes) {
   Surroundings surroundings = Surroundings::of_process();
-  for (const auto& [name, value] : changes) surroundings.variables[name] = value;
+  for (const auto& [name, value] : *changes) surroundings.variables[name] = value;
   const LoadedSettings loaded = load_settings(surroundings);
   say_all(loaded.problems);
+  if (!loaded.settings.children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
   return loaded.problems.empty() ? kDone : kBadInput;
 }
 
@@ -176,7 +178,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
   if (flags.device) {
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
   }
-  if (const int status = check_settings(changes); status != kDone) return status;
+  if (const int status = apply_settings(&changes); status != kDone) return status;
   std::string recording;
   if (flags.trace) {
     if (const int status = check_writable(*flags.trace); status != kDone) return status;

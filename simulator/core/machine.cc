@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -161,7 +162,11 @@ Time Machine::now() const { return state_->device ? device().clock.now() : 0; }
 
 void Machine::charge(Cost cost, std::uint64_t count) {
   const HostCosts& host = profile().host;
-  const auto each = [&] {
+  const auto mapping = [this](Time usual) {
+    const double factor = device().settings.faults.mapping;
+    return factor == 1 ? usual : Time{std::llround(static_cast<double>(usual) * factor)};
+  };
+  const auto each = [&]() -> Time {
     switch (cost) {
       case Cost::kLaunch:
         return host.launch.value;
@@ -170,11 +175,11 @@ void Machine::charge(Cost cost, std::uint64_t count) {
       case Cost::kStreamCall:
         return host.stream_call.value;
       case Cost::kMap:
-        return host.map.value;
+        return mapping(host.map.value);
       case Cost::kSetAccess:
-        return host.set_access.value;
+        return mapping(host.set_access.value);
       case Cost::kUnmap:
-        return host.unmap.value;
+        return mapping(host.unmap.value);
     }
     return Time{0};
   }();

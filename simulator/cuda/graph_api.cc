@@ -22,6 +22,12 @@ CUresult answer(const std::vector<CUgraphNode>& nodes, CUgraphNode* out, std::si
   return CUDA_SUCCESS;
 }
 
+// The second versions of calls that answer edges: their data is all zero here.
+CUresult with_edge_data(CUresult result, const CUgraphNode* answered, CUgraphEdgeData* data, const std::size_t* count) {
+  if (result == CUDA_SUCCESS && data != nullptr && answered != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+  return result;
+}
+
 template <typename Choose>
 CUresult nodes_of(CUgraph graph, CUgraphNode* out, std::size_t* count, Choose choose,
                   const char* caller = __builtin_FUNCTION()) {
@@ -166,15 +172,12 @@ SIMULATED_API CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode* nodes, st
   return nodes_of(graph, nodes, count, [](CUgraphNode node) { return node->after.empty(); });
 }
 
-// The second versions add data to edges, which is all zero here.
 SIMULATED_API CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count) {
   return edges_of(graph, from, to, count);
 }
 SIMULATED_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                           std::size_t* count) {
-  const CUresult result = edges_of(graph, from, to, count);
-  if (result == CUDA_SUCCESS && data != nullptr && from != nullptr) std::fill(data, data + *count, CUgraphEdgeData{});
-  return result;
+  return with_edge_data(edges_of(graph, from, to, count), from, data, count);
 }
 
 SIMULATED_API CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* nodes, std::size_t* count) {
@@ -182,9 +185,7 @@ SIMULATED_API CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode*
 }
 SIMULATED_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                      std::size_t* count) {
-  const CUresult result = dependencies_of(node, nodes, count);
-  if (result == CUDA_SUCCESS && data != nullptr && nodes != nullptr) std::fill(data, data + *count, CUgraphEdgeData{});
-  return result;
+  return with_edge_data(dependencies_of(node, nodes, count), nodes, data, count);
 }
 
 SIMULATED_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* nodes, std::size_t* count) {
@@ -192,9 +193,7 @@ SIMULATED_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNod
 }
 SIMULATED_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                        std::size_t* count) {
-  const CUresult result = dependents_of(node, nodes, count);
-  if (result == CUDA_SUCCESS && data != nullptr && nodes != nullptr) std::fill(data, data + *count, CUgraphEdgeData{});
-  return result;
+  return with_edge_data(dependents_of(node, nodes, count), nodes, data, count);
 }
 
 SIMULATED_API CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,

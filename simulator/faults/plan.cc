@@ -156,6 +156,10 @@ Problem set_link(const Words& words, FaultPlan* plan) {
   return number(words[1], 1e-6, 1e6, &plan->link) ? "" : "'" + words[1] + "' is no factor above 0";
 }
 
+Problem set_mapping(const Words& words, FaultPlan* plan) {
+  return number(words[1], 0.0, 1e6, &plan->mapping) ? "" : "'" + words[1] + "' is no factor, 0 or above";
+}
+
 Problem set_jitter(const Words& words, FaultPlan* plan) {
   return percentage(words[1], &plan->jitter) ? "" : "'" + words[1] + "' is no percentage, such as 20%";
 }
@@ -180,6 +184,7 @@ constexpr Statement kStatements[] = {
     {"granularity", 2, "granularity 32MiB", set_granularity},
     {"address-bits", 2, "address-bits 40", set_address_bits},
     {"link", 2, "link FACTOR", set_link},
+    {"mapping", 2, "mapping FACTOR", set_mapping},
     {"jitter", 2, "jitter P%", set_jitter},
     {"seed", 2, "seed N", set_seed},
 };

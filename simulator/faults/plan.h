@@ -37,7 +37,8 @@ struct FaultPlan {
   std::optional<Bytes> granularity;
   std::optional<unsigned> address_bits;
   double link = 1;
-  double jitter = 0;  // of kernels' durations, as a share
+  double mapping = 1;  // what mapping, its access and unmapping cost the host, in times of the profile's
+  double jitter = 0;   // of kernels' durations, as a share
   std::uint64_t seed = 0;
 };
 

@@ -189,6 +189,31 @@ TEST_F(FaultTest, LinksSlowDownAndKernelsJitter) {
   EXPECT_LT(jittered, steady * 3 / 2);
 }
 
+TEST_F(FaultTest, MappingMayCostTheHostMoreOrNothing) {
+  const auto cost = [this](const char* text) {
+    plan(text);
+    CUmemAllocationProp properties{};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemAccessDesc access{};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr at = 0;
+    EXPECT_OK(cuMemCreate(&handle, kPage, &properties, 0));
+    EXPECT_OK(cuMemAddressReserve(&at, kPage, 0, 0, 0));
+    const auto before = statistics().host_ns;
+    EXPECT_OK(cuMemMap(at, kPage, 0, handle, 0));
+    EXPECT_OK(cuMemSetAccess(at, kPage, &access, 1));
+    EXPECT_OK(cuMemUnmap(at, kPage));
+    return statistics().host_ns - before;
+  };
+  const auto usual = cost("mapping 1");
+  EXPECT_GT(usual, 0);
+  EXPECT_EQ(cost("mapping 3"), 3 * usual);
+  EXPECT_EQ(cost("mapping 0"), 0);
+}
+
 TEST_F(FaultTest, ARandomPlanIsTheSameForTheSameSeed) {
   const auto outcome = [this](const char* text) {
     control().reset();
@@ -223,7 +248,7 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("/nowhere/plan"), "the plan of faults /nowhere/plan can not be read");
   EXPECT_EQ(complaint("brake 1"),
             "plan of faults, line 1: unknown statement 'brake'; known are fail, out-of-memory, random, without, "
-            "driver-version, granularity, address-bits, link, jitter, seed");
+            "driver-version, granularity, address-bits, link, mapping, jitter, seed");
   EXPECT_EQ(complaint("fail cuMemCraete call 1 OUT_OF_MEMORY"),
             "plan of faults, line 1: the simulated driver has no function cuMemCraete that may fail");
   EXPECT_EQ(complaint("link 1;\nfail cuMemAllocAsync call 1 ILLEGAL_ADDRESS"),
@@ -235,8 +260,9 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("granularity 3MiB"), "plan of faults, line 1: '3MiB' is no power of two of at least 2MiB");
   EXPECT_EQ(complaint("driver-version 14.0"), "plan of faults, line 1: '14.0' is no driver version from 11.0 to 13.0");
   EXPECT_EQ(complaint("link 1 2"), "plan of faults, line 1: expected link FACTOR");
-  for (const char* bad : {"link 0", "link nan", "address-bits 12", "without wheels", "random 0 1", "seed x",
-                          "fail cuMemAlloc call 0 OUT_OF_MEMORY", "fail cuMemAlloc chance 101% OUT_OF_MEMORY"}) {
+  for (const char* bad :
+       {"link 0", "link nan", "mapping -1", "address-bits 12", "without wheels", "random 0 1", "seed x",
+        "fail cuMemAlloc call 0 OUT_OF_MEMORY", "fail cuMemAlloc chance 101% OUT_OF_MEMORY"}) {
     EXPECT_NE(complaint(bad), "") << bad;
   }
 }

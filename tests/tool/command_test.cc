@@ -432,6 +432,14 @@ TEST_F(Run, FlagsTravelAsVariablesAndWhatWasPreloadedStays) {
   EXPECT_NE(result.out.find("/libthermocline.so.1:" + other + "\n"), std::string::npos) << result.out;
 }
 
+TEST_F(Run, ChildrenAreLeftAloneByFlagAndByFile) {
+  const std::string file = write("settings.toml", "children = false\n");
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--no-children"}, {"--config", file}}) {
+    const ProcessResult result = shell(flags, "echo [$LD_PRELOAD]", {"LD_PRELOAD=libm.so.6"});
+    EXPECT_EQ(result.out, "[libm.so.6]\n") << flags.front() << result.err;
+  }
+}
+
 TEST_F(Run, SimulatingPutsTheSimulatedDeviceFirstOnTheLibraryPath) {
   std::string folder = run({"devices", "--path"}).out;
   folder.pop_back();

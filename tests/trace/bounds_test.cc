@@ -143,6 +143,18 @@ TEST(Bounds, SlotsKnowThatNothingComesBackBehindItsUse) {
   EXPECT_NEAR(tight.bound_ms, 5.0, 1e-6);
 }
 
+// 100 MB in two pages of 60 MB: what has to fit is 120 MB, what crosses the link is 100.
+TEST(Bounds, OfWholePagesOnlyTheContentsCrossTheLink) {
+  constexpr Bytes kPage = 60'000'000;
+  const SwapBounds bounds(pinched_steps(), kReference, kDefaultSlots, kPage);
+  EXPECT_EQ(bounds.least_budget(), 2 * kPage + 8);
+  const Bounds tight = bounds.under(2 * kPage + 8);
+  EXPECT_NEAR(tight.pinch_ms.value(), 2.0 + 2.0, 1e-6);
+  EXPECT_NEAR(tight.slotted_ms.value(), 5.0, 1e-6);
+  EXPECT_FALSE(tight.volume_ms.has_value());
+  EXPECT_DOUBLE_EQ(bounds.under(4 * kPage + 8).bound_ms, 3.0);
+}
+
 TEST(Bounds, ABudgetBelowWhatAnOperatorUsesIsInfeasible) {
   const SwapBounds bounds(pinched_steps(), kReference);
   EXPECT_EQ(bounds.least_budget(), static_cast<Bytes>(kBig) + 8);
