@@ -111,7 +111,7 @@ const StreamClock::Fence* StreamClock::covering(const Stream& stream, Ordinal or
 
 Status StreamClock::fence(StreamIndex index) {
   Stream& stream = at(index);
-  if (stream.passed == stream.submitted || covering(stream, stream.submitted) != nullptr) return Status();
+  if (stream.passed == stream.submitted || is_covered(stream, stream.submitted)) return Status();
   if (!can_record(stream)) return Status::not_supported();
   if (stream.fences.size() >= kMostFences) thin_fences(stream);
   EventHandle event{};
@@ -147,7 +147,7 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   Stream& to = at(waiter);
   if (to.seen.size() <= number(use.stream)) to.seen.resize(streams_.size());
   if (to.seen[number(use.stream)] >= use.ordinal) return Status();
-  if (covering(from, use.ordinal) == nullptr) {
+  if (!is_covered(from, use.ordinal)) {
     const Status status = fence(use.stream);
     // A stream that is gone has left nothing that another one could wait for.
     if (!status.ok()) return from.lost && can_record(to) ? synchronize(use) : status;
@@ -186,7 +186,7 @@ bool StreamClock::passed(Use use) {
   THERMOCLINE_CHECK(use.ordinal <= stream.submitted, "A use was submitted before it is asked for.");
   if (use.ordinal <= stream.passed) return true;
   // Failure to record (a capture) leaves the older fences to be asked.
-  if (covering(stream, use.ordinal) == nullptr) static_cast<void>(fence(use.stream));
+  if (!is_covered(stream, use.ordinal)) static_cast<void>(fence(use.stream));
   while (use.ordinal > stream.passed && !stream.fences.empty() && driver_->query(stream.fences.front().event).ok()) {
     mark_passed(stream, stream.fences.front().ordinal);
   }
@@ -203,7 +203,7 @@ bool StreamClock::passed(const UseSet& uses) {
 Status StreamClock::synchronize(Use use) {
   if (passed(use)) return Status();
   Stream& stream = at(use.stream);
-  if (covering(stream, use.ordinal) == nullptr) {
+  if (!is_covered(stream, use.ordinal)) {
     const Status status = fence(use.stream);
     // Nothing to wait for but the whole context: the stream is gone, or another thread's own.
     if (!status.ok() && (stream.lost || (stream.thread != 0 && stream.thread != this_thread()))) {

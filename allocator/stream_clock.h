@@ -120,7 +120,11 @@ class StreamClock {
   void mark_passed(Stream& stream, Ordinal ordinal);
   void poll(Stream& stream);
   void thin_fences(Stream& stream);
-  // The oldest fence that covers the ordinal; null when there is none.
+  // Some fence covers the ordinal.
+  static bool is_covered(const Stream& stream, Ordinal ordinal) {
+    return !stream.fences.empty() && stream.fences.back().ordinal >= ordinal;
+  }
+  // The oldest fence that does; null when there is none.
   const Fence* covering(const Stream& stream, Ordinal ordinal) const;
 
   const Driver* driver_;

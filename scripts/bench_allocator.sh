@@ -19,10 +19,12 @@ for trace in bench/traces/*.jsonl.gz; do
     jq --arg name "$(basename "$trace" .jsonl.gz)" \
       '{name: $name, used: (.peak_live_bytes / .peak_device_bytes), calls: (.steps[-1] | .maps + .unmaps)}'
 done | jq -s . >"$raw/traces.json"
+# The clock's time, between the simulated device's own work: what it does to caches is in it.
+"$build/bench/step_bench" "$build/lib/thermocline/simulator/libcuda.so.1" 80 bench/traces/*.jsonl.gz | jq -s . >"$raw/steps.json"
 
 jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slurpfile m "$raw/metadata.json" \
   --slurpfile h "$raw/host.json" \
-  --slurpfile t "$raw/traces.json" '
+  --slurpfile t "$raw/traces.json" --slurpfile s "$raw/steps.json" '
   def runs($of; $name): [$of[0].benchmarks[] | select(.run_type == "iteration" and (.name | sub("/repeats.*"; "")) == $name)];
   def cpu($of; $name): [runs($of; $name)[].cpu_time] | min;
   def real($name): [runs($a; $name)[].real_time] | min;
@@ -52,6 +54,7 @@ jq -n --slurpfile a "$raw/allocator.json" --slurpfile l "$raw/launch.json" --slu
     row("host, varying batch, used"; 90; 100 * runs($h; "host_used/iterations:1")[0].used; "%"),
     row("host, kept by a trim"; 0; runs($h; "host_used/iterations:1")[0].kept_mib; "MiB"),
     row("varying batch, used"; 99; 100 * runs($a; "varying_batch/iterations:1")[0].used; "%"),
+    ($s[0][] | row("\(.trace | sub(".*/"; "") | sub("\\.jsonl.*"; "")), an operator"; 300; .median_ns; "ns")),
     ($t[0][] | row("\(.name), used"; 97; 100 * .used; "%"), row("\(.name), calls in a step"; 0; .calls; "calls")) ]
   | map(. + {reached: (if .unit == "%" then .found >= .asked else .found <= .asked end)})' >"$build/bench/allocator.json"
 

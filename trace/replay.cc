@@ -72,7 +72,8 @@ class Replay {
     }
     order_ = std::make_unique<ProgramOrder>(driver(), streams_, trace_.buffers.size());
     clock_ = std::make_unique<StepClock>(driver(), streams_);
-    if (const Status status = Engine::create(driver(), options_.engine, &engine_); !status.ok()) return status;
+    const Driver& engines = options_.stopwatch != nullptr ? options_.stopwatch->driver(driver()) : driver();
+    if (const Status status = Engine::create(engines, options_.engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
     began_ = std::chrono::steady_clock::now();
     return clock_->mark();
@@ -84,6 +85,7 @@ class Replay {
       if (program_.is_repetition(trace_, i)) rename_carried();
       const EngineStatistics before = engine_->statistics();
       const StepSpan span = program_.span(trace_, i);
+      step_ = i;
       for (std::size_t e = span.begin; e < span.end; ++e) {
         if (const Status status = submit(trace_.events[e]); !status.ok()) return status;
         ++events_;
@@ -186,13 +188,21 @@ class Replay {
       touches_.push_back(touch_of(n, buffer));
       operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n, buffer)});
     }
-    Operation operation = engine_->begin(streams_[stream], touches_, info_of(op, name));
+    const OperationInfo info = info_of(op, name);
+    if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
+    Operation operation = engine_->begin(streams_[stream], touches_, info);
+    if (options_.stopwatch != nullptr) options_.stopwatch->engine_left();
     if (!operation.status().ok()) return operation.status();
     const Status launched(
         device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
                                            op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
     if (!launched.ok()) return launched;
+    if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     operation.commit();
+    if (options_.stopwatch != nullptr) {
+      options_.stopwatch->engine_left();
+      options_.stopwatch->operator_submitted(step_);
+    }
     order_->submitted(stream);
     for (const Named& n : named_) {
       order_->used(stream, n.buffer, n.writes);
@@ -270,6 +280,7 @@ class Replay {
   std::unique_ptr<Engine> engine_;
 
   std::vector<Buffer> buffers_;  // by index of the trace's
+  std::size_t step_ = 0;
   std::uint64_t events_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::vector<OperatorClass> classes_;  // by name

@@ -36,6 +36,19 @@ class ReplayWatcher {
   virtual void step_ended() = 0;
 };
 
+// Stands between the engine and its driver, and is told when the engine is at work, so that it can say what the engine
+// alone takes. On the thread that replays, but for planning, which makes no calls.
+class EngineStopwatch {
+ public:
+  virtual ~EngineStopwatch() = default;
+  // What the engine is to call in place of `device`; lives as long as this.
+  virtual const Driver& driver(const Driver& device) = 0;
+  virtual void engine_entered() = 0;
+  virtual void engine_left() = 0;
+  // The calls since the last of these were one operator's.
+  virtual void operator_submitted(std::size_t step) = 0;
+};
+
 struct ReplayOptions {
   SimulatedDeviceOptions device;
   EngineOptions engine;
@@ -45,6 +58,7 @@ struct ReplayOptions {
   std::optional<DeviceRates> rates;
   std::function<void(std::size_t step)> progress;  // before each step; may be empty
   ReplayWatcher* watcher = nullptr;
+  EngineStopwatch* stopwatch = nullptr;
 };
 
 enum class ReplayOutcome { kOk, kOutOfMemory };
