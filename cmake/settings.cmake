@@ -1,5 +1,7 @@
 # Language, warnings, visibility and the layout of the build tree, the same for every target.
 include(GNUInstallDirs)
+# What belongs to no other package belongs to the command's (packaging.cmake).
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME tools)
 
 option(THERMOCLINE_WARNINGS_AS_ERRORS "Let a warning fail the build" ON)
 set(THERMOCLINE_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined or thread)")
