@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# report_page_test.sh THERMOCLINE TRACES: lets a browser draw what `thermocline report` writes, without a window, and looks at what it has drawn:
+# the page says that it came to its end, every chart has ink in more than one colour, and nothing in it went wrong. Exits with 77 where there
+# is no Chromium.
+set -euo pipefail
+thermocline=${1:?the command} traces=${2:?the folder of traces}
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+  echo "report_page_test: skipped: there is no Chromium to draw the page"
+  exit 77
+}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Runs behind the page's own script. Colours of opaque pixels, as far as four bits a channel tell them apart.
+cat >"$scratch/probe.js" <<'JS'
+document.body.dataset.colours = [...document.querySelectorAll("canvas")].map((canvas) => {
+  const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer), seen = new Set();
+  for (const pixel of pixels) if (pixel >>> 24 === 255) seen.add(pixel & 0xf0f0f0);
+  return seen.size;
+}).join(" ");
+document.body.dataset.rows = document.querySelectorAll("tbody tr").length;
+JS
+
+# NAME CANVASES REPORT'S FLAGS...
+draw() {
+  local name=$1 canvases=$2 page=$scratch/$1.html body colours rows
+  shift 2
+  "$thermocline" report "$@" -o "$page" 2>"$scratch/said" || {
+    cat "$scratch/said" >&2
+    exit 1
+  }
+  {
+    sed '/<\/body>/,$d' "$page"
+    echo "<script>window.onerror = (what) => { document.body.dataset.error = what; };</script><script>"
+    cat "$scratch/probe.js"
+    echo "</script></body></html>"
+  } >"$scratch/probed.html"
+  "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/profile" --timeout=120000 --dump-dom \
+    "file://$scratch/probed.html" >"$scratch/dom" 2>"$scratch/said" || {
+    cat "$scratch/said" >&2
+    exit 1
+  }
+  body=$(grep -o '<body[^>]*>' "$scratch/dom" | head -n 1)
+  [[ $body == *'data-drawn="yes"'* && $body != *data-error* ]] || {
+    echo "report_page_test: $name was not drawn to its end: $body" >&2
+    exit 1
+  }
+  colours=$(sed -n 's/.*data-colours="\([^"]*\)".*/\1/p' <<<"$body")
+  awk -v wanted="$canvases" '{ for (i = 1; i <= NF; ++i) if ($i < 3) exit 1; exit NF != wanted }' <<<"$colours" || {
+    echo "report_page_test: $name has charts of '$colours' colours, where $canvases of at least 3 were expected" >&2
+    exit 1
+  }
+  rows=$(sed -n 's/.*data-rows="\([^"]*\)".*/\1/p' <<<"$body")
+  ((rows > 20)) || {
+    echo "report_page_test: $name has $rows rows in its tables, where more than 20 were expected" >&2
+    exit 1
+  }
+}
+
+draw one 2 "$traces/resnet50_b64.jsonl.gz" --budget 60%
+draw two 4 "$traces/resnet50_b64.jsonl.gz" --budget 60% --against "$traces/unet3d_b1_128.jsonl.gz"
+# Some hundred thousand events.
+draw long 2 "$traces/cifar_resnet1001_b64.jsonl.gz" --budget 60% --steps 10 --show 8
