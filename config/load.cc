@@ -18,7 +18,8 @@ constexpr std::string_view kPrefix = "THERMOCLINE_";
 constexpr std::string_view kFileVariable = "THERMOCLINE_CONFIG";
 
 // Ours, but not settings of the library: names of files, the simulated device, the build.
-constexpr std::string_view kOtherVariables[] = {kFileVariable, "THERMOCLINE_BUILD_CACHE", "THERMOCLINE_RECORD"};
+constexpr std::string_view kOtherVariables[] = {kFileVariable, "THERMOCLINE_BUILD_CACHE", "THERMOCLINE_RECORD",
+                                                "THERMOCLINE_RECORD_LIMIT"};
 constexpr std::string_view kOtherPrefixes[] = {"THERMOCLINE_SIMULATE_", "THERMOCLINE_TEST_"};
 
 bool is_other_variable(std::string_view name) {

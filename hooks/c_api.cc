@@ -143,6 +143,15 @@ THERMOCLINE_EXPORT thermocline_result thermocline_step() {
   });
 }
 
+THERMOCLINE_EXPORT thermocline_result thermocline_tag(const char* tag) {
+  try {
+    thermocline::Recorder::tag(tag == nullptr ? "" : tag);
+    return THERMOCLINE_OK;
+  } catch (const std::bad_alloc&) {
+    return THERMOCLINE_OUT_OF_MEMORY;
+  }
+}
+
 THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   using namespace thermocline;
   return with_engine([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });

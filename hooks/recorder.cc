@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "hooks/log.h"
 
@@ -16,6 +19,9 @@ namespace {
 
 // What is lost when the program is killed.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+// A part has several blocks, however low the limit.
+constexpr std::uint64_t kBlocksOfALimit = 16;
+constexpr std::uint64_t kLeastLimit = std::uint64_t{64} << 10;
 constexpr std::uint64_t kAskEvery = 64;
 
 // Never destroyed: hooks are called until the very end of the process.
@@ -34,7 +40,59 @@ bool write_whole(int file, const std::string& bytes) {
   return true;
 }
 
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> next{0};
+  thread_local const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+// All tags of the process, numbered from 1. Never destroyed.
+struct Tags {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::uint64_t> numbers;
+  std::vector<const std::string*> texts;
+
+  static Tags& get() {
+    static auto* const tags = new Tags;
+    return *tags;
+  }
+};
+
+thread_local std::uint64_t tag_of_this_thread = 0;
+
+// 0: none.
+std::uint64_t limit() {
+  const char* const text = std::getenv("THERMOCLINE_RECORD_LIMIT");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const std::uint64_t bytes = std::strtoull(text, &end, 10);
+  if (*end == '\0' && bytes > 0) return std::max(bytes, kLeastLimit);
+  log_line("THERMOCLINE_RECORD_LIMIT: '%s' is no number of bytes; there is no limit", text);
+  return 0;
+}
+
 }  // namespace
+
+void Recorder::tag(const char* text) {
+  if (*text == '\0') {
+    tag_of_this_thread = 0;
+    return;
+  }
+  Tags& tags = Tags::get();
+  const std::lock_guard lock(tags.mutex);
+  const auto [at, fresh] = tags.numbers.try_emplace(text, tags.numbers.size() + 1);
+  if (fresh) tags.texts.push_back(&at->first);
+  tag_of_this_thread = at->second;
+}
+
+Recorder::Recorder(const Driver& driver, std::string path, int file, std::uint64_t limit, Recorder* before)
+    : driver_(driver),
+      durations_(std::make_unique<DurationMeter>(driver_)),
+      path_(std::move(path)),
+      file_(file),
+      block_bytes_(limit == 0 ? kBlockBytes : std::min<std::uint64_t>(kBlockBytes, limit / kBlocksOfALimit)),
+      part_bytes_(limit / 2),
+      before_(before) {}
 
 Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acquire); }
 
@@ -49,7 +107,7 @@ void Recorder::begin(const Driver& driver) {
     if (file >= 0) close(file);
     return;
   }
-  newest = new Recorder(driver, file, newest);
+  newest = new Recorder(driver, path, file, limit(), newest);
   recorder.store(newest, std::memory_order_release);
 }
 
@@ -87,14 +145,41 @@ std::uint64_t Recorder::id_of(const char* name) {
   return at->second;
 }
 
+void Recorder::say_thread() {
+  const std::uint64_t thread = number_of_this_thread();
+  if (thread == thread_) return;
+  thread_ = thread;
+  writer_.thread(thread);
+}
+
+void Recorder::say_tag() {
+  const std::uint64_t tag = tag_of_this_thread;
+  if (tag == tag_) return;
+  tag_ = tag;
+  if (told_tags_.size() <= tag) told_tags_.resize(tag + 1);
+  if (tag != 0 && !told_tags_[tag]) {
+    Tags& tags = Tags::get();
+    const std::lock_guard lock(tags.mutex);
+    writer_.tag(tag, *tags.texts[tag - 1]);
+    told_tags_[tag] = true;
+  }
+  writer_.tagged(tag);
+}
+
 void Recorder::allocated(DeviceAddress address, Bytes bytes, std::optional<StreamHandle> stream) {
   const std::lock_guard lock(mutex_);
-  writer_.allocate(address.value, bytes, static_cast<std::uint64_t>(stream.value_or(StreamHandle{})));
+  say_thread();
+  say_tag();
+  const auto handle = static_cast<std::uint64_t>(stream.value_or(StreamHandle{}));
+  writer_.allocate(address.value, bytes, handle);
+  if (part_bytes_ != 0) held_[address.value] = {bytes, handle, tag_};
   write_if_full();
 }
 
 void Recorder::freed(DeviceAddress address, std::optional<StreamHandle> stream) {
   const std::lock_guard lock(mutex_);
+  say_thread();
+  if (part_bytes_ != 0) held_.erase(address.value);
   writer_.free(address.value, static_cast<std::uint64_t>(stream.value_or(StreamHandle{})));
   write_if_full();
 }
@@ -107,6 +192,7 @@ void Recorder::submitting(StreamHandle stream, const OperationInfo& info, std::s
 void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches) {
   const std::lock_guard lock(mutex_);
   if (durations_ != nullptr) durations_->end(stream);
+  say_thread();
   const std::uint64_t name = id_of(info.name);
   writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, touches), touches);
   // At the end of the process the driver is not asked any more.
@@ -131,15 +217,52 @@ void Recorder::write_durations() {
 }
 
 void Recorder::write_if_full() {
-  if (writer_.bytes() >= kBlockBytes) write_all();
+  if (writer_.bytes() >= block_bytes_) write_all();
+}
+
+// What has been written is the older part from here on; the new one says what is so as it begins.
+void Recorder::begin_part() {
+  const std::string older = path_ + std::string(kOlderPart);
+  const int file = std::rename(path_.c_str(), older.c_str()) == 0
+                       ? open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
+                       : -1;
+  if (file < 0 || !write_whole(file, std::string(kRecordingHeader))) {
+    log_line("%s: can not be written: %s; the recording ends here", path_.c_str(), std::strerror(errno));
+    if (file >= 0) close(file);
+    ended_ = true;
+    return;
+  }
+  close(std::exchange(file_, file));
+  writer_.part();
+  for (const auto& [name, id] : names_) writer_.name(id, name == nullptr ? "unknown" : name);
+  for (const auto& [token, nanoseconds] : written_) writer_.duration(token, nanoseconds);
+  {
+    Tags& tags = Tags::get();
+    const std::lock_guard lock(tags.mutex);
+    told_tags_.assign(tags.texts.size() + 1, true);
+    for (std::size_t tag = 1; tag < told_tags_.size(); ++tag) writer_.tag(tag, *tags.texts[tag - 1]);
+  }
+  for (const auto& [address, held] : held_) writer_.held(address, held.bytes, held.stream, held.tag);
+  writer_.thread(thread_);
+  writer_.tagged(tag_);
+  // It does not count: a program that holds much has as much room for what happens as any other.
+  ended_ = !write_block();
+  written_bytes_ = 0;
+}
+
+bool Recorder::write_block() {
+  const std::string block = writer_.take_block();
+  written_bytes_ += block.size();
+  if (write_whole(file_, block)) return true;
+  log_line("the recording ends here: %s", std::strerror(errno));
+  return false;
 }
 
 void Recorder::write_all() {
   write_durations();
   if (writer_.bytes() == 0 || ended_) return;
-  if (write_whole(file_, writer_.take_block())) return;
-  log_line("the recording ends here: %s", std::strerror(errno));
-  ended_ = true;
+  ended_ = !write_block();
+  if (!ended_ && part_bytes_ != 0 && written_bytes_ + block_bytes_ > part_bytes_) begin_part();
 }
 
 }  // namespace thermocline

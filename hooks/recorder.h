@@ -3,6 +3,10 @@
 // name, a dot and the process's number. Without the variable nothing is done, and a hook pays for one look at a
 // pointer.
 //
+// With THERMOCLINE_RECORD_LIMIT, a number of bytes, the newest of what happened is kept, in no more than that (and what
+// is so where a part begins): when the file has half of it, it becomes the older part, in place of the one before, and
+// a new one begins.
+//
 // What can not be written is said once, and then recording ends; the program goes on. Thread-safe.
 #pragma once
 
@@ -12,6 +16,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "offload/duration_meter.h"
 #include "offload/engine.h"
@@ -38,25 +43,43 @@ class Recorder {
   void submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches);
   void step();
 
+  // What this thread allocates from here on; "": nothing in particular. Whether anybody records or not.
+  static void tag(const char* text);
+
  private:
-  Recorder(const Driver& driver, int file, Recorder* before)
-      : driver_(driver), durations_(std::make_unique<DurationMeter>(driver_)), file_(file), before_(before) {}
+  struct Held {
+    Bytes bytes;
+    std::uint64_t stream, tag;
+  };
+
+  Recorder(const Driver& driver, std::string path, int file, std::uint64_t limit, Recorder* before);
 
   static std::uint64_t token_of(const OperationInfo& info, std::span<const Touch> touches);
   std::uint64_t id_of(const char* name);
+  void say_thread();
+  void say_tag();
   void write_if_full();
   void write_all();
   void write_durations();
+  void begin_part();
+  bool write_block();
 
   std::mutex mutex_;
   Driver driver_;
   std::unique_ptr<DurationMeter> durations_;  // null once the driver is gone
   DurationMeter* abandoned_ = nullptr;        // whose events can not be destroyed without a driver
+  std::string path_;
   int file_;
-  [[maybe_unused]] Recorder* before_;  // of an engine that has ended: reachable, so not a leak
+  std::size_t block_bytes_;
+  std::uint64_t part_bytes_;                      // most of a part; 0: there is one, of any size
+  std::uint64_t written_bytes_ = 0;               // of this part
+  std::unordered_map<std::uint64_t, Held> held_;  // by address; only where parts end
+  [[maybe_unused]] Recorder* before_;             // of an engine that has ended: reachable, so not a leak
   RecordingWriter writer_;
   std::unordered_map<const char*, std::uint64_t> names_;
   std::unordered_map<std::uint64_t, std::uint64_t> written_;  // token -> nanoseconds
+  std::vector<bool> told_tags_;                               // by tag
+  std::uint64_t thread_ = 0, tag_ = 0;                        // as they were said last
   std::uint64_t operations_ = 0;
   bool ended_ = false;
 };

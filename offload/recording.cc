@@ -6,34 +6,9 @@
 namespace thermocline {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3152'4245'4d52'4854;  // "THRMEBR1"
-constexpr std::size_t kHeadBytes = 24;
-
-// 64-bit FNV-1a (Fowler, Noll, Vo): finds what a crash or a full disk does to a file.
-std::uint64_t checksum_of(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  return hash;
-}
-
-void append_word(std::uint64_t word, std::string* out) {
-  for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(word >> shift & 0xff));
-}
-
-std::uint64_t word_at(std::string_view bytes, std::size_t at) {
-  std::uint64_t word = 0;
-  for (std::size_t i = 8; i-- > 0;) word = word << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return word;
-}
+constexpr std::uint64_t kMagic = 0x3252'4245'4d52'4854;  // "THRMEBR2"
 
 }  // namespace
-
-void RecordingWriter::begin(RecordedKind kind) { contents_.push_back(static_cast<char>(kind)); }
-
-void RecordingWriter::number(std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) contents_.push_back(static_cast<char>((value & 0x7f) | 0x80));
-  contents_.push_back(static_cast<char>(value));
-}
 
 void RecordingWriter::name(std::uint64_t id, std::string_view text) {
   begin(RecordedKind::kName);
@@ -57,16 +32,18 @@ void RecordingWriter::free(std::uint64_t address, std::uint64_t stream) {
 
 void RecordingWriter::operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token,
                               std::span<const Touch> touches) {
-  begin(RecordedKind::kOperate);
-  number(name);
-  number(stream);
-  number(token);
-  number(touches.size());
+  // Room once, for this is what there is most of.
+  const std::size_t before = contents_.size();
+  contents_.resize(before + 1 + kLongestNumber * (4 + 3 * touches.size()));
+  char* at = contents_.data() + before;
+  *at++ = static_cast<char>(RecordedKind::kOperate);
+  for (const std::uint64_t value : {name, stream, token, std::uint64_t{touches.size()}}) at = put_number(value, at);
   for (const Touch& touch : touches) {
-    number(touch.address.value);
-    number(touch.bytes);
-    number(static_cast<std::uint64_t>(touch.access));
+    at = put_number(touch.address.value, at);
+    at = put_number(touch.bytes, at);
+    at = put_number(static_cast<std::uint64_t>(touch.access), at);
   }
+  contents_.resize(static_cast<std::size_t>(at - contents_.data()));
 }
 
 void RecordingWriter::duration(std::uint64_t token, std::uint64_t nanoseconds) {
@@ -77,47 +54,59 @@ void RecordingWriter::duration(std::uint64_t token, std::uint64_t nanoseconds) {
 
 void RecordingWriter::step() { begin(RecordedKind::kStep); }
 
+void RecordingWriter::thread(std::uint64_t number_of_it) {
+  begin(RecordedKind::kThread);
+  number(number_of_it);
+}
+
+void RecordingWriter::tag(std::uint64_t id, std::string_view text) {
+  begin(RecordedKind::kTag);
+  number(id);
+  number(text.size());
+  contents_.append(text);
+}
+
+void RecordingWriter::tagged(std::uint64_t id) {
+  begin(RecordedKind::kTagged);
+  number(id);
+}
+
+void RecordingWriter::part() { begin(RecordedKind::kPart); }
+
+void RecordingWriter::held(std::uint64_t address, Bytes bytes, std::uint64_t stream, std::uint64_t tag) {
+  begin(RecordedKind::kHeld);
+  number(address);
+  number(bytes);
+  number(stream);
+  number(tag);
+}
+
 std::string RecordingWriter::take_block() {
   std::string block;
-  append_word(kMagic, &block);
-  append_word(contents_.size(), &block);
-  append_word(checksum_of(contents_), &block);
-  block += contents_;
+  append_block(kMagic, contents_, &block);
   contents_.clear();
   return block;
 }
 
-bool RecordingReader::next_block() {
-  if (rest_.empty()) return false;
-  cut_ = true;
-  if (rest_.size() < kHeadBytes || word_at(rest_, 0) != kMagic) return false;
-  const std::uint64_t bytes = word_at(rest_, 8);
-  if (bytes == 0 || bytes > rest_.size() - kHeadBytes) return false;
-  const std::string_view contents = rest_.substr(kHeadBytes, bytes);
-  if (checksum_of(contents) != word_at(rest_, 16)) return false;
-  cut_ = false;
-  contents_ = contents;
-  rest_.remove_prefix(kHeadBytes + bytes);
-  return true;
-}
-
 bool RecordingReader::next(RecordedEvent* event) {
-  if (cut_ || (contents_.empty() && !next_block())) return false;
+  if (cut_) return false;
+  if (contents_.empty()) {
+    if (rest_.empty()) return false;
+    cut_ = !take_block(kMagic, &rest_, &contents_);
+    if (cut_) return false;
+  }
   event->kind = static_cast<RecordedKind>(contents_.front());
   contents_.remove_prefix(1);
   cut_ = !fields(event);
   return !cut_;
 }
 
-bool RecordingReader::number(std::uint64_t* value) {
-  *value = 0;
-  for (int shift = 0; shift < 64 && !contents_.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(contents_.front());
-    contents_.remove_prefix(1);
-    *value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-    if ((byte & 0x80) == 0) return true;
-  }
-  return false;
+bool RecordingReader::text(RecordedEvent* event, std::uint64_t* id) {
+  std::uint64_t bytes = 0;
+  if (!number(id) || !number(&bytes) || bytes > contents_.size()) return false;
+  event->text = contents_.substr(0, bytes);
+  contents_.remove_prefix(bytes);
+  return true;
 }
 
 bool RecordingReader::touches(RecordedEvent* event) {
@@ -136,13 +125,16 @@ bool RecordingReader::touches(RecordedEvent* event) {
 
 bool RecordingReader::fields(RecordedEvent* event) {
   switch (event->kind) {
-    case RecordedKind::kName: {
-      std::uint64_t bytes = 0;
-      if (!number(&event->name) || !number(&bytes) || bytes > contents_.size()) return false;
-      event->text = contents_.substr(0, bytes);
-      contents_.remove_prefix(bytes);
-      return true;
-    }
+    case RecordedKind::kName:
+      return text(event, &event->name);
+    case RecordedKind::kTag:
+      return text(event, &event->tag);
+    case RecordedKind::kThread:
+      return number(&event->thread);
+    case RecordedKind::kTagged:
+      return number(&event->tag);
+    case RecordedKind::kHeld:
+      return number(&event->address) && number(&event->bytes) && number(&event->stream) && number(&event->tag);
     case RecordedKind::kAllocate:
       return number(&event->address) && number(&event->bytes) && number(&event->stream);
     case RecordedKind::kFree:
@@ -152,6 +144,7 @@ bool RecordingReader::fields(RecordedEvent* event) {
     case RecordedKind::kDuration:
       return number(&event->token) && number(&event->nanoseconds);
     case RecordedKind::kStep:
+    case RecordedKind::kPart:
       return true;
   }
   return false;

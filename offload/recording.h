@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program did with memory, as the preloaded library writes it down and the tool reads it:
-// `thermocline-record/1`.
+// `thermocline-record/2`.
 //
-// A file is one line that names the format, and then blocks: a head (magic, bytes of contents, checksum, each 8 bytes,
-// little-endian), and the contents, which are whole events. A program that is killed leaves a file of whole blocks, and
-// perhaps a piece of one more, which its checksum tells. Numbers within events are in groups of seven bits, the lowest
-// first (LEB128 of the DWARF specification); kinds that a reader does not know can not be skipped, so the format has
-// its number in its first line.
+// A file is one line that names the format, and then blocks (packed.h), whose contents are whole events. A program that
+// is killed leaves a file of whole blocks, and perhaps a piece of one more, which its checksum tells. Kinds of events
+// that a reader does not know can not be skipped, so the format has its number in its first line. The library writes
+// them as they are: what compresses them is the tool, later, on nobody's time (docs/recording.md).
+//
+// With a limit there are two files, the older and the newer part. A part that is not the first one begins with kPart
+// and then says what is so at its beginning: names, tags, durations, and the buffers that are alive (kHeld). Read
+// behind the part before it, all of that changes nothing; read alone, it is what has to be known.
 //
 // Nothing here does I/O. Not thread-safe.
 #pragma once
@@ -18,21 +21,40 @@
 #include <vector>
 
 #include "offload/engine.h"
+#include "offload/packed.h"
 
 namespace thermocline {
 
-inline constexpr std::string_view kRecordingHeader = "thermocline-record/1\n";
+inline constexpr std::string_view kAnyRecording = "thermocline-record/";
+inline constexpr std::string_view kRecordingHeader = "thermocline-record/2\n";
 
-enum class RecordedKind : std::uint8_t { kName = 1, kAllocate, kFree, kOperate, kDuration, kStep };
+// Behind the recording's name, where the older part is.
+inline constexpr std::string_view kOlderPart = ".older";
+
+enum class RecordedKind : std::uint8_t {
+  kName = 1,
+  kAllocate,
+  kFree,
+  kOperate,
+  kDuration,
+  kStep,
+  kThread,  // what follows is this thread's
+  kTag,     // gives a tag a text
+  kTagged,  // what is allocated from here on has this tag; 0: none
+  kPart,
+  kHeld  // as kAllocate, but of before
+};
 
 // One event; only the members that its kind has count.
 struct RecordedEvent {
   RecordedKind kind = RecordedKind::kStep;
   std::uint64_t name = 0;         // kName gives it a text; kOperate has one
-  std::string_view text;          // kName; valid until the next block
-  std::uint64_t address = 0;      // kAllocate, kFree
-  Bytes bytes = 0;                // kAllocate
-  std::uint64_t stream = 0;       // kAllocate, kFree, kOperate: a handle
+  std::uint64_t tag = 0;          // kTag gives it a text; kTagged, kHeld: has one
+  std::uint64_t thread = 0;       // kThread: 0, 1, ... in order of their first calls
+  std::string_view text;          // kName, kTag; valid as long as the file
+  std::uint64_t address = 0;      // kAllocate, kFree, kHeld
+  Bytes bytes = 0;                // kAllocate, kHeld
+  std::uint64_t stream = 0;       // kAllocate, kFree, kOperate, kHeld: a handle
   std::uint64_t token = 0;        // kOperate, kDuration: equal for operations that take equally long
   std::uint64_t nanoseconds = 0;  // kDuration: the shortest seen so far
   std::vector<Touch> touches;     // kOperate
@@ -46,14 +68,19 @@ class RecordingWriter {
   void operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token, std::span<const Touch> touches);
   void duration(std::uint64_t token, std::uint64_t nanoseconds);
   void step();
+  void thread(std::uint64_t number);
+  void tag(std::uint64_t id, std::string_view text);
+  void tagged(std::uint64_t id);
+  void part();
+  void held(std::uint64_t address, Bytes bytes, std::uint64_t stream, std::uint64_t tag);
 
   std::size_t bytes() const { return contents_.size(); }
   // All events since the last one, as a block.
   std::string take_block();
 
  private:
-  void begin(RecordedKind kind);
-  void number(std::uint64_t value);
+  void begin(RecordedKind kind) { contents_.push_back(static_cast<char>(kind)); }
+  void number(std::uint64_t value) { append_number(value, &contents_); }
 
   std::string contents_;
 };
@@ -69,8 +96,8 @@ class RecordingReader {
   bool is_cut() const { return cut_; }
 
  private:
-  bool next_block();
-  bool number(std::uint64_t* value);
+  bool number(std::uint64_t* value) { return take_number(&contents_, value); }
+  bool text(RecordedEvent* event, std::uint64_t* id);
   bool touches(RecordedEvent* event);
   bool fields(RecordedEvent* event);
 

@@ -33,12 +33,19 @@ void say_unwritable(const std::string& path) { say(path + ": can not be written:
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
-    : path_(std::move(path)), beside_(std::move(beside)), file_(file) {
+RemovedOnSignal::RemovedOnSignal(std::string path) : path_(std::move(path)) {
   const char* none = nullptr;
-  if (beside_.empty() || !half_written.compare_exchange_strong(none, beside_.c_str())) return;
+  if (path_.empty() || !half_written.compare_exchange_strong(none, path_.c_str())) return;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, &remove_and_end);
 }
+
+RemovedOnSignal::~RemovedOnSignal() {
+  const char* mine = path_.c_str();
+  half_written.compare_exchange_strong(mine, nullptr);
+}
+
+OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
+    : path_(std::move(path)), beside_(std::move(beside)), file_(file), removed_(beside_) {}
 
 std::unique_ptr<OutputFile> OutputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<OutputFile>(new OutputFile("stdout", "", stdout));
@@ -55,8 +62,6 @@ OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
   if (beside_.empty()) return;
   unlink(beside_.c_str());
-  const char* mine = beside_.c_str();
-  half_written.compare_exchange_strong(mine, nullptr);
 }
 
 bool OutputFile::finish() {

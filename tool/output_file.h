@@ -11,6 +11,18 @@
 
 namespace thermocline {
 
+// A file that a signal removes while this lives: what is half written, by whomever. "" is none.
+class RemovedOnSignal {
+ public:
+  explicit RemovedOnSignal(std::string path);
+  ~RemovedOnSignal();
+  RemovedOnSignal(const RemovedOnSignal&) = delete;
+  RemovedOnSignal& operator=(const RemovedOnSignal&) = delete;
+
+ private:
+  std::string path_;
+};
+
 class OutputFile {
  public:
   // Null, and said why, where it can not be written.
@@ -31,6 +43,7 @@ class OutputFile {
   std::string path_;
   std::string beside_;  // empty: path_ itself is written
   std::FILE* file_;
+  RemovedOnSignal removed_;
 };
 
 }  // namespace thermocline

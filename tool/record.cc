@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "config/size.h"
+#include "offload/recording.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
-#include "trace/recording.h"
+#include "tool/output_file.h"
+#include "trace/convert.h"
 
 namespace thermocline {
 namespace {
@@ -23,6 +26,7 @@ std::string summary_text(const RecordingSummary& summary) {
                      " buffers, peak " + human_bytes(summary.peak_live_bytes);
   text += summary.steps == 0 ? ", no step that repeats" : ", " + std::to_string(summary.steps) + " steps";
   if (summary.guessed > 0) text += "; " + std::to_string(summary.guessed) + " durations are guesses";
+  if (summary.begins_late) text += "; the beginning made room for the rest";
   if (summary.cut) text += "; the recording ends early";
   return text;
 }
@@ -30,20 +34,34 @@ std::string summary_text(const RecordingSummary& summary) {
 bool convert(const std::string& recording, const std::string& trace, const std::string& program,
              RecordingSummary* summary) {
   std::string reason;
+  const RemovedOnSignal partial(EventFile::partial_path(trace));
   if (convert_recording(recording, trace, program, summary, &reason)) return true;
   say(reason);
   return false;
 }
 
+// One name for a recording, whether it has one part or two.
 std::vector<std::string> recordings_of(const std::string& base) {
-  std::vector<std::string> found;
+  std::set<std::string> found;
   std::error_code error;
   const fs::path prefix(base + ".");
   for (const fs::directory_entry& entry : fs::directory_iterator(prefix.parent_path(), error)) {
-    if (entry.path().filename().string().starts_with(prefix.filename().string())) found.push_back(entry.path());
+    std::string path = entry.path().string();
+    if (!entry.path().filename().string().starts_with(prefix.filename().string())) continue;
+    if (path.ends_with(kOlderPart)) path.resize(path.size() - kOlderPart.size());
+    found.insert(std::move(path));
   }
-  std::ranges::sort(found);
-  return found;
+  return {found.begin(), found.end()};
+}
+
+std::uintmax_t bytes_of(const std::string& recording) {
+  std::uintmax_t sum = 0;
+  for (const std::string& part : {recording, recording + std::string(kOlderPart)}) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(part, error);
+    if (!error) sum += bytes;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -59,11 +77,7 @@ int make_traces(const std::string& base, const std::string& trace, const std::ve
     return kFailed;
   }
   // By size: what has most operators is largest.
-  std::ranges::stable_sort(recordings, std::ranges::greater(), [](const std::string& path) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(path, error);
-    return error ? 0 : bytes;
-  });
+  std::ranges::stable_sort(recordings, std::ranges::greater(), &bytes_of);
   int status = kDone;
   for (const std::string& recording : recordings) {
     const std::string target =
@@ -76,6 +90,7 @@ int make_traces(const std::string& base, const std::string& trace, const std::ve
     }
     std::error_code error;
     fs::remove(recording, error);
+    fs::remove(recording + std::string(kOlderPart), error);
     say("recorded " + target + ": " + summary_text(summary));
   }
   return status;

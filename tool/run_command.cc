@@ -28,7 +28,7 @@ namespace {
 
 struct Flags {
   // Absent is not the same as empty, which is wrong.
-  std::optional<std::string> budget, policy, config, device, trace, faults;
+  std::optional<std::string> budget, policy, config, device, trace, limit, faults;
   std::optional<std::uint64_t> seed;
   bool check = false, no_library = false, no_children = false, stats = false, audit = false;
 };
@@ -46,6 +46,15 @@ std::string prepended(const std::string& first, const char* variable) {
   return rest.empty() ? first : first + ":" + rest;
 }
 
+// Nothing, and said why, where it is no size.
+std::optional<Bytes> record_limit(const std::string& text) {
+  const std::optional<SizeSetting> size = parse_budget_flag(text, "--limit");
+  if (!size) return std::nullopt;
+  if (!size->is_percent() && size->resolve(0) >= kMiB) return size->resolve(0);
+  say("--limit: expected a size of 1MiB or more, not '" + text + "'");
+  return std::nullopt;
+}
+
 int check_flags(const Flags& flags, const CommandLine& line, const std::string& command) {
   Settings settings = default_settings();
   if (!line.has_program || line.program.empty()) {
@@ -56,6 +65,11 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
     say("the file to record to has no name");
     return kWrongUsage;
   }
+  if (flags.limit && !flags.trace) {
+    say("--limit is of what is recorded: it needs --trace FILE");
+    return kWrongUsage;
+  }
+  if (flags.limit && !record_limit(*flags.limit)) return kWrongUsage;
   if (flags.trace && flags.no_library) {
     say("--no-library: it is the library that records");
     return kWrongUsage;
@@ -184,6 +198,8 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
     if (const int status = check_writable(*flags.trace); status != kDone) return status;
     recording = recording_base(*flags.trace);
     changes["THERMOCLINE_RECORD"] = recording;
+    // Empty removes.
+    changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
   const ChildResult result = run_child(line.program, changes);
   if (result.start_error == 0) {
@@ -209,6 +225,7 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
+  command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
 }
@@ -233,9 +250,12 @@ void add_record(CLI::App& app, CommandLine* line) {
   auto from = std::make_shared<std::optional<std::string>>();
   CLI::App* command = app.add_subcommand("record", "Run a program and record what it does with memory: a trace");
   command->footer(
-      "The program goes behind '--': thermocline record -o step.jsonl.gz -- python train.py\n"
-      "Then: thermocline replay step.jsonl.gz --device h200 --budget 60%, thermocline estimate step.jsonl.gz");
-  command->add_option("-o,--output", flags->trace, "the trace (thermocline-trace/1, gzip-compressed)")->required();
+      "The program goes behind '--': thermocline record -o step.trace -- python train.py\n"
+      "Then: thermocline replay step.trace --device h200 --budget 60%, thermocline estimate step.trace");
+  command
+      ->add_option("-o,--output", flags->trace,
+                   "the trace: *.jsonl and *.jsonl.gz are JSON Lines, any other name is packed")
+      ->required();
   command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
   add_flags(command, flags.get());
   command->callback([=] {

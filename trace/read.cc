@@ -3,14 +3,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 
-#include "trace/gzip_lines.h"
-#include "trace/json_cursor.h"
+#include "trace/event_fields.h"
 
 namespace thermocline {
 namespace {
@@ -19,23 +19,9 @@ constexpr std::string_view kSchema = "thermocline-trace/1";
 constexpr std::string_view kSchemaFamily = "thermocline-trace/";
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
-// One line's fields, as they stand.
-struct Fields {
-  std::string kind;
-  std::string name;
-  std::optional<std::int64_t> buffer, bytes, stream, device;
-  std::optional<double> flops, traffic, microseconds;
-  std::vector<std::int64_t> reads, writes;
-
-  void clear() {
-    kind.clear();
-    name.clear();
-    buffer = bytes = stream = device = std::nullopt;
-    flops = traffic = microseconds = std::nullopt;
-    reads.clear();
-    writes.clear();
-  }
-};
+// What a program may take, all operators together, on a device of 10^12 operations a second: above, times would not fit
+// into 64 bits of nanoseconds.
+constexpr double kMostSeconds = 1e8;
 
 struct TextHash {
   using is_transparent = void;
@@ -43,12 +29,12 @@ struct TextHash {
 };
 
 // Builds the trace line by line; each function answers "" or the reason why the line is rejected.
-class Builder {
+class Builder : public EventSink {
  public:
   explicit Builder(Trace* trace) : trace_(trace) { trace_->streams.push_back(0); }
 
-  std::string header(std::string_view line);
-  std::string event(std::string_view line, std::size_t line_number);
+  std::string header(std::string_view line) override;
+  std::string event(const EventFields& fields, std::size_t line_number) override;
   void finish(std::vector<std::string>* warnings);
 
  private:
@@ -57,11 +43,10 @@ class Builder {
     std::size_t freed_on = 0;  // line; 0: alive
   };
 
-  std::string parse(std::string_view line);
-  bool parse_field(std::string_view key, JsonCursor* cursor);
-  std::string allocate();
-  std::string free(std::size_t line_number);
-  std::string operate();
+  std::string allocate(const EventFields& fields);
+  std::string free(const EventFields& fields, std::size_t line_number);
+  std::string operate(const EventFields& fields);
+  std::string check_figures(const EventFields& fields);
   std::string append_operands(const std::vector<std::int64_t>& ids);
   std::string find_live(std::int64_t id, Life** out);
   void end_step();
@@ -70,13 +55,13 @@ class Builder {
   void push(EventKind kind, std::size_t index);
 
   Trace* trace_;
-  Fields fields_;
   std::unordered_map<std::int64_t, Life> lives_;
   std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> names_;
   std::uint32_t stream_ = 0;
   std::size_t step_begin_ = 0;
   std::size_t operators_since_mark_ = 0;
   Bytes live_bytes_ = 0;
+  double seconds_ = 0;
   std::optional<std::uint64_t> announced_steps_;
 };
 
@@ -97,63 +82,27 @@ std::string Builder::header(std::string_view line) {
   return "";
 }
 
-bool Builder::parse_field(std::string_view key, JsonCursor* cursor) {
-  std::string_view text;
-  if (key == "e" || key == "k") {
-    if (!cursor->read_string(&text)) return false;
-    (key == "e" ? fields_.kind : fields_.name) = text;
-    return true;
-  }
-  if (key == "r") return cursor->read_integers(&fields_.reads);
-  if (key == "w") return cursor->read_integers(&fields_.writes);
-  if (key == "b") return cursor->read_integer(&fields_.buffer.emplace());
-  if (key == "n") return cursor->read_integer(&fields_.bytes.emplace());
-  if (key == "s") return cursor->read_integer(&fields_.stream.emplace());
-  if (key == "d") return cursor->read_integer(&fields_.device.emplace());
-  if (key == "flops") return cursor->read_number(&fields_.flops.emplace());
-  if (key == "bytes") return cursor->read_number(&fields_.traffic.emplace());
-  if (key == "us") return cursor->read_number(&fields_.microseconds.emplace());
-  return cursor->skip_value();
-}
-
-std::string Builder::parse(std::string_view line) {
-  fields_.clear();
-  JsonCursor cursor(line);
-  std::string key;
-  if (cursor.enter_object()) {
-    for (std::string_view next; cursor.next_key(&next);) {
-      key = next;
-      if (!parse_field(next, &cursor)) break;
-      key.clear();
-    }
-  }
-  if (!cursor.failed() && cursor.at_end()) return "";
-  const std::string where = " at column " + std::to_string(cursor.column());
-  return "not a valid event" + where + (key.empty() ? "" : ", field \"" + key + "\"") + ": " + cursor.error();
-}
-
-std::string Builder::event(std::string_view line, std::size_t line_number) {
-  if (std::string reason = parse(line); !reason.empty()) return reason;
-  if (fields_.kind.empty()) return "the event has no \"e\"";
-  if (fields_.kind == "step") {
+std::string Builder::event(const EventFields& fields, std::size_t line_number) {
+  if (fields.kind.empty()) return "the event has no \"e\"";
+  if (fields.kind == "step") {
     end_step();
     return "";
   }
-  if (fields_.stream.value_or(0) < 0) return "negative stream " + std::to_string(*fields_.stream);
-  if (fields_.device.value_or(0) < 0) return "negative device " + std::to_string(*fields_.device);
-  if (fields_.device.value_or(0) > 0) trace_->is_single_device = false;
-  stream_ = stream_index(static_cast<std::uint64_t>(fields_.stream.value_or(0)));
-  if (fields_.kind == "op") return operate();
-  if (fields_.kind == "alloc") return allocate();
-  if (fields_.kind == "free") return free(line_number);
-  return "unknown event \"" + fields_.kind + "\"";
+  if (fields.stream.value_or(0) < 0) return "negative stream " + std::to_string(*fields.stream);
+  if (fields.device.value_or(0) < 0) return "negative device " + std::to_string(*fields.device);
+  if (fields.device.value_or(0) > 0) trace_->is_single_device = false;
+  stream_ = stream_index(static_cast<std::uint64_t>(fields.stream.value_or(0)));
+  if (fields.kind == "op") return operate(fields);
+  if (fields.kind == "alloc") return allocate(fields);
+  if (fields.kind == "free") return free(fields, line_number);
+  return "unknown event \"" + fields.kind + "\"";
 }
 
-std::string Builder::allocate() {
-  if (!fields_.buffer) return "the allocation has no \"b\"";
-  if (!fields_.bytes) return "the allocation has no \"n\"";
-  const std::int64_t id = *fields_.buffer;
-  const std::int64_t bytes = *fields_.bytes;
+std::string Builder::allocate(const EventFields& fields) {
+  if (!fields.buffer) return "the allocation has no \"b\"";
+  if (!fields.bytes) return "the allocation has no \"n\"";
+  const std::int64_t id = *fields.buffer;
+  const std::int64_t bytes = *fields.bytes;
   if (id < 0) return "negative buffer id " + std::to_string(id);
   if (bytes < 0) return "negative size " + std::to_string(bytes) + " of buffer " + std::to_string(id);
   if (bytes > kMostBytes)
@@ -183,10 +132,10 @@ std::string Builder::find_live(std::int64_t id, Life** out) {
   return "";
 }
 
-std::string Builder::free(std::size_t line_number) {
-  if (!fields_.buffer) return "the free has no \"b\"";
+std::string Builder::free(const EventFields& fields, std::size_t line_number) {
+  if (!fields.buffer) return "the free has no \"b\"";
   Life* life = nullptr;
-  if (std::string reason = find_live(*fields_.buffer, &life); !reason.empty()) return reason;
+  if (std::string reason = find_live(*fields.buffer, &life); !reason.empty()) return reason;
   life->freed_on = line_number;
   live_bytes_ -= trace_->buffers[life->index].bytes;
   push(EventKind::kFree, life->index);
@@ -202,27 +151,35 @@ std::string Builder::append_operands(const std::vector<std::int64_t>& ids) {
   return "";
 }
 
-std::string Builder::operate() {
-  if (fields_.name.empty()) return "the operator has no name (\"k\")";
-  if (!fields_.microseconds && !(fields_.flops && fields_.traffic)) {
+std::string Builder::check_figures(const EventFields& fields) {
+  for (const auto& [figure, what] :
+       {std::pair{fields.flops, "flops"}, {fields.traffic, "bytes"}, {fields.microseconds, "us"}}) {
+    const std::string which = std::string("\"") + what + "\" of operator \"" + fields.name + "\"";
+    if (figure.value_or(0) < 0) return "negative " + which;
+    if (!std::isfinite(figure.value_or(0))) return which + " is no number";
+  }
+  seconds_ += fields.microseconds ? *fields.microseconds * 1e-6 : *fields.flops * 1e-12 + *fields.traffic * 1e-10;
+  return seconds_ > kMostSeconds ? "up to operator \"" + fields.name + "\" the program takes years" : "";
+}
+
+std::string Builder::operate(const EventFields& fields) {
+  if (fields.name.empty()) return "the operator has no name (\"k\")";
+  if (!fields.microseconds && !(fields.flops && fields.traffic)) {
     return "the operator has neither a duration (\"us\") nor both \"flops\" and \"bytes\"";
   }
-  for (const auto& [figure, what] :
-       {std::pair{fields_.flops, "flops"}, {fields_.traffic, "bytes"}, {fields_.microseconds, "us"}}) {
-    if (figure.value_or(0) < 0) return std::string("negative \"") + what + "\" of operator \"" + fields_.name + "\"";
-  }
-  if (trace_->operands.size() + fields_.reads.size() + fields_.writes.size() >
+  if (std::string reason = check_figures(fields); !reason.empty()) return reason;
+  if (trace_->operands.size() + fields.reads.size() + fields.writes.size() >
       std::numeric_limits<std::uint32_t>::max()) {
     return "too many operands";
   }
-  TraceOperator op{.name = name_index(fields_.name),
+  TraceOperator op{.name = name_index(fields.name),
                    .first_operand = static_cast<std::uint32_t>(trace_->operands.size()),
-                   .reads = static_cast<std::uint32_t>(fields_.reads.size()),
-                   .writes = static_cast<std::uint32_t>(fields_.writes.size()),
-                   .flops = fields_.flops.value_or(0),
-                   .bytes = fields_.traffic.value_or(0)};
-  if (fields_.microseconds) op.microseconds = *fields_.microseconds;
-  for (const auto* ids : {&fields_.reads, &fields_.writes}) {
+                   .reads = static_cast<std::uint32_t>(fields.reads.size()),
+                   .writes = static_cast<std::uint32_t>(fields.writes.size()),
+                   .flops = fields.flops.value_or(0),
+                   .bytes = fields.traffic.value_or(0)};
+  if (fields.microseconds) op.microseconds = *fields.microseconds;
+  for (const auto* ids : {&fields.reads, &fields.writes}) {
     if (std::string reason = append_operands(*ids); !reason.empty()) return reason;
   }
   push(EventKind::kOperator, trace_->operators.size());
@@ -274,30 +231,13 @@ void Builder::finish(std::vector<std::string>* warnings) {
 
 }  // namespace
 
-std::string TraceError::text() const { return path + (line > 0 ? ":" + std::to_string(line) : "") + ": " + reason; }
+std::unique_ptr<EventSink> trace_builder(Trace* out) { return std::make_unique<Builder>(out); }
 
 bool read_trace(const std::string& path, Trace* out, TraceError* error, std::vector<std::string>* warnings) {
   *out = Trace();
   out->path = path;
-  *error = {path, 0, ""};
-  GzipLines lines(path);
   Builder builder(out);
-  for (std::string_view line; lines.next(&line);) {
-    error->line = lines.line_number();
-    error->reason = error->line == 1 ? builder.header(line) : builder.event(line, error->line);
-    if (!error->reason.empty()) return false;
-  }
-  if (!lines.error().empty()) {
-    error->reason = lines.error();
-    // The line that could not be finished, unless the file could not even be opened.
-    if (lines.line_number() > 0) error->line = lines.line_number() + 1;
-    return false;
-  }
-  error->line = 0;
-  if (lines.line_number() == 0) {
-    error->reason = "not a trace: the file is empty";
-    return false;
-  }
+  if (!read_events(path, &builder, error, warnings)) return false;
   if (out->operators.empty()) {
     error->reason = "the trace has no operators";
     return false;

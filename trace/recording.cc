@@ -1,56 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/recording.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "offload/operator_class.h"
 #include "offload/recogniser.h"
 #include "offload/recording.h"
+#include "trace/event_fields.h"
+#include "trace/mapped_file.h"
 
 namespace thermocline {
 namespace {
 
-// A file in memory, for as long as one lives.
-class MappedFile {
+// The events of a recording's parts, one behind the other.
+class Parts {
  public:
-  // errno says why not.
-  static std::unique_ptr<MappedFile> open(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return nullptr;
-    struct stat facts {};
-    std::unique_ptr<MappedFile> mapped(new MappedFile);
-    if (fstat(file, &facts) == 0 && facts.st_size > 0) {
-      void* const at = mmap(nullptr, static_cast<std::size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-      if (at != MAP_FAILED) mapped->bytes_ = {static_cast<const char*>(at), static_cast<std::size_t>(facts.st_size)};
+  explicit Parts(std::vector<std::string_view> parts) : parts_(std::move(parts)) { begin(); }
+
+  bool next(RecordedEvent* event) {
+    for (; at_ < parts_.size(); ++at_, begin()) {
+      if (reader_->next(event)) return true;
+      cut_ = cut_ || reader_->is_cut();
     }
-    close(file);
-    return mapped;
+    return false;
   }
-  ~MappedFile() {
-    if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::string_view bytes() const { return bytes_; }
+  bool is_cut() const { return cut_; }
 
  private:
-  MappedFile() = default;
-  std::string_view bytes_;
+  void begin() {
+    if (at_ < parts_.size()) reader_.emplace(parts_[at_]);
+  }
+
+  std::vector<std::string_view> parts_;
+  std::size_t at_ = 0;
+  std::optional<RecordingReader> reader_;
+  bool cut_ = false;
 };
 
 class LiveBuffers {
@@ -58,12 +50,13 @@ class LiveBuffers {
   struct Buffer {
     std::uint64_t id = 0;
     Bytes bytes = 0;
+    std::uint64_t stream = 0, tag = 0;
   };
-  void add(std::uint64_t address, Bytes bytes) {
+  Buffer add(std::uint64_t address, Bytes bytes, std::uint64_t stream, std::uint64_t tag) {
     remove(address);
-    buffers_[address] = {added_++, bytes};
     live_bytes_ += bytes;
     peak_ = std::max(peak_, live_bytes_);
+    return buffers_[address] = {added_++, bytes, stream, tag};
   }
   // The buffer that began there; none where there was none.
   std::optional<Buffer> remove(std::uint64_t address) {
@@ -74,7 +67,19 @@ class LiveBuffers {
     buffers_.erase(at);
     return gone;
   }
-  bool contains(std::uint64_t address) const { return buffers_.contains(address); }
+  bool holds(std::uint64_t address, Bytes bytes) const {
+    const auto at = buffers_.find(address);
+    return at != buffers_.end() && at->second.bytes == bytes;
+  }
+  // In order of allocation.
+  std::vector<Buffer> all() const {
+    std::vector<Buffer> found;
+    for (const auto& [address, buffer] : buffers_) found.push_back(buffer);
+    std::ranges::sort(found, {}, &Buffer::id);
+    return found;
+  }
+  // What was before counts no more.
+  void forget_peak() { peak_ = live_bytes_; }
   // A word touches the buffer around it; one past the end, the buffer that ends there, and the one that begins there.
   template <class Visit>
   void touched_by(const Touch& touch, Visit visit) const {
@@ -90,7 +95,6 @@ class LiveBuffers {
   }
   Bytes live_bytes() const { return live_bytes_; }
   Bytes peak_bytes() const { return peak_; }
-  std::uint64_t added() const { return added_; }
 
  private:
   std::map<std::uint64_t, Buffer> buffers_;
@@ -103,214 +107,262 @@ struct Survey {
   std::unordered_map<std::uint64_t, std::uint64_t> nanoseconds;  // by token
   std::vector<std::uint64_t> step_ends;                          // operators before the end of each step, ascending
   bool cut = false;
+  bool begins_late = false;  // the oldest part is gone
+
+  // Operators that are not told: what is left of the step in which the recording begins.
+  std::uint64_t first_told() const { return begins_late && step_ends.size() > 1 ? step_ends.front() : 0; }
 };
 
-Survey survey(std::string_view events) {
-  Survey found;
-  std::vector<std::uint64_t> marks, periods;
-  LiveBuffers live;
-  Recogniser recogniser;
-  RecordingReader reader(events);
-  std::uint64_t operators = 0;
-  const auto end_step = [&periods](std::uint64_t at) {
-    if (periods.empty() || periods.back() < at) periods.push_back(at);
-  };
-  for (RecordedEvent event; reader.next(&event);) {
-    switch (event.kind) {
-      case RecordedKind::kAllocate:
-        live.add(event.address, event.bytes);
-        break;
-      case RecordedKind::kFree:
-        static_cast<void>(live.remove(event.address));
-        break;
-      case RecordedKind::kDuration:
-        found.nanoseconds[event.token] = event.nanoseconds;
-        break;
-      case RecordedKind::kStep:
-        marks.push_back(operators);
-        break;
-      case RecordedKind::kOperate: {
-        ++operators;
-        const Recogniser::Event step =
-            recogniser.add(event.token * 0x9E3779B97F4A7C15u + event.name, live.live_bytes());
-        const std::uint64_t period = recogniser.period();
-        if (step == Recogniser::Event::kFound) {
-          for (const std::uint64_t at : {operators - 2 * period, operators - period, operators}) end_step(at);
-        } else if (step == Recogniser::Event::kMatch && recogniser.position() + 1 == period) {
-          end_step(operators);
-        }
-        break;
-      }
-      case RecordedKind::kName:
-        break;
-    }
-  }
-  found.cut = reader.is_cut();
-  found.step_ends = marks.empty() ? std::move(periods) : std::move(marks);
-  return found;
-}
-
-class GzipFile {
+class Surveyor {
  public:
-  explicit GzipFile(const std::string& path) : file_(gzopen(path.c_str(), "wb6")) {}
-  ~GzipFile() {
-    if (file_ != nullptr) gzclose(file_);
-  }
-  GzipFile(const GzipFile&) = delete;
-  GzipFile& operator=(const GzipFile&) = delete;
-  bool is_open() const { return file_ != nullptr; }
-  void line(const std::string& text) { good_ = good_ && gzputs(file_, text.c_str()) >= 0 && gzputc(file_, '\n') >= 0; }
-  // False: not all of it has been written.
-  bool finish() {
-    const bool closed = gzclose(file_) == Z_OK;
-    file_ = nullptr;
-    return good_ && closed;
+  Survey survey(const std::vector<std::string_view>& parts) {
+    Parts events(parts);
+    bool is_first = true;
+    for (RecordedEvent event; events.next(&event); is_first = false) {
+      if (is_first) found_.begins_late = event.kind == RecordedKind::kPart;
+      look_at(event);
+    }
+    found_.cut = events.is_cut();
+    found_.step_ends = marks_.empty() ? std::move(periods_) : std::move(marks_);
+    return std::move(found_);
   }
 
  private:
-  gzFile file_;
-  bool good_ = true;
+  void look_at(const RecordedEvent& event) {
+    switch (event.kind) {
+      case RecordedKind::kAllocate:
+      case RecordedKind::kHeld:
+        live_.add(event.address, event.bytes, 0, 0);
+        break;
+      case RecordedKind::kFree:
+        static_cast<void>(live_.remove(event.address));
+        break;
+      case RecordedKind::kDuration:
+        found_.nanoseconds[event.token] = event.nanoseconds;
+        break;
+      case RecordedKind::kStep:
+        marks_.push_back(operators_);
+        break;
+      case RecordedKind::kOperate:
+        operate(event);
+        break;
+      case RecordedKind::kName:
+      case RecordedKind::kThread:
+      case RecordedKind::kTag:
+      case RecordedKind::kTagged:
+      case RecordedKind::kPart:
+        break;
+    }
+  }
+
+  void operate(const RecordedEvent& event) {
+    ++operators_;
+    const Recogniser::Event step = recogniser_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes());
+    const std::uint64_t period = recogniser_.period();
+    if (step == Recogniser::Event::kFound) {
+      for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);
+    } else if (step == Recogniser::Event::kMatch && recogniser_.position() + 1 == period) {
+      end_step(operators_);
+    }
+  }
+
+  void end_step(std::uint64_t at) {
+    if (periods_.empty() || periods_.back() < at) periods_.push_back(at);
+  }
+
+  Survey found_;
+  std::vector<std::uint64_t> marks_, periods_;
+  LiveBuffers live_;
+  Recogniser recogniser_;
+  std::uint64_t operators_ = 0;
 };
 
 class Converter {
  public:
-  Converter(const Survey& survey, GzipFile* out, RecordingSummary* summary)
+  Converter(const Survey& survey, EventSink* out, RecordingSummary* summary)
       : survey_(survey), out_(out), summary_(summary) {}
 
-  void run(std::string_view events) {
-    RecordingReader reader(events);
-    end_steps();
-    for (RecordedEvent event; !done() && reader.next(&event);) convert(event);
-    summary_->buffers = live_.added();
+  // "" or why the sink takes no more.
+  std::string run(const std::vector<std::string_view>& parts) {
+    Parts events(parts);
+    reach();
+    for (RecordedEvent event; !done() && reason_.empty() && events.next(&event);) convert(event);
+    summary_->operators = operators_ - survey_.first_told();
     summary_->peak_live_bytes = live_.peak_bytes();
+    return reason_;
   }
 
  private:
   // Steps are found, and all of them have been written.
-  bool done() const { return !survey_.step_ends.empty() && summary_->steps == survey_.step_ends.size(); }
+  bool done() const { return !survey_.step_ends.empty() && ends_ == survey_.step_ends.size(); }
+  bool is_telling() const { return operators_ >= survey_.first_told(); }
 
-  void end_steps() {
-    while (!done() && summary_->steps < survey_.step_ends.size() &&
-           survey_.step_ends[summary_->steps] == summary_->operators) {
+  // Behind `operators_` operators.
+  void reach() {
+    for (; ends_ < survey_.step_ends.size() && survey_.step_ends[ends_] == operators_; ++ends_) {
+      if (ends_ == 0 && survey_.first_told() > 0) {
+        live_.forget_peak();
+        for (const LiveBuffers::Buffer& buffer : live_.all()) tell_allocation(buffer);
+        continue;
+      }
       ++summary_->steps;
-      out_->line(R"({"e":"step"})");
+      begin_event("step");
+      end_event();
     }
   }
 
-  std::string stream_field(std::uint64_t handle) {
-    const std::uint64_t index = handle == 0 ? 0 : streams_.try_emplace(handle, streams_.size() + 1).first->second;
-    return index == 0 ? "" : ",\"s\":" + std::to_string(index);
+  void begin_event(const char* kind) {
+    fields_.clear();
+    fields_.kind = kind;
+    if (thread_ != 0) fields_.thread = static_cast<std::int64_t>(thread_);
+  }
+  void end_event() {
+    if (reason_.empty()) reason_ = out_->event(fields_, ++line_);
+  }
+  void put_stream(std::uint64_t handle) {
+    if (handle == 0) return;
+    fields_.stream = static_cast<std::int64_t>(streams_.try_emplace(handle, streams_.size() + 1).first->second);
   }
 
   void convert(const RecordedEvent& event) {
     switch (event.kind) {
       case RecordedKind::kName:
-        names_[event.name] = nlohmann::json(event.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        names_[event.name] = event.text.empty() ? "unknown" : event.text;
         classes_[event.name] = classify_operator(event.text, {});
         break;
       case RecordedKind::kAllocate:
-        // Its free is missing where the recording was not switched on yet, or a free failed.
-        release(event.address, event.stream);
-        out_->line(R"({"e":"alloc","b":)" + std::to_string(live_.added()) + R"(,"n":)" + std::to_string(event.bytes) +
-                   stream_field(event.stream) + "}");
-        live_.add(event.address, event.bytes);
+        add(event, tag_);
+        break;
+      case RecordedKind::kHeld:
+        if (!live_.holds(event.address, event.bytes)) add(event, event.tag);
         break;
       case RecordedKind::kFree:
         release(event.address, event.stream);
         break;
       case RecordedKind::kOperate:
-        operate(event);
-        ++summary_->operators;
-        end_steps();
+        if (is_telling()) operate(event);
+        ++operators_;
+        reach();
+        break;
+      case RecordedKind::kThread:
+        thread_ = event.thread;
+        break;
+      case RecordedKind::kTag:
+        tags_[event.tag] = event.text;
+        break;
+      case RecordedKind::kTagged:
+        tag_ = event.tag;
         break;
       case RecordedKind::kDuration:
       case RecordedKind::kStep:
+      case RecordedKind::kPart:
         break;
     }
   }
 
+  void add(const RecordedEvent& event, std::uint64_t tag) {
+    // Its free is missing where the recording was not switched on yet, or a free failed.
+    release(event.address, event.stream);
+    const LiveBuffers::Buffer buffer = live_.add(event.address, event.bytes, event.stream, tag);
+    if (is_telling()) tell_allocation(buffer);
+  }
+
+  void tell_allocation(const LiveBuffers::Buffer& buffer) {
+    ++summary_->buffers;
+    begin_event("alloc");
+    fields_.buffer = static_cast<std::int64_t>(buffer.id);
+    fields_.bytes = static_cast<std::int64_t>(buffer.bytes);
+    put_stream(buffer.stream);
+    if (buffer.tag != 0) fields_.tag = tags_[buffer.tag];
+    end_event();
+  }
+
   void release(std::uint64_t address, std::uint64_t stream) {
-    if (const std::optional<LiveBuffers::Buffer> gone = live_.remove(address)) {
-      out_->line(R"({"e":"free","b":)" + std::to_string(gone->id) + stream_field(stream) + "}");
-    }
+    const std::optional<LiveBuffers::Buffer> gone = live_.remove(address);
+    if (!gone || !is_telling()) return;
+    begin_event("free");
+    fields_.buffer = static_cast<std::int64_t>(gone->id);
+    put_stream(stream);
+    end_event();
   }
 
   void operate(const RecordedEvent& event) {
-    std::vector<std::uint64_t> reads, writes;
+    begin_event("op");
+    // A name's block may be missing.
+    const auto name = names_.find(event.name);
+    fields_.name = name != names_.end() ? name->second : "unknown";
     Bytes bytes = 0;
-    const auto add = [](std::vector<std::uint64_t>& list, std::uint64_t id) {
-      if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+    const auto add = [](std::vector<std::int64_t>& list, std::uint64_t id) {
+      const auto number = static_cast<std::int64_t>(id);
+      if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
     };
     for (const Touch& touch : event.touches) {
       live_.touched_by(touch, [&](const LiveBuffers::Buffer& buffer) {
         bytes += touch.bytes != 0 ? std::min(touch.bytes, buffer.bytes) : buffer.bytes;
-        if (touch.access != Access::kWrite) add(reads, buffer.id);
-        if (touch.access != Access::kRead) add(writes, buffer.id);
+        if (touch.access != Access::kWrite) add(fields_.reads, buffer.id);
+        if (touch.access != Access::kRead) add(fields_.writes, buffer.id);
       });
     }
     const auto known = survey_.nanoseconds.find(event.token);
     if (known == survey_.nanoseconds.end()) ++summary_->guessed;
     const std::uint64_t nanoseconds =
         known != survey_.nanoseconds.end() ? known->second : guessed_nanoseconds(bytes, classes_[event.name]);
-    std::string line = R"({"e":"op","k":)" + names_[event.name];
-    for (const auto& [key, ids] : {std::pair{",\"r\":[", &reads}, {",\"w\":[", &writes}}) {
-      line += key;
-      for (const std::uint64_t id : *ids) line += (line.back() == '[' ? "" : ",") + std::to_string(id);
-      line += ']';
-    }
-    char duration[32];
-    std::snprintf(duration, sizeof duration, ",\"us\":%.3f", static_cast<double>(nanoseconds) / 1e3);
-    out_->line(line + duration + stream_field(event.stream) + "}");
+    fields_.microseconds = static_cast<double>(nanoseconds) / 1e3;
+    put_stream(event.stream);
+    end_event();
   }
 
   const Survey& survey_;
-  GzipFile* out_;
+  EventSink* out_;
   RecordingSummary* summary_;
+  EventFields fields_;
+  std::string reason_;
+  std::size_t line_ = 1;
+  std::uint64_t operators_ = 0;  // told or not
+  std::size_t ends_ = 0;         // ends of steps that have been passed
+  std::uint64_t thread_ = 0, tag_ = 0;
   LiveBuffers live_;
-  std::unordered_map<std::uint64_t, std::string> names_;  // as JSON
+  std::unordered_map<std::uint64_t, std::string> names_, tags_;
   std::unordered_map<std::uint64_t, OperatorClass> classes_;
   std::unordered_map<std::uint64_t, std::uint64_t> streams_;
 };
 
+// "" or why not.
+std::string add_part(const MappedFile& file, std::vector<std::string_view>* parts) {
+  if (!file.bytes().starts_with(kRecordingHeader)) {
+    return "not a recording of this version: its first line is not '" +
+           std::string(kRecordingHeader.substr(0, kRecordingHeader.size() - 1)) + "'";
+  }
+  parts->push_back(file.bytes().substr(kRecordingHeader.size()));
+  return "";
+}
+
 }  // namespace
 
-bool convert_recording(const std::string& from, const std::string& to, const std::string& program,
-                       RecordingSummary* summary, std::string* reason) {
+bool is_recording(std::string_view begin) { return begin.starts_with(kAnyRecording); }
+
+std::string read_recording(const std::string& path, const std::string& program, EventSink* out,
+                           RecordingSummary* summary) {
   *summary = {};
-  const std::unique_ptr<MappedFile> file = MappedFile::open(from);
-  if (file == nullptr) {
-    *reason = from + ": can not be opened: " + std::strerror(errno);
-    return false;
+  std::vector<std::string_view> parts;
+  const std::unique_ptr<MappedFile> older = MappedFile::open(path + std::string(kOlderPart));
+  const std::unique_ptr<MappedFile> newer = MappedFile::open(path);
+  if (newer == nullptr && older == nullptr) return std::string("can not be opened: ") + std::strerror(errno);
+  for (const MappedFile* part : {older.get(), newer.get()}) {
+    if (part == nullptr) continue;
+    if (std::string reason = add_part(*part, &parts); !reason.empty()) return reason;
   }
-  if (!file->bytes().starts_with(kRecordingHeader)) {
-    *reason = from + ": not a recording of this version: its first line is not '" +
-              std::string(kRecordingHeader.substr(0, kRecordingHeader.size() - 1)) + "'";
-    return false;
-  }
-  const std::string_view events = file->bytes().substr(kRecordingHeader.size());
-  const Survey found = survey(events);
+  const Survey found = Surveyor().survey(parts);
   summary->cut = found.cut;
-  // A pipe or a device has no place to take.
-  struct stat there {};
-  const bool takes_its_place = stat(to.c_str(), &there) != 0 || S_ISREG(there.st_mode);
-  const std::string partial = takes_its_place ? to + ".partial" : to;
-  GzipFile out(partial);
-  if (!out.is_open()) {
-    *reason = to + ": can not be written: " + std::strerror(errno);
-    return false;
-  }
-  out.line(nlohmann::json{{"schema", "thermocline-trace/1"},
-                          {"source", "thermocline record"},
-                          {"program", program},
-                          {"steps", std::max<std::size_t>(found.step_ends.size(), 1)}}
-               .dump());
-  Converter(found, &out, summary).run(events);
-  if (!out.finish() || (takes_its_place && std::rename(partial.c_str(), to.c_str()) != 0)) {
-    *reason = to + ": can not be written: " + std::strerror(errno);
-    if (takes_its_place) std::remove(partial.c_str());
-    return false;
-  }
-  return true;
+  summary->begins_late = found.begins_late;
+  const std::size_t untold = found.first_told() > 0 ? 1 : 0;
+  const nlohmann::json header = {{"schema", "thermocline-trace/1"},
+                                 {"source", "thermocline record"},
+                                 {"program", program},
+                                 {"steps", found.step_ends.size() - untold}};
+  const std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (std::string reason = out->header(text); !reason.empty()) return reason;
+  return Converter(found, out, summary).run(parts);
 }
 
 }  // namespace thermocline

@@ -105,6 +105,10 @@ thermocline_result thermocline_pin(uint64_t device_address);
  * where given, two equal steps are enough to plan the third. */
 thermocline_result thermocline_step(void);
 
+/* What the calling thread allocates from here on is called so in recordings: "weights", "layer 3". "" or NULL: nothing
+ * in particular. Works before the first allocation, too, and does nothing else. */
+thermocline_result thermocline_tag(const char* tag);
+
 /* Gives device and host memory that is held but not used back to the driver. */
 thermocline_result thermocline_trim(void);
 

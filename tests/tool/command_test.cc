@@ -80,9 +80,40 @@ TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
   expect_refused({"record", "-o", path("x.gz")}, 2,
                  "record needs a program behind '--': thermocline record [OPTIONS] -- PROGRAM [ARGS]");
   expect_refused({"record", "-o", path("x.gz"), "--from", kUnet}, 3,
-                 kUnet + ": not a recording of this version: its first line is not 'thermocline-record/1'");
+                 kUnet + ": not a recording of this version: its first line is not 'thermocline-record/2'");
   EXPECT_FALSE(std::filesystem::exists(path("ran")));
   EXPECT_FALSE(std::filesystem::exists(path("x.gz")));
+}
+
+TEST_F(Command, ALimitIsOfARecordingAndASize) {
+  expect_refused({"run", "--limit", "2MiB", "--", "true"}, 2, "--limit is of what is recorded: it needs --trace FILE");
+  expect_refused({"record", "-o", path("x"), "--limit", "10%", "--", "true"}, 2,
+                 "--limit: expected a size of 1MiB or more, not '10%'");
+  expect_refused({"record", "-o", path("x"), "--limit", "2MB", "--", "true"}, 2,
+                 "--limit: '2MB' has the unknown unit 'MB'; units are B, KiB, MiB, GiB and %; did you mean '2MiB'?");
+}
+
+TEST_F(Command, ATraceIsConvertedAndReplayedInEveryForm) {
+  const ProcessResult packed = run({"convert", kUnet, path("p")});
+  EXPECT_EQ(packed.status, 0);
+  EXPECT_EQ(packed.out, "");
+  EXPECT_TRUE(packed.err.starts_with("thermocline: wrote " + path("p") + ": ")) << packed.err;
+  const ProcessResult lines = run({"convert", path("p"), "-"});
+  EXPECT_EQ(lines.status, 0);
+  EXPECT_EQ(lines.err, "");
+  EXPECT_TRUE(lines.out.starts_with("{\"schema\":\"thermocline-trace/1\"")) << lines.out.substr(0, 80);
+  const auto checksum = [&](const std::string& trace) {
+    return replay_json(run({"replay", trace, "--policy", "none", "--steps", "2", "--no-check", "--json"}))["checksum"];
+  };
+  const json expected = checksum(kUnet);
+  EXPECT_EQ(checksum(path("p")), expected);
+  EXPECT_EQ(checksum(write("l.jsonl", lines.out)), expected);
+  expect_refused({"convert", path("absent"), path("q")}, 3,
+                 path("absent") + ": can not be opened: No such file or directory");
+  expect_refused({"convert", kUnet, path("none/q")}, 1,
+                 path("none/q") + ": can not be written: No such file or directory");
+  EXPECT_FALSE(std::filesystem::exists(path("q")));
+  EXPECT_EQ(run({"convert", kUnet}).status, 2);
 }
 
 TEST_F(Command, AMissingTraceIsBadInput) {

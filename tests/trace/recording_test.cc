@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a recording to a trace that replays read.
-#include "trace/recording.h"
+#include "trace/convert.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -141,7 +141,7 @@ TEST_F(RecordingToTrace, SaysWhatIsWrongAndLeavesTheOldTraceAlone) {
   EXPECT_EQ(reason_, path("in") + ": can not be opened: No such file or directory");
   save("{}\n");
   EXPECT_FALSE(convert());
-  EXPECT_EQ(reason_, path("in") + ": not a recording of this version: its first line is not 'thermocline-record/1'");
+  EXPECT_EQ(reason_, path("in") + ": not a recording of this version: its first line is not 'thermocline-record/2'");
   EXPECT_EQ(std::filesystem::file_size(path("out")), 8u);
   writer_.step();
   save();

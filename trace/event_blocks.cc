@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/event_blocks.h"
+
+#include <zstd.h>
+
+#include <array>
+#include <bit>
+
+#include "driver/check.h"
+#include "offload/packed.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x314b'4c42'4d52'4854;  // "THRMBLK1"
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+// As much as a line of the other form may have.
+constexpr std::uint64_t kLargestBlock = std::uint64_t{65} << 20;
+constexpr int kLevel = 3;  // zstd's own default
+
+enum Kind : std::uint8_t { kHeader, kAllocate, kFree, kOperator, kStep, kEnd };
+constexpr std::array<std::string_view, 4> kKinds = {"alloc", "free", "op", "step"};
+
+// The mask's bits, in the order in which fields stand.
+constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &EventFields::stream,
+                                  &EventFields::device, &EventFields::thread, &EventFields::index};
+constexpr std::array kFigures = {&EventFields::flops, &EventFields::traffic, &EventFields::microseconds};
+constexpr std::array kTexts = {&EventFields::name, &EventFields::tag};
+constexpr std::array kLists = {&EventFields::reads, &EventFields::writes};
+constexpr std::size_t kFields = kIntegers.size() + kFigures.size() + kTexts.size() + kLists.size();
+
+std::uint64_t mask_of(const EventFields& fields) {
+  std::uint64_t mask = 0, bit = 1;
+  const auto add = [&](bool is_there) {
+    if (is_there) mask |= bit;
+    bit <<= 1;
+  };
+  for (const auto member : kIntegers) add((fields.*member).has_value());
+  for (const auto member : kFigures) add((fields.*member).has_value());
+  for (const auto member : kTexts) add(!(fields.*member).empty());
+  for (const auto member : kLists) add(!(fields.*member).empty());
+  return mask;
+}
+
+}  // namespace
+
+EventBlockWriter::EventBlockWriter(std::string* out) : out_(out) { out_->append(kEventBlocksHeader); }
+
+void EventBlockWriter::number(std::uint64_t value) { append_number(value, &contents_); }
+
+void EventBlockWriter::header(std::string_view json) {
+  contents_.push_back(kHeader);
+  number(json.size());
+  contents_.append(json);
+}
+
+void EventBlockWriter::text(const std::string& text) {
+  const auto [at, fresh] = texts_.try_emplace(text, texts_.size());
+  number(at->second);
+  if (!fresh) return;
+  number(text.size());
+  contents_.append(text);
+}
+
+void EventBlockWriter::ids(const std::vector<std::int64_t>& ids) {
+  number(ids.size());
+  std::uint64_t before = 0;
+  for (const std::int64_t id : ids) {
+    const auto now = static_cast<std::uint64_t>(id);
+    number(folded(static_cast<std::int64_t>(now - before)));
+    before = now;
+  }
+}
+
+bool EventBlockWriter::event(const EventFields& fields) {
+  std::size_t kind = 0;
+  while (kind < kKinds.size() && kKinds[kind] != fields.kind) ++kind;
+  if (kind == kKinds.size()) return false;
+  contents_.push_back(static_cast<char>(kAllocate + kind));
+  number(mask_of(fields));
+  for (const auto member : kIntegers) {
+    if ((fields.*member).has_value()) number(folded(*(fields.*member)));
+  }
+  for (const auto member : kFigures) {
+    if ((fields.*member).has_value()) append_word(std::bit_cast<std::uint64_t>(*(fields.*member)), &contents_);
+  }
+  for (const auto member : kTexts) {
+    if (!(fields.*member).empty()) text(fields.*member);
+  }
+  for (const auto member : kLists) {
+    if (!(fields.*member).empty()) ids(fields.*member);
+  }
+  if (contents_.size() >= kBlockBytes) flush();
+  return true;
+}
+
+void EventBlockWriter::flush() {
+  std::string frame(ZSTD_compressBound(contents_.size()), '\0');
+  const std::size_t bytes = ZSTD_compress(frame.data(), frame.size(), contents_.data(), contents_.size(), kLevel);
+  THERMOCLINE_CHECK(ZSTD_isError(bytes) == 0, "what was given room enough is compressed");
+  append_block(kMagic, std::string_view(frame).substr(0, bytes), out_);
+  contents_.clear();
+}
+
+void EventBlockWriter::finish() {
+  contents_.push_back(kEnd);
+  flush();
+}
+
+bool EventBlockReader::next_block() {
+  std::string_view frame;
+  if (!take_block(kMagic, &rest_, &frame)) return false;
+  const unsigned long long bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  // Also the two values that say that it is not known.
+  if (bytes > kLargestBlock || bytes == 0) return false;
+  block_.resize(static_cast<std::size_t>(bytes));
+  if (ZSTD_decompress(block_.data(), block_.size(), frame.data(), frame.size()) != block_.size()) return false;
+  contents_ = block_;
+  return true;
+}
+
+bool EventBlockReader::number(std::uint64_t* value) { return take_number(&contents_, value); }
+
+bool EventBlockReader::header(std::string* json) {
+  std::uint64_t bytes = 0;
+  if (!next_block() || contents_.front() != kHeader) return false;
+  contents_.remove_prefix(1);
+  if (!number(&bytes) || bytes > contents_.size()) return false;
+  *json = contents_.substr(0, bytes);
+  contents_.remove_prefix(bytes);
+  return true;
+}
+
+bool EventBlockReader::text(std::string* out) {
+  std::uint64_t id = 0, bytes = 0;
+  if (!number(&id) || id > texts_.size()) return false;
+  if (id == texts_.size()) {
+    if (!number(&bytes) || bytes > contents_.size()) return false;
+    texts_.emplace_back(contents_.substr(0, bytes));
+    contents_.remove_prefix(bytes);
+  }
+  *out = texts_[id];
+  return true;
+}
+
+bool EventBlockReader::ids(std::vector<std::int64_t>* out) {
+  std::uint64_t count = 0, difference = 0, id = 0;
+  // Each takes a byte at least.
+  if (!number(&count) || count > contents_.size()) return false;
+  out->resize(count);
+  for (std::int64_t& each : *out) {
+    if (!number(&difference)) return false;
+    id += static_cast<std::uint64_t>(unfolded(difference));
+    each = static_cast<std::int64_t>(id);
+  }
+  return true;
+}
+
+bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
+  const auto has = [&mask] {
+    const bool is_there = (mask & 1) != 0;
+    mask >>= 1;
+    return is_there;
+  };
+  std::uint64_t value = 0;
+  for (const auto member : kIntegers) {
+    if (!has()) continue;
+    if (!number(&value)) return false;
+    out->*member = unfolded(value);
+  }
+  for (const auto member : kFigures) {
+    if (!has()) continue;
+    if (!take_word(&contents_, &value)) return false;
+    out->*member = std::bit_cast<double>(value);
+  }
+  for (const auto member : kTexts) {
+    if (has() && !text(&(out->*member))) return false;
+  }
+  for (const auto member : kLists) {
+    if (has() && !ids(&(out->*member))) return false;
+  }
+  return true;
+}
+
+bool EventBlockReader::next(EventFields* out) {
+  if (whole_ || failed_) return false;
+  failed_ = contents_.empty() && !next_block();
+  if (failed_) return false;
+  const auto kind = static_cast<unsigned char>(contents_.front());
+  contents_.remove_prefix(1);
+  if (kind == kEnd) {
+    whole_ = rest_.empty() && contents_.empty();
+    failed_ = !whole_;
+    return false;
+  }
+  out->clear();
+  std::uint64_t mask = 0;
+  failed_ = kind < kAllocate || kind > kStep || !number(&mask) || mask >> kFields != 0 || !fields(mask, out);
+  if (failed_) return false;
+  out->kind = kKinds[kind - kAllocate];
+  return true;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// One event of a trace file with its fields as they stand there, whatever the file's form is: what goes from a reader
+// of files to whoever wants events. Nothing has been checked of it but that each field has its type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace thermocline {
+
+struct EventFields {
+  std::string kind;  // "e": alloc, free, op, step
+  std::string name;  // "k"
+  std::string tag;
+  std::optional<std::int64_t> buffer, bytes, stream, device, thread, index;
+  std::optional<double> flops, traffic, microseconds;
+  std::vector<std::int64_t> reads, writes;
+
+  void clear() {
+    kind.clear();
+    name.clear();
+    tag.clear();
+    buffer = bytes = stream = device = thread = index = std::nullopt;
+    flops = traffic = microseconds = std::nullopt;
+    reads.clear();
+    writes.clear();
+  }
+  bool operator==(const EventFields&) const = default;
+};
+
+// Each function answers "" or the reason why it takes no more.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  // Once, and first: the header, one JSON object on one line.
+  virtual std::string header(std::string_view json) = 0;
+  // `line` counts from 1, the header's, in every form.
+  virtual std::string event(const EventFields& fields, std::size_t line) = 0;
+};
+
+}  // namespace thermocline
