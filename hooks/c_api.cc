@@ -157,6 +157,20 @@ THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   return with_engine([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
 }
 
+THERMOCLINE_EXPORT thermocline_result thermocline_send_away(uint64_t device_address) {
+  using namespace thermocline;
+  return with_engine([device_address](Engine& engine) {
+    return static_cast<CUresult>(engine.send_away(DeviceAddress{device_address}).code());
+  });
+}
+
+THERMOCLINE_EXPORT thermocline_result thermocline_bring_back(uint64_t device_address) {
+  using namespace thermocline;
+  return with_engine([device_address](Engine& engine) {
+    return static_cast<CUresult>(engine.bring_back(DeviceAddress{device_address}).code());
+  });
+}
+
 THERMOCLINE_EXPORT thermocline_result thermocline_validate() {
   using namespace thermocline;
   return with_engine([](const Engine& engine) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "hooks/allocation.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/recorder.h"
@@ -44,7 +45,9 @@ bool current_pool_is_foreign() {
          real<Function::cuDeviceGetMemPool>(&pool, device) == CUDA_SUCCESS && is_foreign(pool);
 }
 
-CUresult allocate(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
+}  // namespace
+
+CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
   if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
   const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr) return Runtime::get().refuses() ? CUDA_ERROR_UNKNOWN : otherwise();
@@ -62,12 +65,7 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandl
   });
 }
 
-CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, Call otherwise) {
-  if (foreign || is_recording(stream)) return otherwise();
-  return allocate(out, bytes, stream, otherwise);
-}
-
-CUresult release(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
+CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   if (active == nullptr || !active->engine->owns(DeviceAddress{address})) return otherwise();
   // Its buffer can not be found any more, but the program may forget it.
@@ -84,6 +82,13 @@ CUresult release(CUdeviceptr address, std::optional<StreamHandle> stream, Call o
   });
 }
 
+namespace {
+
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, Call otherwise) {
+  if (foreign || is_recording(stream)) return otherwise();
+  return allocate_memory(out, bytes, stream, otherwise);
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -91,7 +96,7 @@ extern "C" {
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   using namespace thermocline;
-  return allocate(dptr, bytesize, std::nullopt, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
+  return allocate_memory(dptr, bytesize, std::nullopt, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
 }
 
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
@@ -105,7 +110,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
   const Bytes pitch = round_up(WidthInBytes, kPitch);
   if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
   bool ours = true;
-  const CUresult result = allocate(dptr, bytes, std::nullopt, [&] {
+  const CUresult result = allocate_memory(dptr, bytes, std::nullopt, [&] {
     ours = false;
     return otherwise();
   });
@@ -115,7 +120,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
 
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
   using namespace thermocline;
-  return release(dptr, std::nullopt, [&] { return real<Function::cuMemFree_v2>(dptr); });
+  return free_memory(dptr, std::nullopt, [&] { return real<Function::cuMemFree_v2>(dptr); });
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
@@ -153,4 +158,4 @@ THERMOCLINE_HOOK_PAIR(cuMemAllocFromPoolAsync, _ptsz,
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemFreeAsync, _ptsz, (CUdeviceptr dptr, CUstream hStream),
-                      { return release(dptr, stream_of(hStream), [&] { return real<kFunction>(dptr, hStream); }); })
+                      { return free_memory(dptr, stream_of(hStream), [&] { return real<kFunction>(dptr, hStream); }); })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/runtime.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 
 #include "config/load.h"
 #include "driver/check.h"
+#include "hooks/dynamic_linker.h"
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
@@ -141,6 +143,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   std::unique_ptr<Engine> engine;
   layouts().set_rules(settings.operators);
   EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
+  if (!sees_operations()) options.policy = Policy::kNone;
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin");
@@ -190,6 +193,12 @@ const ActiveEngine* Runtime::in_current_context() {
   count(Counter::kOtherContexts);
   THERMOCLINE_LOG_ONCE("more than one context is in use; memory of all but the first is left to the driver");
   return nullptr;
+}
+
+// Whoever asks the dynamic linker for the driver's functions asks the first dlsym there is.
+bool sees_operations() {
+  static const bool sees = next_dlsym()(RTLD_DEFAULT, "dlsym") == reinterpret_cast<void*>(&dlsym);
+  return sees;
 }
 
 bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }

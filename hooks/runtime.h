@@ -61,6 +61,10 @@ class Runtime {
   const ActiveEngine* activate(CUcontext context);
 };
 
+// True where the library came before the program (preloaded, or linked), so that the hooks are called. Opened late and
+// privately (dlopen), nothing shows it what is submitted: the engine then evicts nothing.
+bool sees_operations();
+
 // Counters of the hooks, beside the engine's. Relaxed: for people.
 enum class Counter {
   kUnknownLaunches,     // parameters that could not be read: everything counted as touched

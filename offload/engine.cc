@@ -114,6 +114,16 @@ Status Engine::pin(DeviceAddress address, const char* reason) {
   return state_->pin(address, reason);
 }
 
+Status Engine::send_away(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->send_away(address);
+}
+
+Status Engine::bring_back(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->bring_back(address);
+}
+
 void Engine::synchronized(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   state_->clock.synchronized(state_->clock.index_of(stream));

@@ -235,6 +235,12 @@ class Engine {
   // reports).
   Status pin(DeviceAddress address, const char* reason);
 
+  // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
+  // others when room is needed. not_supported: the policy is none.
+  Status send_away(DeviceAddress address);
+  // It is used soon, and comes back now where there is room for it without evicting others; else not_ready.
+  Status bring_back(DeviceAddress address);
+
   // The program itself waited: what it submitted to the stream (to all streams) has passed.
   void synchronized(StreamHandle stream);
   void synchronized_all();

@@ -319,6 +319,30 @@ Status Engine::State::pin(DeviceAddress address, const char* reason) {
   return {};
 }
 
+Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
+  if (options.policy == Policy::kNone) return Status::not_supported();
+  hear();
+  const Buffer* buffer = heap.find(address);
+  if (buffer == nullptr || ThreadCache::is_parked(*buffer)) return Status::invalid_value();
+  Block& block = buffer->block();
+  *out = block.is_slab() ? nullptr : &residency.state_of(block);
+  return {};
+}
+
+// Small buffers stay: their slab's other tenants may be in use.
+Status Engine::State::send_away(DeviceAddress address) {
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
+  if (state->block->bytes() >= options.min_offload_bytes) residency.leave(*state, state->count);
+  return {};
+}
+
+Status Engine::State::bring_back(DeviceAddress address) {
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
+  return residency.bring_back(*state, false) ? Status() : Status::not_ready();
+}
+
 void Engine::State::note_peaks() {
   // With that what is live and what is parked together never exceed the record, so that no thread can set another one
   // without the lock.

@@ -51,6 +51,8 @@ class Engine::State {
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
   Status pin(DeviceAddress address, const char* reason);
+  Status send_away(DeviceAddress address);
+  Status bring_back(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
@@ -108,6 +110,8 @@ class Engine::State {
 
  private:
   State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);
+  // Its buffer's block, where that has no other buffers; null where it has.
+  Status own_block_at(DeviceAddress address, BlockState** out);
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
   void collect_operands(std::span<const Touch> list, bool follows);

@@ -5,7 +5,8 @@
  *
  * Conventions:
  *   1. Every function may be called from any thread, at any time, with or without a GPU. None throws or ends the
- *      process. None makes the library begin: the first allocation of device memory does.
+ *      process, but through what thermocline_raise_with was given. None makes the library begin: the first allocation
+ * of device memory does.
  *   2. A thermocline_result is 0 when the function has done what it says, and otherwise a CUresult; then nothing has
  *      changed.
  *   3. Sizes are bytes. Device addresses are CUdeviceptr, as uint64_t, so that cuda.h is not needed.
@@ -29,9 +30,11 @@ typedef int32_t thermocline_result;
 
 enum {
   THERMOCLINE_OK = 0,
-  THERMOCLINE_INVALID_VALUE = 1, /* CUDA_ERROR_INVALID_VALUE */
-  THERMOCLINE_OUT_OF_MEMORY = 2, /* CUDA_ERROR_OUT_OF_MEMORY */
-  THERMOCLINE_NOT_ACTIVE = 3     /* CUDA_ERROR_NOT_INITIALIZED: no device memory is managed (yet, or any more) */
+  THERMOCLINE_INVALID_VALUE = 1,  /* CUDA_ERROR_INVALID_VALUE */
+  THERMOCLINE_OUT_OF_MEMORY = 2,  /* CUDA_ERROR_OUT_OF_MEMORY */
+  THERMOCLINE_NOT_ACTIVE = 3,     /* CUDA_ERROR_NOT_INITIALIZED: no device memory is managed (yet, or any more) */
+  THERMOCLINE_NOT_READY = 600,    /* CUDA_ERROR_NOT_READY */
+  THERMOCLINE_NOT_SUPPORTED = 801 /* CUDA_ERROR_NOT_SUPPORTED */
 };
 
 /* What it is */
@@ -112,9 +115,55 @@ thermocline_result thermocline_tag(const char* tag);
 /* Gives device and host memory that is held but not used back to the driver. */
 thermocline_result thermocline_trim(void);
 
+/* For who knows better than the library can see: nobody uses the buffer that contains the address for a while, so it
+ * leaves as soon as its uses have passed, and its memory goes to whoever needs some. The addresses stay good: the next
+ * use brings it back. NOT_SUPPORTED where the library sees no operations. */
+thermocline_result thermocline_send_away(uint64_t device_address);
+
+/* It is used again soon, and begins to come back. NOT_READY (600): there is no room yet; asking again later helps. */
+thermocline_result thermocline_bring_back(uint64_t device_address);
+
 /* Recomputes the library's bookkeeping from first principles: for tests and bug reports. What does not hold is said on
  * stderr and answered with CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
 thermocline_result thermocline_validate(void);
+
+/* As the allocator of a framework
+ *
+ * The functions that PyTorch asks of a CUDAPluggableAllocator, with its signatures; others can use them. A library that
+ * was opened with dlopen, and not preloaded, sees no operations: it allocates, reuses memory in the order of streams,
+ * counts and reports, and moves nothing to the host. */
+
+/* 1 where the library is preloaded or linked, else 0. */
+int thermocline_sees_operations(void);
+
+/* How thermocline_allocate fails. PyTorch does not look at what an allocator returns, so it has to throw: what is given
+ * here is called with a sentence and need not return. The signature is that of c10::detail::torchCheckFail. NULL, as at
+ * first: nobody; then NULL is the answer. */
+typedef void (*thermocline_raise)(const char* function, const char* file, uint32_t line, const char* sentence);
+void thermocline_raise_with(thermocline_raise raise);
+
+/* Memory of the device, first used on the stream (a CUstream). The device's primary context is used where none of it is
+ * current. NULL for 0 bytes. Other devices than the first are the driver's: plain cuMemAlloc. */
+void* thermocline_allocate(ptrdiff_t bytes, int device, void* stream);
+/* Whoever is given the memory next comes behind what the stream was given before, and the streams recorded for it. */
+void thermocline_free(void* address, size_t bytes, int device, void* stream);
+void thermocline_record_stream(void* address, void* stream);
+
+/* The buffer that contains the address, and its size; NULL for memory that is not the library's. */
+void* thermocline_base(void* address, size_t* bytes);
+/* thermocline_trim, behind all work of the device where the library sees no operations. */
+void thermocline_empty_cache(void);
+/* Raises, and changes nothing: the budget is a setting. */
+void thermocline_memory_fraction(double fraction, int device);
+
+/* Around the capture of a graph: what is allocated for a recording stream between begin and end, and freed, is not
+ * used for anything else until the pool has been released as often as it was begun. `filter` is not looked at. */
+typedef struct thermocline_pool {
+  uint64_t first, second;
+} thermocline_pool;
+void thermocline_begin_pool(int device, thermocline_pool pool, void* filter);
+void thermocline_end_pool(int device, thermocline_pool pool);
+void thermocline_release_pool(int device, thermocline_pool pool);
 
 #ifdef __cplusplus
 }

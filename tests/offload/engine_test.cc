@@ -288,6 +288,35 @@ TEST_F(EngineTest, HoldsBeyondTheDeviceOnlyWhatTheHostCanHold) {
   for (const DeviceAddress at : held) EXPECT_TRUE(operate({{at, 4 * kPage}}).ok()) << "what was granted stays usable";
 }
 
+TEST_F(EngineTest, WhatIsSentAwayLeavesFirstAndComesBackWhereThereIsRoom) {
+  start({.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+  const DeviceAddress old = allocate(6 * kPage), sent = allocate(6 * kPage);
+  for (const DeviceAddress at : {old, sent}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
+  ASSERT_TRUE(engine_->send_away(sent + kPage).ok());
+  EXPECT_EQ(engine_->statistics().evicted_bytes, 6 * kPage) << "copied before anybody needs the room";
+  EXPECT_TRUE(engine_->find(sent)->resident);
+  const DeviceAddress more = allocate(8 * kPage);
+  ASSERT_TRUE(operate({{more, 8 * kPage}}, Access::kWrite).ok());
+  EXPECT_FALSE(engine_->find(sent)->resident);
+  EXPECT_TRUE(engine_->find(old)->resident) << "although it was used before";
+  EXPECT_EQ(engine_->bring_back(sent), Status::not_ready());
+  ASSERT_TRUE(engine_->free(more, std::nullopt).ok());
+  ASSERT_TRUE(engine_->bring_back(sent).ok());
+  EXPECT_TRUE(engine_->find(sent)->resident);
+  EXPECT_EQ(engine_->statistics().evicted_bytes, 6 * kPage);
+  ASSERT_TRUE(operate({{sent, 6 * kPage}}).ok());
+  EXPECT_EQ(engine_->send_away(more), Status::invalid_value());
+  EXPECT_EQ(engine_->bring_back(DeviceAddress{5}), Status::invalid_value());
+  engine_->validate();
+}
+
+TEST_F(EngineTest, WithoutAPolicyNothingIsSentAway) {
+  start({.budget_bytes = 16 * kPage, .policy = Policy::kNone});
+  const DeviceAddress a = allocate(4 * kPage);
+  EXPECT_EQ(engine_->send_away(a), Status::not_supported());
+  EXPECT_EQ(engine_->bring_back(a), Status::not_supported());
+}
+
 TEST_F(EngineTest, PinnedBuffersStay) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress kept = allocate(4 * kPage);

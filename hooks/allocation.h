@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocating and freeing on behalf of the program, whichever of its calls asks (memory_hooks.cc).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "hooks/submit.h"
+
+namespace thermocline {
+
+// From the engine of the current context, which begins here; `otherwise` where there is none.
+CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise);
+// `otherwise` where the address is not the engine's.
+CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise);
+
+}  // namespace thermocline
