@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thermocline from Python: what the library in this process does, and what it is told.
 
-The library comes into a process by preload (``thermocline run -- python train.py``). Where it is not there, every
-function here says so by ``NotLoadedError``; ``is_loaded()`` asks first. Nothing here needs PyTorch;
+The library comes into a process by preload (``thermocline run -- python train.py``), or by ``load()``, which opens the
+one that this package carries. Where it is not there, every function here says so by ``NotLoadedError``;
+``is_loaded()`` asks first. Nothing here needs PyTorch;
 ``thermocline.torch`` does.
 """
 
 from ._library import (
+    NotFoundError,
     NotLoadedError,
     ThermoclineError,
+    bring_back,
     is_active,
     is_loaded,
+    load,
     on_out_of_memory,
+    path,
     pin,
     reset_peaks,
+    sees_operations,
+    send_away,
     statistics,
     step,
     trim,
@@ -21,13 +28,19 @@ from ._library import (
 )
 
 __all__ = [
+    "NotFoundError",
     "NotLoadedError",
     "ThermoclineError",
+    "bring_back",
     "is_active",
     "is_loaded",
+    "load",
     "on_out_of_memory",
+    "path",
     "pin",
     "reset_peaks",
+    "sees_operations",
+    "send_away",
     "statistics",
     "step",
     "trim",

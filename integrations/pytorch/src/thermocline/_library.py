@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface (include/thermocline/thermocline.h) by ctypes, looked up in this process and nowhere else: loading a
-second copy of the library beside a preloaded one would manage nothing."""
+"""The C interface (include/thermocline/thermocline.h) by ctypes, looked up in this process first: a second copy of the
+library beside a preloaded one would manage nothing. load() opens one where there is none."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
+import os
 from collections.abc import Callable
 
 _NAMES = {"thermocline": 0, "pytorch": 1, "tensorflow": 2}
 _REASONS = {
     1: "invalid value",
     2: "out of memory",
+    600: "there is no room yet",
+    801: "the library does not see what is submitted: it was not preloaded",
     3: "no device memory is managed yet, or any more",
     999: "the bookkeeping does not hold",
 }
@@ -26,6 +28,16 @@ class NotLoadedError(RuntimeError):
         super().__init__("libthermocline.so.1 is not in this process; start it with: thermocline run -- python ...")
 
 
+class NotFoundError(RuntimeError):
+    """There is no library to open."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(
+            f"libthermocline.so.1 is not in this process, and not at {where}: install the wheel that carries it, "
+            "or start the program with: thermocline run -- python ..."
+        )
+
+
 class ThermoclineError(RuntimeError):
     """The library refused; ``code`` is a CUresult."""
 
@@ -34,16 +46,62 @@ class ThermoclineError(RuntimeError):
         self.code = code
 
 
-@functools.cache
+class _Where(ctypes.Structure):
+    """Dl_info."""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+_found: ctypes.CDLL | None = None
+
+
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    library.thermocline_version.restype = ctypes.c_char_p
+    library.thermocline_visit_statistics.argtypes = [ctypes.c_int, _Visitor, ctypes.c_void_p]
+    library.thermocline_set_out_of_memory_callback.argtypes = [_OutOfMemory, ctypes.c_void_p]
+    library.thermocline_raise_with.argtypes = [ctypes.c_void_p]
+    library.thermocline_raise_with.restype = None
+    for name in ("pin", "send_away", "bring_back"):
+        getattr(library, f"thermocline_{name}").argtypes = [ctypes.c_uint64]
+    return library
+
+
 def _find() -> ctypes.CDLL | None:
-    process = ctypes.CDLL(None)
-    if not hasattr(process, "thermocline_version"):
-        return None
-    process.thermocline_version.restype = ctypes.c_char_p
-    process.thermocline_visit_statistics.argtypes = [ctypes.c_int, _Visitor, ctypes.c_void_p]
-    process.thermocline_pin.argtypes = [ctypes.c_uint64]
-    process.thermocline_set_out_of_memory_callback.argtypes = [_OutOfMemory, ctypes.c_void_p]
-    return process
+    global _found
+    if _found is None:
+        process = ctypes.CDLL(None)
+        _found = _declare(process) if hasattr(process, "thermocline_version") else None
+    return _found
+
+
+def _packaged() -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "lib", "libthermocline.so.1")
+
+
+def load(path: str | None = None) -> ctypes.CDLL:
+    """The library: the one in this process, else the one at `path`, else the one that this package carries. Opened so, it
+    sees nothing of what is submitted, and moves nothing to the host by itself."""
+    global _found
+    if _find() is None:
+        where = path or _packaged()
+        if not os.path.exists(where):
+            raise NotFoundError(where)
+        _found = _declare(ctypes.CDLL(where))
+    return _library()
+
+
+def path() -> str:
+    """The file of the library in this process."""
+    where = _Where()
+    address = ctypes.cast(_library().thermocline_version, ctypes.c_void_p)
+    if ctypes.CDLL(None).dladdr(address, ctypes.byref(where)) == 0:
+        raise NotLoadedError
+    return os.fsdecode(where.file)
 
 
 def _library() -> ctypes.CDLL:
@@ -91,6 +149,25 @@ def statistics(names: str = "thermocline") -> dict[str, int]:
 def reset_peaks() -> None:
     """Every peak becomes what is so now."""
     _call("thermocline_reset_peaks")
+
+
+def sees_operations() -> bool:
+    """Whether copies and launches pass through the library: it was preloaded. Otherwise it moves nothing by itself."""
+    return _find() is not None and _library().thermocline_sees_operations() == 1
+
+
+def send_away(device_address: int) -> None:
+    """Nobody uses the buffer at the address for a while: it leaves as soon as its uses have passed, and its memory goes
+    to whoever needs some. The next use brings it back."""
+    _call("thermocline_send_away", device_address)
+
+
+def bring_back(device_address: int) -> bool:
+    """It is used again soon, and begins to come back. False: there is no room yet."""
+    code = _library().thermocline_bring_back(device_address)
+    if code not in (0, 600):
+        raise ThermoclineError("thermocline_bring_back", code)
+    return code == 0
 
 
 def step() -> None:

@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thermocline for PyTorch: traces of training steps, made without a GPU."""
+"""Thermocline for PyTorch: the library as its allocator, saved tensors in host memory, traces made without a GPU."""
 
-from ._recording import Recording, record, recording
+from ._offload import offload
+from ._places import Copies, Hints
+from ._plugin import allocator, enable, is_enabled, pool
+from ._recording import Recording, record, recording, step
 from ._trace import TraceWriter
 
-__all__ = ["Recording", "TraceWriter", "record", "recording"]
+__all__ = [
+    "Copies",
+    "Hints",
+    "Recording",
+    "TraceWriter",
+    "allocator",
+    "enable",
+    "is_enabled",
+    "offload",
+    "pool",
+    "record",
+    "recording",
+    "step",
+]

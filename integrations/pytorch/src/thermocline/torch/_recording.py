@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
+from .. import _library
 from ._trace import TraceWriter
 
 
@@ -133,6 +134,18 @@ class Recording(TorchDispatchMode):
             self._writer.free(number)
 
 
+_entered: list[Recording] = []
+
+
+def step() -> None:
+    """A training step ends here: for the library, which plans with fewer steps where it is told, and for a recording
+    that is under way. Where there is neither, nothing happens."""
+    if _library.is_active():
+        _library.step()
+    for mode in _entered:
+        mode.step()
+
+
 @contextmanager
 def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording]:
     """Everything that PyTorch does on this thread inside the context becomes the trace `path`, whatever the device.
@@ -143,12 +156,15 @@ def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording
     writer = TraceWriter(path, {"source": f"torch {torch.__version__}", **header})
     mode = Recording(writer)
     try:
+        _entered.append(mode)
         with mode:
             yield mode
     except BaseException:
         mode.end()
         writer.discard()
         raise
+    finally:
+        _entered.remove(mode)
     mode.end()
     writer.close()
 

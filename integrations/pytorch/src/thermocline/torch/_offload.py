@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""offload(): what autograd saves for backward waits in host memory. See _saved.py for what leaves and when it returns,
+_places.py for how."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from .. import _library
+from . import _plugin
+from ._places import Copies, Hints
+from ._saved import Place, SavedTensors
+
+
+def _default_place() -> Place:
+    # Under PyTorch's own cache several tensors share one buffer of the library's: a hint would send them all.
+    if _plugin.is_enabled() and _library.sees_operations():
+        return Hints()
+    if not torch.cuda.is_available():
+        raise RuntimeError("thermocline.torch.offload: PyTorch finds no CUDA device, and CPU tensors stay where they are")
+    return Copies()
+
+
+class offload:  # noqa: N801, like the contexts of torch
+    """``with offload(model): loss = model(x)``: what is saved for backward inside leaves the device and returns in time.
+
+    modules: their parameters and buffers are left alone (leaves that require gradients are in any case).
+    ahead: so many tensors begin to return before backward asks for them.
+    min_bytes: smaller storages stay.
+
+    One object can be entered again and again, and while it is entered. Backward may run inside or outside.
+    """
+
+    def __init__(
+        self, *modules: torch.nn.Module, ahead: int = 4, min_bytes: int = 1 << 20, place: Place | None = None
+    ) -> None:
+        keep = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+        self._saved = SavedTensors(place or _default_place(), ahead=ahead, min_bytes=min_bytes, keep=keep)
+        self._entered: list[saved_tensors_hooks] = []
+
+    def __enter__(self) -> offload:
+        if torch.compiler.is_compiling():
+            raise RuntimeError("thermocline.torch.offload can not be entered in compiled code; enter it around the call")
+        hooks = saved_tensors_hooks(self._saved.pack, self._saved.unpack)
+        hooks.__enter__()
+        self._entered.append(hooks)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.pop().__exit__(kind, error, trace)
+
+    def statistics(self) -> dict[str, int]:
+        """Since it was made. left_bytes, returned_bytes: of storages; shared: saves that found a copy; kept: saves that
+        were left where they are."""
+        saved = self._saved
+        return {
+            "left_bytes": saved.left_bytes,
+            "returned_bytes": saved.returned_bytes,
+            "shared": saved.shared,
+            "kept": saved.kept,
+        }

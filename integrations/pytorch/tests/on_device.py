@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What test_plugin.py runs in processes of their own, on a device: `on_device.py SCENARIO [LIBRARY]`. On the simulated
+device kernels mix what they touch, so only copied bytes mean anything; they and the order of streams are checked."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
+import torch
+
+import thermocline
+import thermocline.torch as tt
+
+MIB = 1 << 20
+
+
+def require(holds: bool, what: object) -> None:
+    if not holds:
+        raise AssertionError(what)
+
+
+def raises(kind: type[Exception], words: str, function) -> None:
+    try:
+        function()
+    except kind as error:
+        require(words in str(error), error)
+    else:
+        raise AssertionError(f"{words}: nothing was raised")
+
+
+def floats(mib: int, seed: int) -> torch.Tensor:
+    return torch.randn(mib * MIB // 4, generator=torch.Generator().manual_seed(seed))
+
+
+def allocator(late: bool) -> None:
+    tt.enable()
+    tt.enable()
+    require(tt.is_enabled() and torch.cuda.get_allocator_backend() == "pluggable", "backend")
+    require(thermocline.sees_operations() != late, "preloaded or not")
+    host = [floats(8, seed) for seed in range(3)]
+    device = [tensor.cuda() for tensor in host]
+    require(thermocline.statistics()["live_bytes"] == 24 * MIB, thermocline.statistics())
+    require(all(torch.equal(a, b.cpu()) for a, b in zip(host, device, strict=True)), "contents")
+
+    # The next owner is on the first stream again; the copy on the second one must still find the old contents.
+    other = torch.cuda.Stream()
+    other.wait_stream(torch.cuda.current_stream())
+    there = torch.empty(host[0].numel(), pin_memory=True)
+    with torch.cuda.stream(other):
+        there.copy_(device[0], non_blocking=True)
+    device[0].record_stream(other)
+    device[0] = None
+    device[0] = host[1].cuda()
+    other.synchronize()
+    require(torch.equal(there, host[0]), "record_stream")
+
+    raises(RuntimeError, "CUDA out of memory. Tried to allocate", lambda: torch.empty(1 << 40, device="cuda"))
+    raises(RuntimeError, "the budget is the library's", lambda: torch.cuda.set_per_process_memory_fraction(0.5))
+    raises(RuntimeError, "PyTorch has no pools", tt.pool)
+    device.clear()
+    torch.cuda.empty_cache()
+    require(thermocline.statistics()["live_bytes"] == 0, thermocline.statistics())
+    require(thermocline.statistics()["device_bytes"] == 0, thermocline.statistics())
+
+
+def graph() -> None:
+    tt.enable()
+    source, result = floats(1, 1).cuda(), torch.zeros(MIB // 4, device="cuda")
+    held = thermocline.statistics()["live_bytes"]
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        middle = torch.empty_like(source)
+        middle.copy_(source)
+        result.copy_(middle)
+        del middle
+    others = [floats(1, 2 + i).cuda() for i in range(4)]
+    result.zero_()
+    captured.replay()
+    require(torch.equal(result.cpu(), source.cpu()), "the graph's copy")
+    require(all(torch.equal(o.cpu(), floats(1, 2 + i)) for i, o in enumerate(others)), "the others")
+    others.clear()
+    require(thermocline.statistics()["live_bytes"] > held, "the graph keeps its memory")
+    del captured
+    require(thermocline.statistics()["live_bytes"] == held, "and gives it back")
+
+
+def too_late() -> None:
+    torch.empty(1, device="cuda")
+    raises(RuntimeError, "for the first time", tt.enable)
+    require(not tt.is_enabled(), "not enabled")
+
+
+def pool() -> None:
+    before = torch.randn(MIB, device="cuda")
+    require(not thermocline.is_active(), "PyTorch's own memory")
+    chosen = tt.pool()
+    host = floats(8, 3)
+    with torch.cuda.use_mem_pool(chosen):
+        inside = host.cuda()
+    outside = host.cuda()
+    require(thermocline.statistics()["live_bytes"] >= 8 * MIB, thermocline.statistics())
+    require(thermocline.statistics()["live_bytes"] < 24 * MIB, thermocline.statistics())
+    require(torch.cuda.memory_allocated() >= 20 * MIB, torch.cuda.memory_allocated())
+    require(torch.equal(inside.cpu(), host) and torch.equal(outside.cpu(), host), "contents")
+    del inside, before
+    del chosen
+    torch.cuda.empty_cache()
+    require(thermocline.statistics()["live_bytes"] == 0, thermocline.statistics())
+
+
+class Keep(torch.autograd.Function):
+    """Saves what is uploaded, and shows on the way back what it was given."""
+
+    seen: list[torch.Tensor] = []
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, host: torch.Tensor) -> torch.Tensor:
+        uploaded = host.cuda(non_blocking=True)
+        ctx.save_for_backward(uploaded, uploaded[5:])
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        whole, view = ctx.saved_tensors
+        require(view.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr(), "they share their storage")
+        kept = torch.empty(whole.numel(), pin_memory=True)
+        Keep.seen.append(kept.copy_(whole, non_blocking=True))
+        return gradient, None
+
+
+def train(context: tt.offload, layers: int, steps: int) -> int:
+    """Uploads that are saved, and no kernel: under PyTorch's cache one would mix all that shares a segment with what it
+    names. The most that PyTorch, or the library, held."""
+    most = 0
+    host = [floats(8, seed).pin_memory() for seed in range(layers)]
+    for _ in range(steps):
+        x = torch.zeros(4).cuda().requires_grad_()
+        with context:
+            for tensor in host:
+                x = Keep.apply(x, tensor)
+                live = torch.cuda.memory_allocated() if not tt.is_enabled() else thermocline.statistics()["live_bytes"]
+                most = max(most, live)
+        x.backward(torch.ones(4).cuda())
+        tt.step()
+        torch.cuda.synchronize()
+        require(all(torch.equal(a, b) for a, b in zip(Keep.seen, reversed(host), strict=True)), "what came back")
+        Keep.seen.clear()
+    return most
+
+
+def copies() -> None:
+    most = train(tt.offload(place=tt.Copies(most_leaving=16 * MIB)), layers=12, steps=3)
+    require(most < 60 * MIB, most)
+    Keep.seen.clear()
+    uploads = tt.offload(place=tt.Copies())
+    x = torch.zeros(MIB, device="cuda", requires_grad=True)
+    with uploads:
+        y = x * 1
+        z = y.sin()
+        y.add_(1)  # PyTorch itself refuses this at backward
+    torch.cuda.synchronize()
+    raises(RuntimeError, "modified by an inplace operation", z.sum().backward)
+
+
+def hints() -> None:
+    tt.enable()
+    context = tt.offload()
+    most = train(context, layers=12, steps=3)
+    all_ = thermocline.statistics()
+    require(most >= 96 * MIB, most)
+    require(all_["peak_device_bytes"] <= all_["budget_bytes"] == 48 * MIB, all_)
+    require(all_["evicted_bytes"] >= 3 * 40 * MIB, all_)
+    x = torch.zeros(MIB, device="cuda", requires_grad=True)
+    with context:
+        y = x * 1
+        z = y.sin()
+        y.add_(1)
+        y = z * z
+    raises(RuntimeError, "modified by an inplace operation", y.sum().backward)
+
+
+if __name__ == "__main__":
+    scenario = sys.argv[1]
+    if len(sys.argv) > 2:
+        thermocline.load(sys.argv[2])
+    if scenario.startswith("allocator"):
+        allocator(late=scenario == "allocator_late")
+    else:
+        {"graph": graph, "too_late": too_late, "pool": pool, "copies": copies, "hints": hints}[scenario]()
+    torch.cuda.synchronize()
+    print("done")
