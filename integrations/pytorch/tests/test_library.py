@@ -73,6 +73,22 @@ class UnderTheLibrary(unittest.TestCase):
             thermocline.pin(1)
         self.assertEqual(refused.exception.code, 1)
 
+    def test_what_is_not_needed_for_a_while_is_sent_away(self) -> None:
+        self.assertTrue(thermocline.sees_operations())
+        self.assertTrue(thermocline.path().endswith("libthermocline.so.1"))
+        self.assertIs(thermocline.load("no such file"), thermocline.load())
+        code, address = self.device.allocate(64 << 20)
+        self.assertEqual(code, 0)
+        self.assertEqual(self.device.driver.cuMemsetD8_v2(ctypes.c_uint64(address), ctypes.c_ubyte(5), ctypes.c_size_t(64 << 20)), 0)
+        before = thermocline.statistics()["evicted_bytes"]
+        thermocline.send_away(address + 7)
+        self.assertEqual(thermocline.statistics()["evicted_bytes"] - before, 64 << 20)
+        self.assertTrue(thermocline.bring_back(address))
+        with self.assertRaises(thermocline.ThermoclineError) as refused:
+            thermocline.bring_back(1)
+        self.assertEqual(refused.exception.code, 1)
+        self.device.free(address)
+
     def test_steps_and_trimming(self) -> None:
         thermocline.step()
         thermocline.trim()
@@ -92,6 +108,9 @@ class UnderTheLibrary(unittest.TestCase):
 class WithoutTheLibrary(unittest.TestCase):
     def test_everything_says_so(self) -> None:
         self.assertFalse(thermocline.is_active())
+        self.assertFalse(thermocline.sees_operations())
+        with self.assertRaisesRegex(thermocline.NotFoundError, "not at /no/such/file: install the wheel"):
+            thermocline.load("/no/such/file")
         for function in (thermocline.version, thermocline.statistics, thermocline.step, thermocline.trim):
             with self.assertRaisesRegex(thermocline.NotLoadedError, "thermocline run -- python"):
                 function()

@@ -19,7 +19,7 @@ if torch.version.cuda is None or not torch.version.cuda.startswith("13."):
     print(f"this PyTorch is built for CUDA {torch.version.cuda}, and the simulated runtime is 13")
     sys.exit(77)
 
-COMMAND = os.environ["THERMOCLINE_COMMAND"]
+COMMAND = os.environ["THERMOCLINE_TEST_COMMAND"]
 LIBRARY = os.path.join(os.path.dirname(COMMAND), "..", "lib", "libthermocline.so.1")
 SIMULATOR = subprocess.run([COMMAND, "devices", "--path"], capture_output=True, text=True, check=True).stdout.strip()
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_device.py")

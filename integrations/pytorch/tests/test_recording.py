@@ -106,11 +106,11 @@ class Recording(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "steps: at least one"):
             tt.record(torch.nn.Linear(2, 2), (torch.empty(2, 2),), self.path, steps=0)
 
-    @unittest.skipUnless("THERMOCLINE_COMMAND" in os.environ, "THERMOCLINE_COMMAND: where the command is")
+    @unittest.skipUnless("THERMOCLINE_TEST_COMMAND" in os.environ, "THERMOCLINE_COMMAND: where the command is")
     def test_the_command_replays_what_was_recorded(self) -> None:
         model = torch.nn.Sequential(*(torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(8)))
         tt.record(model, (torch.empty(8, 16, 256, 256),), self.path, steps=4)
-        command = [os.environ["THERMOCLINE_COMMAND"], "replay", self.path, "--json", "--steps", "8"]
+        command = [os.environ["THERMOCLINE_TEST_COMMAND"], "replay", self.path, "--json", "--steps", "8"]
         whole = json.loads(subprocess.run([*command, "--policy", "none"], check=True, capture_output=True).stdout)
         small = json.loads(subprocess.run([*command, "--budget", "60%"], check=True, capture_output=True).stdout)
         self.assertEqual(small["checksum"], whole["checksum"])

@@ -12,7 +12,7 @@ import torch
 
 from .. import _library
 
-# The handle's setters -> the library's functions; PyTorch 2.11 to 2.15 have the same.
+# The handle's setters -> the library's functions. set_init_fn is left out: there is nothing to do.
 _HOOKS = {
     "set_reset_fn": "thermocline_empty_cache",
     "set_memory_fraction_fn": "thermocline_memory_fraction",
