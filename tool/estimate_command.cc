@@ -20,6 +20,7 @@
 #include "tool/replay_options.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
+#include "trace/execution_order.h"
 
 namespace thermocline {
 namespace {
@@ -91,11 +92,21 @@ ordered_json figures_json(const Profile& p) {
           {"link_to_host", sourced(p.link_to_host)},         {"launch_ns", sourced(p.launch)}};
 }
 
+ExecutionOrder order_of(const Trace& trace) {
+  // Of the rates nothing depends.
+  return better_order(steady_step(trace, rates_of(*simulator::find_profile("reference"))));
+}
+
 void print_json(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
+  const ExecutionOrder order = order_of(trace);
   ordered_json out = {{"schema", "thermocline-estimate/1"},
                       {"trace", flags.trace},
                       {"peak_live_bytes", trace.peak_live_bytes},
                       {"times_were_measured", is_measured},
+                      {"execution_order",
+                       {{"recorded_peak_bytes", order.recorded_peak},
+                        {"freed_at_last_use_peak_bytes", order.trimmed_peak},
+                        {"reordered_peak_bytes", order.best_peak}}},
                       {"devices", ordered_json::array()}};
   for (const Answer& a : answers) {
     const auto if_runs = [&a](auto value) { return a.runs ? ordered_json(value) : ordered_json(nullptr); };
@@ -119,6 +130,15 @@ std::string milliseconds(double ms) {
   return text;
 }
 
+void print_order(const ExecutionOrder& order) {
+  std::fprintf(
+      stderr,
+      "Peak of a step: %s as recorded, %s with each buffer freed at its last use, %s with operators in another\n"
+      "order (no dependence broken; what a rewrite of the graph could gain).\n",
+      human_bytes(order.recorded_peak).c_str(), human_bytes(order.trimmed_peak).c_str(),
+      human_bytes(order.best_peak).c_str());
+}
+
 void print_text(const Flags& flags, const Trace& trace, bool is_measured, const std::vector<Answer>& answers) {
   std::fprintf(stderr, "%s holds %s at most\n", flags.trace.c_str(), human_bytes(trace.peak_live_bytes).c_str());
   std::fprintf(stderr, "  %-12s %10s  %-8s %12s %9s %12s %12s\n", "device", "memory", "fits", "step", "slowdown",
@@ -134,6 +154,7 @@ void print_text(const Flags& flags, const Trace& trace, bool is_measured, const 
                  milliseconds(a.step_ms).c_str(), a.step_ms / a.compute_ms,
                  a.bound_ms ? milliseconds(*a.bound_ms).c_str() : "-", human_bytes(a.evicted_bytes).c_str());
   }
+  print_order(order_of(trace));
   if (is_measured) std::fputs("Operators' times are the recorded ones on every device.\n", stderr);
   std::fprintf(
       stderr,

@@ -298,6 +298,10 @@ TEST_F(Command, AnEstimateSaysOnWhichDevicesATraceFitsAndHowSlowItIs) {
   ASSERT_EQ(result.status, 0) << result.err;
   const json out = json::parse(result.out);
   EXPECT_EQ(out["schema"], "thermocline-estimate/1");
+  const json& order = out["execution_order"];
+  EXPECT_LE(order["reordered_peak_bytes"], order["freed_at_last_use_peak_bytes"]);
+  EXPECT_LT(order["freed_at_last_use_peak_bytes"], order["recorded_peak_bytes"]);
+  EXPECT_EQ(order["recorded_peak_bytes"], out["peak_live_bytes"]);
   EXPECT_EQ(out["times_were_measured"], false);
   ASSERT_EQ(out["devices"].size(), 2u);
   for (const json& device : out["devices"]) {
