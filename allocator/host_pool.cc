@@ -78,8 +78,8 @@ int control_arena(unsigned arena, const char* what, void* value, std::size_t siz
 
 class HostPool::State {
  public:
-  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node)
-      : steps(driver, limit, step_bytes, node),
+  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger)
+      : steps(driver, limit, step_bytes, node, ledger),
         hooks{{extent_alloc, extent_dalloc, extent_destroy, nullptr, nullptr, nullptr, nullptr, refuse_split,
                refuse_merge},
               &steps} {}
@@ -118,9 +118,10 @@ void HostPool::State::count(Bytes bytes) {
   }
 }
 
-Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out, int node) {
+Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out, int node,
+                        HostLedger* ledger) {
   THERMOCLINE_CHECK(thermocline_je_malloc_conf != nullptr, "jemalloc is linked with our settings.");
-  auto state = std::make_unique<State>(driver, limit, step_bytes, node);
+  auto state = std::make_unique<State>(driver, limit, step_bytes, node, ledger);
   if (!create_arena(state->hooks, &state->arena)) return Status::out_of_memory();
   state->has_arena = true;
   // What is freed goes back to the steps at once.
@@ -163,6 +164,7 @@ void HostPool::free(void* at) {
 }
 
 void HostPool::trim() { state_->steps.trim(); }
+bool HostPool::claim(Bytes bytes) { return state_->steps.claim(bytes); }
 Bytes HostPool::limit() const { return state_->steps.limit(); }
 Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_relaxed); }
 Bytes HostPool::peak_live_bytes() const { return state_->peak_live.load(std::memory_order_relaxed); }

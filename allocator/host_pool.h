@@ -17,12 +17,15 @@
 
 namespace thermocline {
 
+class HostLedger;
+
 class HostPool {
  public:
   // limit 0: none. Steps are about `step_bytes`, less where the limit is near, more for larger requests.
-  // `node`: of the machine's memory, where it should lie; -1: anywhere.
+  // `node`: of the machine's memory, where it should lie; -1: anywhere. `ledger`: of a limit that processes share,
+  // which outlives the pool; null: there is none.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
-                       int node = -1);
+                       int node = -1, HostLedger* ledger = nullptr);
   // Everything must have been freed, and no copy may be using it.
   ~HostPool();
   HostPool(const HostPool&) = delete;
@@ -33,6 +36,9 @@ class HostPool {
   void free(void* at);
   // Gives unused steps back to the driver.
   void trim();
+  // Other processes that share the limit leave so much to this one, taken or not: it stands until the next claim.
+  // False: it is not to be had, and the last claim stands.
+  bool claim(Bytes bytes);
 
   Bytes limit() const;
   // What callers hold, rounded as it was handed out.

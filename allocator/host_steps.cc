@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <vector>
 
+#include "allocator/host_ledger.h"
 #include "driver/check.h"
 #include "driver/numa.h"
 
 namespace thermocline {
 
-HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node)
-    : driver_(&driver), limit_(limit), step_bytes_(round_up(std::max(step_bytes, kPage), kPage)), node_(node) {}
+HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger)
+    : driver_(&driver),
+      limit_(limit),
+      step_bytes_(round_up(std::max(step_bytes, kPage), kPage)),
+      node_(node),
+      ledger_(ledger) {}
 
 HostSteps::~HostSteps() {
   for (const auto& [address, step] : steps_) static_cast<void>(driver_->free_host(reinterpret_cast<void*>(address)));
+  enter(0, 0);
 }
 
 void* HostSteps::take(Bytes bytes, Bytes alignment) {
@@ -59,15 +65,26 @@ bool HostSteps::add_step(Bytes bytes) {
   return false;
 }
 
+// Before it is taken and after it is given back: what the ledger says is never too little.
+bool HostSteps::enter(Bytes pinned, Bytes claimed) {
+  return ledger_ == nullptr || ledger_->hold(std::max(pinned, claimed));
+}
+
 bool HostSteps::register_step(Bytes bytes) {
+  if (!enter(pinned_ + bytes, claimed_)) return false;
   void* at = nullptr;
+  Status status;
   {
     const PreferNode near_the_device(node_);
-    if (!driver_->allocate_host(bytes, &at).ok()) return false;
+    status = driver_->allocate_host(bytes, &at);
   }
   const auto address = reinterpret_cast<std::uint64_t>(at);
-  if (address % kPage != 0) {
+  if (status.ok() && address % kPage != 0) {
     static_cast<void>(driver_->free_host(at));
+    status = Status::not_supported();
+  }
+  if (!status.ok()) {
+    enter(pinned_, claimed_);
     return false;
   }
   StepTag tag;
@@ -100,6 +117,14 @@ void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
   space_.remove_range(step->second.first);
   pinned_ -= step->second.bytes;
   steps_.erase(step);
+  enter(pinned_, claimed_);
+}
+
+bool HostSteps::claim(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!enter(pinned_, bytes)) return false;
+  claimed_ = bytes;
+  return true;
 }
 
 void HostSteps::trim_locked() {
@@ -147,6 +172,8 @@ void HostSteps::validate() const {
   }
   THERMOCLINE_CHECK(pinned == pinned_ && (limit_ == 0 || pinned <= limit_),
                     "Pinned bytes are the steps', under the limit.");
+  THERMOCLINE_CHECK(ledger_ == nullptr || ledger_->held() == std::max(pinned_, claimed_),
+                    "The ledger has what is pinned or claimed.");
   std::uint64_t in_use = 0;
   std::size_t extents = 0;
   space_.for_each([&](const Chunk& chunk) {

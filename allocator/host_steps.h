@@ -19,6 +19,8 @@
 
 namespace thermocline {
 
+class HostLedger;
+
 struct StepTag {
   static constexpr unsigned kShelves = 1;
   static constexpr bool kBinned = false;
@@ -32,13 +34,14 @@ struct StepTag {
 };
 
 // Invariants: pinned bytes are the sum of the steps, never above the limit; extents lie in their step and do not
-// overlap.
+// overlap. In the ledger, where there is one, this process holds at least what is pinned and what is claimed.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
 
-  // `node`: of the machine's memory, where steps should lie; -1: anywhere.
-  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1);
+  // `node`: of the machine's memory, where steps should lie; -1: anywhere. `ledger`: of a limit that processes share;
+  // null: there is none.
+  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, HostLedger* ledger = nullptr);
   // Gives all steps back, extents or not.
   ~HostSteps();
   HostSteps(const HostSteps&) = delete;
@@ -50,6 +53,9 @@ class HostSteps {
   bool give(void* at);
   bool owns(void* at) const;
   void trim();
+  // What may come to be needed, so that other processes do not take it. False: it is not to be had, and nothing has
+  // changed.
+  bool claim(Bytes bytes);
 
   Bytes limit() const { return limit_; }
   Bytes pinned_bytes() const;
@@ -72,6 +78,7 @@ class HostSteps {
   Chunk* take_locked(std::uint64_t pages, std::uint64_t alignment_pages);
   bool add_step(Bytes bytes);
   bool register_step(Bytes bytes);
+  bool enter(Bytes pinned, Bytes claimed);
   void give_back(std::map<std::uint64_t, Step>::iterator step);
   void trim_locked();
 
@@ -79,6 +86,7 @@ class HostSteps {
   const Bytes limit_;  // 0: none
   const Bytes step_bytes_;
   const int node_;
+  HostLedger* const ledger_;
 
   mutable std::mutex mutex_;                           // guards all below
   Space space_;                                        // in pages of host addresses
@@ -87,6 +95,7 @@ class HostSteps {
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
   Bytes taken_ = 0;
+  Bytes claimed_ = 0;
 };
 
 }  // namespace thermocline

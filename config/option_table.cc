@@ -86,6 +86,10 @@ constexpr std::array kOptions = {
                               kSafeties),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
+    option<&Settings::host_limit_shared>(
+        "host_limit_shared", "THERMOCLINE_HOST_LIMIT_SHARED", OptionType::kSizeOrPercent, "",
+        "Most pinned host memory that this user's processes on the machine take together; a percentage is of the "
+        "machine's memory. Unset: each for itself (docs/processes.md)."),
     option<&Settings::min_offload_bytes>(
         "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, "1MiB",
         "Smaller buffers stay on the device unless all that share their pages are idle."),

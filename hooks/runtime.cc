@@ -9,7 +9,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 
+#include "allocator/host_ledger.h"
 #include "config/load.h"
 #include "driver/check.h"
 #include "hooks/dynamic_linker.h"
@@ -65,11 +67,13 @@ class Runtime::State {
   std::atomic<bool> refuses{false};
   bool settings_loaded = false;
   Settings settings;
-  EngineStatistics finished;  // of engines that are gone
-  AuditStatistics audited;    // of the last of these that has looked at a kernel
+  std::unique_ptr<HostLedger> ledger;  // of the limit that processes share; as long as the process
+  EngineStatistics finished;           // of engines that are gone
+  AuditStatistics audited;             // of the last of these that has looked at a kernel
 
   void load();
   bool may_use(const LoadedSettings& loaded);
+  bool share_host_limit(EngineOptions* options);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why);
   void take_down();
@@ -87,6 +91,7 @@ Runtime::State& Runtime::state() {
                      if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
                      child.active.store(nullptr);
                      child.has_run.store(false);
+                     static_cast<void>(child.ledger.release());
                      Recorder::abandon();
                      child.mutex.unlock();
                    });
@@ -125,6 +130,22 @@ void Runtime::State::load() {
   set_check_handler(&on_broken_invariant);
 }
 
+// False: the limit can not be kept, and the program is to end sooner than to run without it.
+bool Runtime::State::share_host_limit(EngineOptions* options) {
+  const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
+  if (limit == 0) return true;
+  std::string why;
+  if (ledger == nullptr) ledger = HostLedger::open(kHostLedgerFolder, limit, &why);
+  options->host_ledger = ledger.get();
+  if (ledger != nullptr) return true;
+  if (settings.strict) {
+    stand_aside(("host_limit_shared can not be kept: " + why).c_str());
+    return false;
+  }
+  log_line("host_limit_shared can not be kept: %s; the program runs without this limit", why.c_str());
+  return true;
+}
+
 std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   const DriverTable* table = real_table();
   if (table == nullptr) {
@@ -144,6 +165,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   layouts().set_rules(settings.operators);
   EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
   if (!sees_operations()) options.policy = Policy::kNone;
+  if (!share_host_limit(&options)) return nullptr;
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin");

@@ -51,7 +51,8 @@ EngineStatistics ended(const EngineStatistics& last) {
         &EngineStatistics::foreign_bytes, &EngineStatistics::block_bytes, &EngineStatistics::away_bytes,
         &EngineStatistics::free_mapped_bytes, &EngineStatistics::slab_bytes, &EngineStatistics::slab_live_bytes,
         &EngineStatistics::available_bytes, &EngineStatistics::pinned_bytes, &EngineStatistics::pinned_buffers,
-        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::references,
+        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::host_shared_bytes,
+        &EngineStatistics::host_claimed_bytes, &EngineStatistics::references,
         &EngineStatistics::predicted_step_ns}) {
     end.*held = 0;
   }

@@ -194,6 +194,7 @@ Status Engine::trim() {
   state_->note_peaks();
   state_->migration.collect_retired();
   state_->host.trim();
+  state_->lower_host_claim();
   return state_->heap.trim(0);
 }
 

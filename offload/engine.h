@@ -44,6 +44,8 @@ enum class Policy { kNone, kReactive, kLearned };
 // nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose touches are known.
 enum class Safety { kStrict, kTrusting };
 
+class HostLedger;
+
 struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
@@ -55,6 +57,8 @@ struct EngineOptions {
   Safety safety = Safety::kStrict;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
+  // Of a limit that this process shares with others; outlives the engine. Null: there is none.
+  HostLedger* host_ledger = nullptr;
   // Smaller buffers stay on the device unless a whole slab of them is idle.
   Bytes min_offload_bytes = kMiB;
   // Write-behind begins when more than this part of the budget is taken, in percent.
@@ -162,9 +166,11 @@ struct EngineStatistics {
   Bytes slab_bytes = 0, slab_live_bytes = 0;     // pages that small buffers share, and what of them is live
   // The largest allocation for which nothing would have to leave the device.
   Bytes available_bytes = 0;
-  Bytes host_limit_bytes = 0;                             // 0: none
-  Bytes host_live_bytes = 0;                              // of the host memory taken, what holds something
-  Bytes host_taken_bytes = 0, host_given_bytes = 0;       // their difference is host_bytes
+  Bytes host_limit_bytes = 0;                        // 0: none
+  Bytes host_live_bytes = 0;                         // of the host memory taken, what holds something
+  Bytes host_taken_bytes = 0, host_given_bytes = 0;  // their difference is host_bytes
+  // Of a limit that processes share (0: none), what all of them hold or may yet need of it, and this process's part.
+  Bytes host_shared_limit_bytes = 0, host_shared_bytes = 0, host_claimed_bytes = 0;
   std::array<SizeClass, SizeClass::kCount> size_classes;  // of live buffers
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/host_ledger.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -41,7 +42,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& options,
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
   auto foundation = std::make_unique<Foundation>(driver);
   if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
-                                       facts.host_node);
+                                       facts.host_node, options.host_ledger);
       !status.ok()) {
     return status;
   }
@@ -205,6 +206,25 @@ bool Engine::State::reclaim(Reclaim what) {
 // Whoever has its space next comes behind what the stream was given so far.
 void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
 
+// Whether all that is live may be granted. What other processes could take in the meantime is claimed, in whole steps
+// where it can be.
+bool Engine::State::host_holds(Bytes live, Bytes limit) {
+  if (live <= limit) return true;
+  if (options.host_limit_bytes != 0 && live > options.host_limit_bytes) return false;
+  if (options.host_ledger == nullptr || live <= host_claim) return true;
+  for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
+    if (!host.claim(claim)) continue;
+    host_claim = claim;
+    return true;
+  }
+  return false;
+}
+
+void Engine::State::lower_host_claim() {
+  const Bytes needed = held_block_bytes > budget_bytes - foreign_bytes ? held_block_bytes : 0;
+  if (needed < host_claim && host.claim(needed)) host_claim = needed;
+}
+
 // Addresses, and a block that has pages or may get them at its first touch. What is parked goes before more pages are
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
@@ -229,8 +249,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
     // it: what leaves and what returns are both there while they change places.
     const Bytes limit = budget_bytes - foreign_bytes;
     const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
-    const bool holds = options.host_limit_bytes == 0 || live <= std::max(limit, options.host_limit_bytes);
-    if (holds && pinned_block_bytes + block.bytes() <= limit) status = Status();
+    if (pinned_block_bytes + block.bytes() <= limit && host_holds(live, limit)) status = Status();
   }
   if (!status.ok()) heap.free(*out);
   return status;
@@ -400,6 +419,11 @@ EngineStatistics Engine::State::collect() const {
   all.host_live_bytes = host.live_bytes();
   all.host_taken_bytes = host.taken_bytes();
   all.host_given_bytes = all.host_taken_bytes - all.host_bytes;
+  if (const HostLedger* ledger = options.host_ledger) {
+    all.host_shared_limit_bytes = ledger->limit();
+    all.host_shared_bytes = ledger->held_by_all();
+    all.host_claimed_bytes = ledger->held();
+  }
   all.foreign_bytes = foreign_bytes;
   all.evicted_bytes = migration.statistics().evicted_bytes;
   all.restored_bytes = migration.statistics().restored_bytes;

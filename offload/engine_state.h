@@ -64,6 +64,9 @@ class Engine::State {
   Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
   Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
 
+  // Gives up what is claimed of the host and not needed any more.
+  void lower_host_claim();
+
   // After whatever changes the references.
   void show_references();
 
@@ -103,6 +106,7 @@ class Engine::State {
   bool pressed = false;
   Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
+  Bytes host_claim = 0;  // of a limit that processes share: what this one may come to need, from host_holds on
   std::unordered_map<const Buffer*, const char*> pinned;  // few, and why: each counts in its block's pins
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
@@ -117,6 +121,7 @@ class Engine::State {
   void collect_operands(std::span<const Touch> list, bool follows);
   bool any_absent() const;
   Status admit(StreamHandle handle);
+  bool host_holds(Bytes live, Bytes limit);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);
   void release(Buffer& buffer);

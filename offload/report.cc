@@ -61,6 +61,17 @@ void advise_host_limit(std::string* text, const RefusalFacts& facts) {
                    "\" (THERMOCLINE_HOST_LIMIT); it is " + amount(facts.now.host_limit_bytes) +
                    ", and live buffers take " + amount(facts.now.block_bytes));
 }
+// Of a limit that processes share, what others have.
+Bytes others_share(const EngineStatistics& now) {
+  return now.host_shared_bytes - std::min(now.host_shared_bytes, now.host_claimed_bytes);
+}
+void advise_shared_limit(std::string* text, const RefusalFacts& facts) {
+  const EngineStatistics& now = facts.now;
+  const Bytes needed = std::max(now.block_bytes + facts.wanted_pages, now.host_bytes + facts.host_refused);
+  advise(text, "host_limit_shared = \"" + setting(needed + others_share(now)) +
+                   "\" (THERMOCLINE_HOST_LIMIT_SHARED); it is " + amount(now.host_shared_limit_bytes) +
+                   " for all processes, and others hold " + amount(others_share(now)));
+}
 void advise_policy(std::string* text, const RefusalFacts& facts) {
   advise(text, "policy = \"learned\" (THERMOCLINE_POLICY): of " + amount(facts.now.block_bytes) + " that are live, " +
                    amount(facts.now.block_bytes - std::min(facts.now.block_bytes, facts.now.pinned_bytes)) +
@@ -101,6 +112,9 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kHostLimit:
       why = "what would have to leave the device has no room on the host";
+      break;
+    case Cause::kSharedHostLimit:
+      why = "what would have to leave the device has no room on the host beside other processes";
       break;
     case Cause::kHostRefused:
       why = "the driver refused " + amount(facts.host_refused) + " of pinned host memory, with " +
@@ -151,6 +165,10 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       break;
     case Cause::kHostLimit:
       advise_host_limit(text, facts);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      break;
+    case Cause::kSharedHostLimit:
+      advise_shared_limit(text, facts);
       advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
       break;
     case Cause::kHostRefused:
@@ -208,7 +226,12 @@ Cause cause_of(const RefusalFacts& facts) {
   const Bytes host_limit = facts.now.host_limit_bytes;
   const bool over_limit = host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, host_limit) ||
                                               facts.now.host_live_bytes + facts.host_refused > host_limit);
-  if (facts.host_refused > 0 || over_limit) return over_limit ? Cause::kHostLimit : Cause::kHostRefused;
+  if (over_limit) return Cause::kHostLimit;
+  const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
+  if (shared != 0 &&
+      others_share(facts.now) + (live > limit ? live : facts.now.host_bytes + facts.host_refused) > shared)
+    return Cause::kSharedHostLimit;
+  if (facts.host_refused > 0) return Cause::kHostRefused;
   return Cause::kOther;
 }
 
@@ -216,8 +239,13 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
   const Bytes limit = limit_of(facts);
   if (facts.policy == Policy::kNone) return facts.free_pages;
   const Bytes device = limit - std::min(limit, facts.stays);
-  const Bytes host_limit = facts.now.host_limit_bytes;
-  if (host_limit == 0) return round_down(device, facts.page_bytes);
+  const Bytes shared = facts.now.host_shared_limit_bytes;
+  Bytes host_limit = facts.now.host_limit_bytes;
+  if (shared != 0) {
+    const Bytes left = shared - std::min(shared, others_share(facts.now));
+    host_limit = host_limit == 0 ? left : std::min(host_limit, left);
+  }
+  if (host_limit == 0 && shared == 0) return round_down(device, facts.page_bytes);
   const Bytes both = std::max(limit, host_limit);
   return round_down(std::min(device, both - std::min(both, facts.now.block_bytes)), facts.page_bytes);
 }

@@ -23,6 +23,7 @@ enum class Cause : std::uint8_t {
   kFragmentation,     // nothing may leave, and free space lies between live buffers in shared pages
   kPolicyNone,        // nothing may leave
   kHostLimit,         // what would have to leave has no room under the host limit
+  kSharedHostLimit,   // ... or under the one that processes share
   kHostRefused,       // the driver refused pinned host memory under the limit
   kOther,
 };

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/host_ledger.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x314C484C4D434854;  // "THCMLHL1"
+
+// As in the file; the numbers are the machine's own.
+struct Entry {
+  std::uint64_t bytes;
+  std::int32_t pid;  // in its own namespace; for people
+  std::int32_t reserved;
+};
+struct File {
+  std::uint64_t magic;
+  std::uint64_t reserved;
+  std::array<Entry, HostLedger::kEntries> entries;
+};
+static_assert(sizeof(File) == 4096, "One page.");
+
+off_t place_of(std::size_t entry) { return static_cast<off_t>(offsetof(File, entries) + entry * sizeof(Entry)); }
+
+struct flock byte_of(short type, off_t at) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = at;
+  lock.l_len = 1;
+  return lock;
+}
+
+// While the process that wrote the entry lives.
+bool is_lived_in(int file, std::size_t entry) {
+  struct flock lock = byte_of(F_WRLCK, place_of(entry));
+  return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+// The whole file is ours while this lives.
+class Locked {
+ public:
+  explicit Locked(int file) : file_(file) {
+    struct flock lock = byte_of(F_WRLCK, 0);
+    // Nobody waits for anything while holding it. The kernel, which counts locks by process and not by thread, may
+    // still take it for a deadlock with locks of the program.
+    int result = 0;
+    while ((result = fcntl(file, F_SETLKW, &lock)) != 0 && (errno == EINTR || errno == EDEADLK)) sched_yield();
+    holds_ = result == 0;
+  }
+  ~Locked() {
+    struct flock lock = byte_of(F_UNLCK, 0);
+    if (holds_) fcntl(file_, F_SETLK, &lock);
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool holds() const { return holds_; }
+
+ private:
+  const int file_;
+  bool holds_ = false;
+};
+
+bool read_all(int file, File* out) { return pread(file, out, sizeof *out, 0) == static_cast<ssize_t>(sizeof *out); }
+
+bool write_entry(int file, std::size_t at, const Entry& entry) {
+  return pwrite(file, &entry, sizeof entry, place_of(at)) == static_cast<ssize_t>(sizeof entry);
+}
+
+// A new file, or one of ours. Memory is taken now, so that a full file system is noticed here.
+bool prepare(int file, std::string* why) {
+  struct stat facts {};
+  if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid()) {
+    *why = "it is no file of this user";
+    return false;
+  }
+  const Locked locked(file);
+  if (!locked.holds()) {
+    *why = std::string("it can not be locked: ") + std::strerror(errno);
+    return false;
+  }
+  if (const int error = posix_fallocate(file, 0, sizeof(File)); error != 0) {
+    *why = std::strerror(error);
+    return false;
+  }
+  std::uint64_t magic = 0;
+  if (pread(file, &magic, sizeof magic, 0) == static_cast<ssize_t>(sizeof magic)) {
+    if (magic == 0 && pwrite(file, &kMagic, sizeof kMagic, 0) == static_cast<ssize_t>(sizeof kMagic)) return true;
+    if (magic == kMagic) return true;
+  }
+  *why = "it is no ledger of this version";
+  return false;
+}
+
+}  // namespace
+
+HostLedger::HostLedger(int file, Bytes limit) : file_(file), limit_(limit), pid_(getpid()) {}
+
+std::unique_ptr<HostLedger> HostLedger::open(const std::string& folder, Bytes limit, std::string* why) {
+  const std::string path = folder + "/thermocline-host." + std::to_string(geteuid());
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) {
+    *why = path + ": " + std::strerror(errno);
+    return nullptr;
+  }
+  std::unique_ptr<HostLedger> ledger(new HostLedger(file, limit));
+  if (!prepare(file, why)) {
+    *why = path + ": " + *why;
+    return nullptr;
+  }
+  if (ledger->enter()) return ledger;
+  *why = path + ": more than " + std::to_string(kEntries) + " processes";
+  return nullptr;
+}
+
+bool HostLedger::enter() {
+  const Locked locked(file_);
+  if (!locked.holds()) return false;
+  for (std::size_t at = 0; at < kEntries; ++at) {
+    if (is_lived_in(file_, at)) continue;
+    // Its bytes, if any, were a dead process's.
+    struct flock life = byte_of(F_WRLCK, place_of(at));
+    if (!write_entry(file_, at, {0, pid_, 0}) || fcntl(file_, F_SETLK, &life) != 0) return false;
+    entry_ = at;
+    return true;
+  }
+  return false;
+}
+
+HostLedger::~HostLedger() {
+  // Without its lock the entry is nobody's.
+  if (getpid() == pid_ && entry_ < kEntries) write_entry(file_, entry_, {0, 0, 0});
+  close(file_);
+}
+
+Bytes HostLedger::held_by_others() const {
+  File all;
+  // What can not be read counts as full.
+  if (!read_all(file_, &all)) return limit_;
+  Bytes held = 0;
+  for (std::size_t at = 0; at < kEntries; ++at) {
+    if (at != entry_ && all.entries[at].bytes > 0 && is_lived_in(file_, at)) held += all.entries[at].bytes;
+  }
+  return held;
+}
+
+bool HostLedger::hold(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes == held_) return true;
+  THERMOCLINE_CHECK(getpid() == pid_, "A ledger is used by the process that opened it.");
+  const Locked locked(file_);
+  if (bytes > held_) {
+    if (!locked.holds()) return false;
+    const Bytes others = held_by_others();
+    if (others > limit_ || bytes > limit_ - others) return false;
+  }
+  if (!write_entry(file_, entry_, {bytes, pid_, 0}) && bytes > held_) return false;
+  held_ = bytes;
+  return true;
+}
+
+Bytes HostLedger::held() const {
+  const std::lock_guard lock(mutex_);
+  return held_;
+}
+
+Bytes HostLedger::held_by_all() const {
+  const std::lock_guard lock(mutex_);
+  const Locked locked(file_);
+  return held_ + held_by_others();
+}
+
+}  // namespace thermocline

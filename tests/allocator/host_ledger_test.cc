@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// The limit that processes share: exact while they live, and given back however they end.
+#include "allocator/host_ledger.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "allocator/host_pool.h"
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kLimit = 100;
+
+// Another process with a ledger: it does as it is told, and answers with a byte.
+class Peer {
+ public:
+  explicit Peer(const std::string& folder, Bytes limit = kLimit) {
+    EXPECT_EQ(pipe(to_), 0);
+    EXPECT_EQ(pipe(from_), 0);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    std::string why;
+    std::unique_ptr<HostLedger> ledger = HostLedger::open(folder, limit, &why);
+    Bytes order = 0;
+    while (read(to_[0], &order, sizeof order) == static_cast<ssize_t>(sizeof order) && order != kEnd) {
+      const bool granted = ledger != nullptr && ledger->hold(order);
+      if (write(from_[1], &granted, 1) != 1) break;
+    }
+    ledger.reset();
+    _exit(0);
+  }
+  ~Peer() {
+    if (pid_ > 0) end();
+    for (const int file : {to_[0], to_[1], from_[0], from_[1]}) close(file);
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  bool hold(Bytes bytes) {
+    bool granted = false;
+    EXPECT_EQ(write(to_[1], &bytes, sizeof bytes), static_cast<ssize_t>(sizeof bytes));
+    EXPECT_EQ(read(from_[0], &granted, 1), 1);
+    return granted;
+  }
+  void end() {
+    EXPECT_EQ(write(to_[1], &kEnd, sizeof kEnd), static_cast<ssize_t>(sizeof kEnd));
+    wait();
+  }
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+
+ private:
+  static constexpr Bytes kEnd = ~Bytes{0};
+  void wait() {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    pid_ = 0;
+  }
+  int to_[2] = {}, from_[2] = {};
+  pid_t pid_ = 0;
+};
+
+class HostLedgerTest : public testing::Test {
+ protected:
+  HostLedgerTest() : folder_(std::filesystem::temp_directory_path() / ("ledger_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~HostLedgerTest() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path file() const { return folder_ / ("thermocline-host." + std::to_string(geteuid())); }
+
+  std::unique_ptr<HostLedger> open(Bytes limit = kLimit) {
+    std::string why;
+    std::unique_ptr<HostLedger> ledger = HostLedger::open(folder_, limit, &why);
+    EXPECT_NE(ledger, nullptr) << why;
+    return ledger;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(HostLedgerTest, AllTogetherHoldNoMoreThanTheLimit) {
+  Peer first(folder_), second(folder_);
+  EXPECT_TRUE(first.hold(60));
+  EXPECT_FALSE(second.hold(41));
+  EXPECT_TRUE(second.hold(40));
+  EXPECT_FALSE(first.hold(61));
+  const auto third = open();
+  EXPECT_EQ(third->held_by_all(), 100u);
+  EXPECT_FALSE(third->hold(1));
+  EXPECT_TRUE(first.hold(10));
+  EXPECT_TRUE(third->hold(50));
+  EXPECT_EQ(third->held(), 50u);
+  EXPECT_EQ(third->held_by_all(), 100u);
+}
+
+TEST_F(HostLedgerTest, WhatIsRefusedChangesNothing) {
+  const auto ledger = open();
+  EXPECT_TRUE(ledger->hold(70));
+  EXPECT_FALSE(ledger->hold(101));
+  EXPECT_FALSE(ledger->hold(~Bytes{0}));
+  EXPECT_EQ(ledger->held(), 70u);
+  Peer other(folder_);
+  EXPECT_FALSE(other.hold(31));
+  EXPECT_TRUE(other.hold(30));
+}
+
+TEST_F(HostLedgerTest, EachKeepsToItsOwnLimit) {
+  Peer generous(folder_, 200);
+  const auto ledger = open(100);
+  EXPECT_TRUE(generous.hold(150));
+  EXPECT_FALSE(ledger->hold(1));
+  EXPECT_TRUE(generous.hold(40));
+  EXPECT_TRUE(ledger->hold(60));
+}
+
+TEST_F(HostLedgerTest, WhatAKilledProcessHeldIsGivenBackByThoseThatRemain) {
+  const auto ledger = open();
+  Peer killed(folder_);
+  EXPECT_TRUE(killed.hold(80));
+  EXPECT_FALSE(ledger->hold(21));
+  killed.kill();
+  EXPECT_EQ(ledger->held_by_all(), 0u);
+  EXPECT_TRUE(ledger->hold(100));
+}
+
+TEST_F(HostLedgerTest, WhatAProcessThatEndsHeldIsGivenBack) {
+  const auto ledger = open();
+  {
+    Peer ended(folder_);
+    EXPECT_TRUE(ended.hold(100));
+    EXPECT_FALSE(ledger->hold(1));
+  }
+  EXPECT_TRUE(ledger->hold(100));
+}
+
+TEST_F(HostLedgerTest, EntriesOfTheDeadAreUsedAgain) {
+  for (std::size_t i = 0; i < HostLedger::kEntries + 20; ++i) {
+    Peer killed(folder_);
+    ASSERT_TRUE(killed.hold(100)) << i;
+    killed.kill();
+  }
+  EXPECT_EQ(std::filesystem::file_size(file()), 4096u);
+}
+
+TEST_F(HostLedgerTest, AChildOfAForkGivesNothingBack) {
+  const auto ledger = open();
+  EXPECT_TRUE(ledger->hold(90));
+  const pid_t child = fork();
+  if (child == 0) {
+    ledger->~HostLedger();
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  Peer other(folder_);
+  EXPECT_FALSE(other.hold(11));
+  EXPECT_TRUE(other.hold(10));
+}
+
+// More processes than cores, each up and down a thousand times; whoever was granted looks at what all hold.
+TEST_F(HostLedgerTest, NeverMoreThanTheLimitHoweverManyAskAtOnce) {
+  std::vector<pid_t> children;
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    std::string why;
+    const auto ledger = HostLedger::open(folder_, kLimit, &why);
+    bool right = ledger != nullptr;
+    unsigned number = seed, grants = 0;
+    for (int turn = 0; right && turn < 1000; ++turn) {
+      number = number * 1664525 + 1013904223;
+      grants += ledger->hold((number >> 16) % 60) ? 1 : 0;
+      right = ledger->held_by_all() <= kLimit;
+    }
+    _exit(right && grants > 0 ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(open()->held_by_all(), 0u);
+}
+
+TEST_F(HostLedgerTest, AFileThatIsNoneIsLeftAlone) {
+  std::ofstream(file()) << std::string(5000, 'x');
+  std::string why;
+  EXPECT_EQ(HostLedger::open(folder_, kLimit, &why), nullptr);
+  EXPECT_NE(why.find("no ledger of this version"), std::string::npos) << why;
+  std::filesystem::remove(file());
+  std::filesystem::create_symlink(folder_ / "elsewhere", file());
+  EXPECT_EQ(HostLedger::open(folder_, kLimit, &why), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "elsewhere"));
+  EXPECT_EQ(HostLedger::open(folder_ / "nowhere", kLimit, &why), nullptr);
+  EXPECT_NE(why.find("No such file"), std::string::npos) << why;
+}
+
+TEST_F(HostLedgerTest, IsTheOwnersAlone) {
+  const auto old_mask = umask(0);
+  const auto ledger = open();
+  umask(old_mask);
+  EXPECT_EQ(std::filesystem::status(file()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+// Beside a process that holds 40 MiB of 100.
+class SharingPoolTest : public HostLedgerTest {
+ protected:
+  SharingPoolTest() { EXPECT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &pool, -1, ledger.get()).ok()); }
+  void TearDown() override {
+    pool->validate();
+    pool.reset();
+    EXPECT_EQ(ledger->held(), 0u);
+    EXPECT_EQ(fake.host_taken(), 0u);
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  std::unique_ptr<HostLedger> ledger = open(100 * kMiB);
+  Peer other{folder_, 100 * kMiB};
+  std::unique_ptr<HostPool> pool;
+};
+
+TEST_F(SharingPoolTest, APoolTakesWhatOthersLeave) {
+  ASSERT_TRUE(other.hold(40 * kMiB));
+  std::vector<void*> held;
+  while (void* const at = pool->allocate(4 * kMiB)) held.push_back(at);
+  EXPECT_EQ(held.size(), 15u);
+  EXPECT_EQ(pool->pinned_bytes(), 60 * kMiB);
+  EXPECT_EQ(ledger->held(), 60 * kMiB);
+  EXPECT_FALSE(other.hold(41 * kMiB));
+  ASSERT_TRUE(other.hold(30 * kMiB));
+  held.push_back(pool->allocate(4 * kMiB));
+  EXPECT_NE(held.back(), nullptr) << "what another gives back can be had";
+  pool->validate();
+  for (void* at : held) pool->free(at);
+  EXPECT_EQ(ledger->held(), pool->pinned_bytes()) << "steps are kept";
+  pool->trim();
+  EXPECT_EQ(ledger->held(), 0u);
+}
+
+TEST_F(SharingPoolTest, WhatIsClaimedIsLeftToIt) {
+  EXPECT_TRUE(pool->claim(70 * kMiB));
+  EXPECT_FALSE(other.hold(31 * kMiB));
+  ASSERT_TRUE(other.hold(30 * kMiB));
+  EXPECT_FALSE(pool->claim(71 * kMiB));
+  void* const at = pool->allocate(70 * kMiB);
+  ASSERT_NE(at, nullptr);
+  EXPECT_EQ(ledger->held(), 70 * kMiB) << "it was claimed";
+  EXPECT_EQ(pool->allocate(kMiB), nullptr);
+  pool->free(at);
+  pool->trim();
+  EXPECT_EQ(ledger->held(), 70 * kMiB) << "it still is";
+  EXPECT_TRUE(pool->claim(0));
+  EXPECT_TRUE(other.hold(100 * kMiB));
+}
+
+TEST_F(SharingPoolTest, WhatTheDriverRefusesIsNotHeld) {
+  // A step is tried in smaller and smaller sizes, twice.
+  for (std::uint64_t n = 1; n <= 2; ++n) fake.fail("cuMemHostAlloc", n, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
+  EXPECT_EQ(ledger->held(), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline
