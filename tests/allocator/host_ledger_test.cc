@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -14,62 +13,12 @@
 
 #include "allocator/host_pool.h"
 #include "tests/allocator/fake_driver.h"
+#include "tests/allocator/ledger_peer.h"
 
 namespace thermocline {
 namespace {
 
 constexpr Bytes kLimit = 100;
-
-// Another process with a ledger: it does as it is told, and answers with a byte.
-class Peer {
- public:
-  explicit Peer(const std::string& folder, Bytes limit = kLimit) {
-    EXPECT_EQ(pipe(to_), 0);
-    EXPECT_EQ(pipe(from_), 0);
-    pid_ = fork();
-    if (pid_ != 0) return;
-    std::string why;
-    std::unique_ptr<HostLedger> ledger = HostLedger::open(folder, limit, &why);
-    Bytes order = 0;
-    while (read(to_[0], &order, sizeof order) == static_cast<ssize_t>(sizeof order) && order != kEnd) {
-      const bool granted = ledger != nullptr && ledger->hold(order);
-      if (write(from_[1], &granted, 1) != 1) break;
-    }
-    ledger.reset();
-    _exit(0);
-  }
-  ~Peer() {
-    if (pid_ > 0) end();
-    for (const int file : {to_[0], to_[1], from_[0], from_[1]}) close(file);
-  }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  bool hold(Bytes bytes) {
-    bool granted = false;
-    EXPECT_EQ(write(to_[1], &bytes, sizeof bytes), static_cast<ssize_t>(sizeof bytes));
-    EXPECT_EQ(read(from_[0], &granted, 1), 1);
-    return granted;
-  }
-  void end() {
-    EXPECT_EQ(write(to_[1], &kEnd, sizeof kEnd), static_cast<ssize_t>(sizeof kEnd));
-    wait();
-  }
-  void kill() {
-    ::kill(pid_, SIGKILL);
-    wait();
-  }
-
- private:
-  static constexpr Bytes kEnd = ~Bytes{0};
-  void wait() {
-    int status = 0;
-    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
-    pid_ = 0;
-  }
-  int to_[2] = {}, from_[2] = {};
-  pid_t pid_ = 0;
-};
 
 class HostLedgerTest : public testing::Test {
  protected:
@@ -90,7 +39,7 @@ class HostLedgerTest : public testing::Test {
 };
 
 TEST_F(HostLedgerTest, AllTogetherHoldNoMoreThanTheLimit) {
-  Peer first(folder_), second(folder_);
+  Peer first(folder_, kLimit), second(folder_, kLimit);
   EXPECT_TRUE(first.hold(60));
   EXPECT_FALSE(second.hold(41));
   EXPECT_TRUE(second.hold(40));
@@ -110,7 +59,7 @@ TEST_F(HostLedgerTest, WhatIsRefusedChangesNothing) {
   EXPECT_FALSE(ledger->hold(101));
   EXPECT_FALSE(ledger->hold(~Bytes{0}));
   EXPECT_EQ(ledger->held(), 70u);
-  Peer other(folder_);
+  Peer other(folder_, kLimit);
   EXPECT_FALSE(other.hold(31));
   EXPECT_TRUE(other.hold(30));
 }
@@ -126,7 +75,7 @@ TEST_F(HostLedgerTest, EachKeepsToItsOwnLimit) {
 
 TEST_F(HostLedgerTest, WhatAKilledProcessHeldIsGivenBackByThoseThatRemain) {
   const auto ledger = open();
-  Peer killed(folder_);
+  Peer killed(folder_, kLimit);
   EXPECT_TRUE(killed.hold(80));
   EXPECT_FALSE(ledger->hold(21));
   killed.kill();
@@ -137,7 +86,7 @@ TEST_F(HostLedgerTest, WhatAKilledProcessHeldIsGivenBackByThoseThatRemain) {
 TEST_F(HostLedgerTest, WhatAProcessThatEndsHeldIsGivenBack) {
   const auto ledger = open();
   {
-    Peer ended(folder_);
+    Peer ended(folder_, kLimit);
     EXPECT_TRUE(ended.hold(100));
     EXPECT_FALSE(ledger->hold(1));
   }
@@ -146,7 +95,7 @@ TEST_F(HostLedgerTest, WhatAProcessThatEndsHeldIsGivenBack) {
 
 TEST_F(HostLedgerTest, EntriesOfTheDeadAreUsedAgain) {
   for (std::size_t i = 0; i < HostLedger::kEntries + 20; ++i) {
-    Peer killed(folder_);
+    Peer killed(folder_, kLimit);
     ASSERT_TRUE(killed.hold(100)) << i;
     killed.kill();
   }
@@ -163,7 +112,7 @@ TEST_F(HostLedgerTest, AChildOfAForkGivesNothingBack) {
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  Peer other(folder_);
+  Peer other(folder_, kLimit);
   EXPECT_FALSE(other.hold(11));
   EXPECT_TRUE(other.hold(10));
 }
