@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
 // process's memory dies with it.
+#include <optional>
 #include <string>
 
+#include "config/rank.h"
 #include "hooks/fallbacks.h"
 #include "hooks/live_statistics.h"
 #include "hooks/log.h"
@@ -27,7 +29,8 @@ __attribute__((destructor)) void say_statistics() {
       print_line("no statistics: the process ended inside a driver call");
       return;
     }
-    print_line(statistics_line(statistics).c_str());
+    const std::optional<Rank> rank = rank_of_process();
+    print_line((statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : "")).c_str());
     if (const std::string names = unknown_functions(); !names.empty()) {
       print_line(("driver functions that are not known here, and went unseen: " + names).c_str());
     }

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <optional>
 
+#include "config/rank.h"
 #include "hooks/runtime.h"
 #include "offload/live_page.h"
 
@@ -23,6 +25,12 @@ void* answer(void*) {
     EngineStatistics statistics;
     if (Runtime::get().statistics(&statistics)) page.write(statistics);
   }
+}
+
+LiveRank own_rank() {
+  const std::optional<Rank> rank = rank_of_process();
+  if (!rank) return {};
+  return {rank->rank, rank->local.value_or(-1), rank->size.value_or(-1)};
 }
 
 // The program's signals are for its own threads.
@@ -44,7 +52,7 @@ bool start_thread() {
 void show_statistics() {
   static std::atomic<bool> tried{false};
   if (tried.exchange(true)) return;
-  std::unique_ptr<LivePageWriter> page = LivePageWriter::create(kLivePageFolder, THERMOCLINE_VERSION);
+  std::unique_ptr<LivePageWriter> page = LivePageWriter::create(kLivePageFolder, THERMOCLINE_VERSION, own_rank());
   if (page == nullptr) return;
   shown.store(page.get());
   if (start_thread()) {

@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "config/rank.h"
 #include "hooks/log.h"
 
 namespace thermocline {
@@ -99,7 +101,9 @@ Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acqu
 void Recorder::begin(const Driver& driver) {
   const char* const base = std::getenv("THERMOCLINE_RECORD");
   if (base == nullptr || *base == '\0' || get() != nullptr) return;
-  const std::string path = std::string(base) + "." + std::to_string(getpid());
+  const std::optional<Rank> rank = rank_of_process();
+  const std::string process = (rank ? "rank" + std::to_string(rank->rank) + "-" : "") + std::to_string(getpid());
+  const std::string path = std::string(base) + "." + process;
   // A second engine of the process goes on where the first one ended.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0 || (lseek(file, 0, SEEK_END) == 0 && !write_whole(file, std::string(kRecordingHeader)))) {

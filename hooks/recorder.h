@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the program does to the file that THERMOCLINE_RECORD names (offload/recording.h), one file a process: the
-// name, a dot and the process's number. Without the variable nothing is done, and a hook pays for one look at a
-// pointer.
+// name, a dot, "rank7-" where a launcher has numbered the process, and its own number. Without the variable nothing is
+// done, and a hook pays for one look at a pointer.
 //
 // With THERMOCLINE_RECORD_LIMIT, a number of bytes, the newest of what happened is kept, in no more than that (and what
 // is so where a part begins): when the file has half of it, it becomes the older part, in place of the one before, and

@@ -52,8 +52,7 @@ EngineStatistics ended(const EngineStatistics& last) {
         &EngineStatistics::free_mapped_bytes, &EngineStatistics::slab_bytes, &EngineStatistics::slab_live_bytes,
         &EngineStatistics::available_bytes, &EngineStatistics::pinned_bytes, &EngineStatistics::pinned_buffers,
         &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::host_shared_bytes,
-        &EngineStatistics::host_claimed_bytes, &EngineStatistics::references,
-        &EngineStatistics::predicted_step_ns}) {
+        &EngineStatistics::host_claimed_bytes, &EngineStatistics::references, &EngineStatistics::predicted_step_ns}) {
     end.*held = 0;
   }
   end.size_classes = {};

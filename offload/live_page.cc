@@ -156,7 +156,8 @@ bool copy_out(const LivePage& page, std::uint32_t sequence, std::uint32_t* answe
 
 }  // namespace
 
-std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder, const char* version) {
+std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder, const char* version,
+                                                       const LiveRank& rank) {
   const int pid = getpid();
   const std::optional<std::uint64_t> began = beginning_of(pid);
   if (!began.has_value()) return nullptr;
@@ -182,6 +183,9 @@ std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder
   page->began = *began;
   page->pid_namespace = own_pid_namespace();
   page->pid = pid;
+  page->rank = rank.rank + 1;
+  page->local_rank = rank.local + 1;
+  page->world_size = rank.size + 1;
   store_text(page->version, version);
   store_text(page->program, program_of_process());
   std::atomic_ref(page->magic).store(LivePage::kMagic, std::memory_order_release);
@@ -223,6 +227,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   out->pid = pid;
   out->version = page->version.data();
   out->program = page->program.data();
+  out->rank = {page->rank - 1, page->local_rank - 1, page->world_size - 1};
   const std::uint32_t request = page->requests.fetch_add(1, std::memory_order_acq_rel) + 1;
   wake(page->requests);
   const nanoseconds until = now() + patience;

@@ -47,14 +47,23 @@ struct LivePage {
   std::atomic<std::uint32_t> answered;    // `requests` when the copy was begun
   std::atomic<std::uint64_t> written_ns;  // CLOCK_MONOTONIC; 0: never
   std::array<std::atomic<std::uint64_t>, kMostRows> values;
+
+  // Written once, as those above; each one more than the number, 0 where there is none.
+  std::int32_t rank, local_rank, world_size;
 };
 static_assert(sizeof(LivePage) <= 4096 && std::atomic<std::uint64_t>::is_always_lock_free, "One page, shared.");
+
+// Which of the processes of a job it is; -1: not known.
+struct LiveRank {
+  int rank = -1, local = -1, size = -1;
+};
 
 // The process's own side. Not thread-safe, but for wait(), which may be in another thread than the rest.
 class LivePageWriter {
  public:
   // Null where the page can not be had: the process goes without.
-  static std::unique_ptr<LivePageWriter> create(const std::string& folder, const char* version);
+  static std::unique_ptr<LivePageWriter> create(const std::string& folder, const char* version,
+                                                const LiveRank& rank = {});
   // In the process that made it, removes the page; a child of a fork has nothing of it.
   ~LivePageWriter();
   LivePageWriter(const LivePageWriter&) = delete;
@@ -86,6 +95,7 @@ struct LiveStatistics {
   int pid = 0;
   std::string version;
   std::string program;
+  LiveRank rank;
   std::chrono::nanoseconds written{0};  // CLOCK_MONOTONIC; 0: never
   std::vector<std::uint64_t> values;    // by row of statistics_table(), as many as both sides know
 };

@@ -78,6 +78,12 @@ std::string rate(const ProcessView& process, const char* name) {
   return short_bytes(static_cast<Bytes>(static_cast<double>(now - std::min(now, before)) / seconds));
 }
 
+std::uint64_t sum(const std::vector<ProcessView>& processes, const char* name) {
+  std::uint64_t all = 0;
+  for (const ProcessView& process : processes) all += value(process.now, name);
+  return all;
+}
+
 struct ClassRow {
   const char* title;
   const char* bytes;
@@ -95,7 +101,10 @@ constexpr ClassRow kClasses[] = {
 std::string bytes_of(const ProcessView& process, const char* name) { return short_bytes(value(process.now, name)); }
 
 void append_head(std::string* text, const ProcessView& process) {
-  append(text, "%d  %.60s\n", process.now.pid, process.now.program.c_str());
+  const LiveRank& rank = process.now.rank;
+  const std::string of = rank.size < 0 ? "" : " of " + std::to_string(rank.size);
+  append(text, "%d  %.*s\n", process.now.pid, rank.rank < 0 ? 60 : 42, process.now.program.c_str());
+  if (rank.rank >= 0) append(text, "  rank %d%s\n", rank.rank, of.c_str());
   if (process.answered) return;
   if (process.now.values.empty()) {
     append(text, "  does not answer\n");
@@ -119,6 +128,11 @@ void append_memory(std::string* text, const ProcessView& process) {
   const std::uint64_t limit = value(process.now, "host_limit_bytes");
   append(text, "  on the host   %12s  of %s, peak %s\n", bytes_of(process, "host_bytes").c_str(),
          limit == 0 ? "any" : short_bytes(limit).c_str(), bytes_of(process, "peak_host_bytes").c_str());
+  if (const std::uint64_t shared = value(process.now, "host_shared_limit_bytes"); shared != 0) {
+    append(text, "  with others   %12s  of %s; claimed by this one %s\n",
+           bytes_of(process, "host_shared_bytes").c_str(), short_bytes(shared).c_str(),
+           bytes_of(process, "host_claimed_bytes").c_str());
+  }
 }
 
 void append_traffic(std::string* text, const ProcessView& process) {
@@ -161,6 +175,26 @@ std::string label_value(const std::string& text) {
 // Bytes that are no UTF-8 would make the output none.
 std::string dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
+ordered_json or_null(int number) { return number < 0 ? ordered_json(nullptr) : ordered_json(number); }
+
+// Peaks of several processes are not of one moment, so they do not add up; and a limit that they share, and what all
+// have of it, is one number.
+ordered_json totals(const std::vector<ProcessView>& processes) {
+  ordered_json sums = ordered_json::object(), largest = ordered_json::object();
+  for (std::size_t i = 0; i < statistics_table().size(); ++i) {
+    const Statistic& row = statistics_table()[i];
+    const bool adds = row.kind != StatisticKind::kPeak && !std::string_view(row.name).starts_with("host_shared_");
+    std::uint64_t most = 0;
+    for (const ProcessView& process : processes) most = std::max(most, value(process.now, row.name));
+    (adds ? sums : largest)[row.name] = adds ? sum(processes, row.name) : most;
+  }
+  return {{"processes", processes.size()}, {"sum", std::move(sums)}, {"largest", std::move(largest)}};
+}
+
+std::string rank_label(const LiveRank& rank) {
+  return rank.rank < 0 ? "" : ",rank=\"" + std::to_string(rank.rank) + "\"";
+}
+
 }  // namespace
 
 std::string detailed(const ProcessView& process) {
@@ -179,19 +213,32 @@ std::string detailed(const ProcessView& process) {
 
 std::string overview(const std::vector<ProcessView>& processes) {
   std::string text;
-  append(&text, "%7s %-16s %9s %9s %5s %9s %9s %8s\n", "PID", "PROGRAM", "LIVE", "DEVICE", "FULL", "HOST", "OUT/s",
-         "IN/s");
+  const bool ranked = std::ranges::any_of(processes, [](const ProcessView& p) { return p.now.rank.rank >= 0; });
+  // The program's name makes room for the rank.
+  const int width = ranked ? 11 : 16;
+  const auto rank_column = [ranked](const std::string& rank) {
+    std::string column = ranked ? rank + " " : "";
+    return ranked ? std::string(5 - std::min<std::size_t>(5, column.size()), ' ') + column : column;
+  };
+  append(&text, "%s%7s %-*s %9s %9s %5s %9s %9s %8s\n", rank_column("RANK").c_str(), "PID", width, "PROGRAM", "LIVE",
+         "DEVICE", "FULL", "HOST", "OUT/s", "IN/s");
   for (const ProcessView& process : processes) {
+    const int rank = process.now.rank.rank;
+    text += rank_column(rank < 0 ? "-" : std::to_string(rank));
     if (process.now.values.empty()) {
-      append(&text, "%7d %-16.16s does not answer\n", process.now.pid, process.now.program.c_str());
+      append(&text, "%7d %-*.*s does not answer\n", process.now.pid, width, width, process.now.program.c_str());
       continue;
     }
     const std::string full = part_of(value(process.now, "device_bytes"), value(process.now, "budget_bytes"));
-    append(&text, "%7d%c%-16.16s %9s %9s %5s %9s %9s %8s\n", process.now.pid, process.answered ? ' ' : '?',
+    append(&text, "%7d%c%-*.*s %9s %9s %5s %9s %9s %8s\n", process.now.pid, process.answered ? ' ' : '?', width, width,
            process.now.program.c_str(), bytes_of(process, "live_bytes").c_str(),
            bytes_of(process, "device_bytes").c_str(), full.c_str(), bytes_of(process, "host_bytes").c_str(),
            rate(process, "evicted_bytes").c_str(), rate(process, "restored_bytes").c_str());
   }
+  const std::uint64_t device = sum(processes, "device_bytes");
+  append(&text, "%s%7s %-*s %9s %9s %5s %9s\n", rank_column("").c_str(), "", width, "all",
+         short_bytes(sum(processes, "live_bytes")).c_str(), short_bytes(device).c_str(),
+         part_of(device, sum(processes, "budget_bytes")).c_str(), short_bytes(sum(processes, "host_bytes")).c_str());
   return text;
 }
 
@@ -201,6 +248,9 @@ std::string as_json(const std::vector<ProcessView>& processes) {
     ordered_json entry = {{"pid", process.now.pid},
                           {"program", process.now.program},
                           {"version", process.now.version},
+                          {"rank", or_null(process.now.rank.rank)},
+                          {"local_rank", or_null(process.now.rank.local)},
+                          {"world_size", or_null(process.now.rank.size)},
                           {"answered", process.answered},
                           {"age_ms", std::chrono::duration<double, std::milli>(process.age).count()}};
     ordered_json own = ordered_json::object();
@@ -218,6 +268,7 @@ std::string as_json(const std::vector<ProcessView>& processes) {
     entry["tensorflow"] = std::move(tensorflow);
     out["processes"].push_back(std::move(entry));
   }
+  out["all"] = totals(processes);
   return dump(out) + "\n";
 }
 
@@ -231,7 +282,7 @@ std::string as_prometheus(const std::vector<ProcessView>& processes) {
     for (const ProcessView& process : processes) {
       if (i >= process.now.values.size()) continue;
       text += name + "{pid=\"" + std::to_string(process.now.pid) + "\",program=\"" + label_value(process.now.program) +
-              "\"} " + std::to_string(process.now.values[i]) + "\n";
+              "\"" + rank_label(process.now.rank) + "} " + std::to_string(process.now.values[i]) + "\n";
     }
   }
   return text;

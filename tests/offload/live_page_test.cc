@@ -89,6 +89,19 @@ TEST_F(LivePageTest, WhoAsksGetsWhatIsSoAfterwards) {
   EXPECT_EQ(found_.values.size(), statistics_table().size());
 }
 
+TEST_F(LivePageTest, SaysWhichOfSeveralProcessesItIs) {
+  auto writer = LivePageWriter::create(folder_, "1", {.rank = 3, .local = 0, .size = 8});
+  ASSERT_EQ(read_live_page(folder_, getpid(), 0ms, &found_), LiveRead::kSilent);
+  EXPECT_EQ(found_.rank.rank, 3);
+  EXPECT_EQ(found_.rank.local, 0);
+  EXPECT_EQ(found_.rank.size, 8);
+  writer.reset();
+  writer = LivePageWriter::create(folder_, "1");
+  ASSERT_EQ(read_live_page(folder_, getpid(), 0ms, &found_), LiveRead::kSilent);
+  EXPECT_EQ(found_.rank.rank, -1);
+  EXPECT_EQ(found_.rank.size, -1);
+}
+
 TEST_F(LivePageTest, NobodySeesPartOfACopy) {
   const auto writer = LivePageWriter::create(folder_, "1");
   Answering answering(*writer);

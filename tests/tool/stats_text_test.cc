@@ -43,6 +43,9 @@ TEST(StatsText, FitsEightyColumnsWhateverTheNumbers) {
     view.answered = false;
     expect_narrow(detailed(view));
     expect_narrow(overview({view, view}));
+    view.now.rank = {9999, 127, 10000};
+    expect_narrow(detailed(view));
+    expect_narrow(overview({view, view}));
     view.now.values.clear();
     expect_narrow(detailed(view));
     expect_narrow(overview({view}));
@@ -65,6 +68,36 @@ TEST(StatsText, RatesAreWhatHappenedPerSecond) {
   before.written = view.now.written - std::chrono::seconds(2);
   view.before = &before;
   EXPECT_NE(detailed(view).find("3.00 MiB a second"), std::string::npos) << detailed(view);
+}
+
+TEST(StatsText, RanksAreShownAndAddedUp) {
+  ProcessView first, second, alone;
+  first.now = full(std::uint64_t{3} << 30);
+  second.now = full(std::uint64_t{4} << 30);
+  alone.now = full(std::uint64_t{1} << 30);
+  first.now.rank = {0, 0, 2};
+  second.now.rank = {1, 1, 2};
+  const std::string text = overview({first, second, alone});
+  std::istringstream lines(text);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  ASSERT_EQ(all.size(), 5u) << text;
+  EXPECT_TRUE(all[0].starts_with("RANK     PID PROGRAM ")) << text;
+  EXPECT_TRUE(all[1].starts_with("   0 4194304 ")) << text;
+  EXPECT_TRUE(all[2].starts_with("   1 4194304 ")) << text;
+  EXPECT_TRUE(all[3].starts_with("   - 4194304 ")) << text;
+  EXPECT_NE(all[4].find(" all "), std::string::npos) << text;
+  EXPECT_NE(all[4].find(" 8.00 GiB  8.00 GiB  100%  8.00 GiB"), std::string::npos) << text;
+  const json found = json::parse(as_json({first, second, alone}));
+  EXPECT_EQ(found["processes"][1]["rank"], 1);
+  EXPECT_EQ(found["processes"][1]["world_size"], 2);
+  EXPECT_TRUE(found["processes"][2]["rank"].is_null());
+  EXPECT_EQ(found["all"]["processes"], 3);
+  EXPECT_EQ(found["all"]["sum"]["live_bytes"], std::uint64_t{8} << 30);
+  EXPECT_EQ(found["all"]["largest"]["peak_live_bytes"], std::uint64_t{4} << 30);
+  EXPECT_EQ(found["all"]["largest"]["host_shared_bytes"], std::uint64_t{4} << 30) << "one number for all";
+  EXPECT_FALSE(found["all"]["sum"].contains("peak_live_bytes"));
+  EXPECT_NE(as_prometheus({second}).find("\",rank=\"1\"} 4294967296\n"), std::string::npos);
 }
 
 TEST(StatsText, PrometheusReadsLabelsWithQuotes) {
