@@ -23,6 +23,7 @@ struct CommandLine {
 void add_run(CLI::App& app, CommandLine* line);
 void add_record(CLI::App& app, CommandLine* line);
 void add_convert(CLI::App& app, CommandLine* line);
+void add_compare(CLI::App& app, CommandLine* line);
 void add_replay(CLI::App& app, CommandLine* line);
 void add_bound(CLI::App& app, CommandLine* line);
 void add_estimate(CLI::App& app, CommandLine* line);

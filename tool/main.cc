@@ -87,7 +87,7 @@ int run_command_line(int argc, char** argv) {
   app.footer(kFooter);
   CommandLine line;
   for (const auto add : {add_run, add_record, add_convert, add_replay, add_bound, add_estimate, add_tune, add_report,
-                         add_export, add_config, add_doctor, add_devices, add_stats, add_manual})
+                         add_export, add_compare, add_config, add_doctor, add_devices, add_stats, add_manual})
     add(app, &line);
 
   std::vector<std::string> words(argv + 1, argv + argc);

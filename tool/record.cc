@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -64,13 +65,39 @@ std::uintmax_t bytes_of(const std::string& recording) {
   return sum;
 }
 
+// "BASE.rank7-4711": of rank 7, process 4711.
+std::optional<int> rank_of(const std::string& recording) {
+  constexpr const char* kRank = "rank";
+  const std::string process = recording.substr(recording.rfind('.') + 1);
+  return process.starts_with(kRank) ? std::optional(std::atoi(process.c_str() + std::strlen(kRank))) : std::nullopt;
+}
+
 }  // namespace
+
+std::string name_for_rank(const std::string& trace, std::optional<int> rank) {
+  const std::string number = std::to_string(rank.value_or(0));
+  const fs::path path(trace);
+  std::string name = path.filename().string();
+  std::error_code error;
+  if (name.find("%r") != std::string::npos) {
+    for (std::size_t at = name.find("%r"); at != std::string::npos; at = name.find("%r", at + number.size())) {
+      name.replace(at, 2, number);
+    }
+  } else if (!rank || (fs::exists(path, error) && !fs::is_regular_file(path, error))) {
+    return trace;
+  } else {
+    const std::size_t endings = std::min(name.find(".jsonl"), name.rfind('.'));
+    name.insert(endings == 0 ? name.size() : std::min(endings, name.size()), ".rank" + number);
+  }
+  return (path.parent_path() / name).string();
+}
 
 std::string recording_base(const std::string& trace) {
   return fs::absolute(trace).string() + ".recording-" + std::to_string(getpid());
 }
 
-int make_traces(const std::string& base, const std::string& trace, const std::vector<std::string>& program) {
+int make_traces(const std::string& base, const std::string& trace, std::optional<int> own,
+                const std::vector<std::string>& program) {
   std::vector<std::string> recordings = recordings_of(base);
   if (recordings.empty()) {
     say("nothing was recorded: the program took no device memory that the library sees");
@@ -79,9 +106,13 @@ int make_traces(const std::string& base, const std::string& trace, const std::ve
   // By size: what has most operators is largest.
   std::ranges::stable_sort(recordings, std::ranges::greater(), &bytes_of);
   int status = kDone;
+  std::set<std::string> taken;
   for (const std::string& recording : recordings) {
-    const std::string target =
-        recording == recordings.front() ? trace : trace + "." + recording.substr(recording.rfind('.') + 1);
+    std::optional<int> rank = rank_of(recording);
+    // `trace` is of the own rank already.
+    if (rank == own) rank.reset();
+    std::string target = name_for_rank(trace, rank);
+    if (!taken.insert(target).second) target += "." + recording.substr(recording.find_last_of(".-") + 1);
     RecordingSummary summary;
     if (!convert(recording, target, program.front(), &summary)) {
       say("what was recorded is still in " + recording);

@@ -15,6 +15,7 @@
 
 #include "config/load.h"
 #include "config/option_table.h"
+#include "config/rank.h"
 #include "tool/child.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -193,17 +194,21 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
   }
   if (const int status = apply_settings(&changes); status != kDone) return status;
-  std::string recording;
+  std::string recording, trace;
+  const std::optional<Rank> rank = rank_of_process();
+  const std::optional<int> own = rank ? std::optional(rank->rank) : std::nullopt;
   if (flags.trace) {
-    if (const int status = check_writable(*flags.trace); status != kDone) return status;
-    recording = recording_base(*flags.trace);
+    // Where this command is one process of a job, its trace is one of several.
+    trace = own ? name_for_rank(*flags.trace, own) : *flags.trace;
+    if (const int status = check_writable(trace); status != kDone) return status;
+    recording = recording_base(trace);
     changes["THERMOCLINE_RECORD"] = recording;
     // Empty removes.
     changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
   const ChildResult result = run_child(line.program, changes);
   if (result.start_error == 0) {
-    const int recorded = flags.trace ? make_traces(recording, *flags.trace, line.program) : kDone;
+    const int recorded = flags.trace ? make_traces(recording, trace, own, line.program) : kDone;
     return result.status != 0 ? result.status : recorded;
   }
   say("can not start '" + line.program.front() + "': " + std::strerror(result.start_error));
@@ -254,7 +259,8 @@ void add_record(CLI::App& app, CommandLine* line) {
       "Then: thermocline replay step.trace --device h200 --budget 60%, thermocline estimate step.trace");
   command
       ->add_option("-o,--output", flags->trace,
-                   "the trace: *.jsonl and *.jsonl.gz are JSON Lines, any other name is packed")
+                   "the trace: *.jsonl and *.jsonl.gz are JSON Lines, any other name is packed; one for each rank "
+                   "under mpirun or torchrun: %r in the name is its number, else step.trace becomes step.rank0.trace")
       ->required();
   command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
   add_flags(command, flags.get());
