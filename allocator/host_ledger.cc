@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 
@@ -77,6 +79,11 @@ bool write_entry(int file, std::size_t at, const Entry& entry) {
   return pwrite(file, &entry, sizeof entry, place_of(at)) == static_cast<ssize_t>(sizeof entry);
 }
 
+bool is_name(const std::string& text) {
+  return text.size() <= 64 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
+}
+
 // A new file, or one of ours. Memory is taken now, so that a full file system is noticed here.
 bool prepare(int file, std::string* why) {
   struct stat facts {};
@@ -106,8 +113,14 @@ bool prepare(int file, std::string* why) {
 
 HostLedger::HostLedger(int file, Bytes limit) : file_(file), limit_(limit), pid_(getpid()) {}
 
-std::unique_ptr<HostLedger> HostLedger::open(const std::string& folder, Bytes limit, std::string* why) {
-  const std::string path = folder + "/thermocline-host." + std::to_string(geteuid());
+std::unique_ptr<HostLedger> HostLedger::open(const std::string& folder, Bytes limit, std::string* why,
+                                             const std::string& group) {
+  if (!is_name(group)) {
+    *why = "'" + group + "' is no name of letters, digits, '-' and '_'";
+    return nullptr;
+  }
+  const std::string path =
+      folder + "/thermocline-host." + std::to_string(geteuid()) + (group.empty() ? "" : "." + group);
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) {
     *why = path + ": " + std::strerror(errno);

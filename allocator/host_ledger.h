@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of one user on this machine hold of pinned host memory together, so that one limit can stand for
 // all of them: a small file in shared memory, <folder>/thermocline-host.<user>, mode 0600, with an entry for each.
+// Processes that name a group share a file of their own, with a dot and that name behind it.
 //
 // Record locks (fcntl(2), F_SETLK) do what has to survive a process that is killed. The kernel takes them back when
 // their holder ends or becomes another program, no child inherits them, and PID namespaces do not matter to them. The
@@ -28,8 +29,10 @@ class HostLedger {
  public:
   static constexpr std::size_t kEntries = 255;
 
-  // `limit`: of all processes together, as this one sees it. Null where the file can not be had; `why` says it.
-  static std::unique_ptr<HostLedger> open(const std::string& folder, Bytes limit, std::string* why);
+  // `limit`: of all processes together, as this one sees it; `group`: "" or letters, digits, '-' and '_'. Null where
+  // the file can not be had; `why` says it.
+  static std::unique_ptr<HostLedger> open(const std::string& folder, Bytes limit, std::string* why,
+                                          const std::string& group = "");
   // Holds nothing any more. In the child of a fork, which has no entry, nothing changes.
   ~HostLedger();
   HostLedger(const HostLedger&) = delete;

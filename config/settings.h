@@ -38,6 +38,9 @@ struct Settings {
 
 Settings default_settings();
 
+// Names the processes that share host_limit_shared, where not all of the user's do.
+inline constexpr const char* kHostGroupVariable = "THERMOCLINE_HOST_GROUP";
+
 // What the engine of device `device` with `device_bytes` of memory is to be given, on a machine with `host_bytes` of
 // RAM.
 EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes);

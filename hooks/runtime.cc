@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -135,7 +136,8 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
   const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
   if (limit == 0) return true;
   std::string why;
-  if (ledger == nullptr) ledger = HostLedger::open(kHostLedgerFolder, limit, &why);
+  const char* const group = std::getenv(kHostGroupVariable);
+  if (ledger == nullptr) ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group);
   options->host_ledger = ledger.get();
   if (ledger != nullptr) return true;
   if (settings.strict) {
