@@ -76,7 +76,7 @@ TEST_F(Ranks, PrintTheSameWithAndWithoutABudgetInEveryOrder) {
   ASSERT_EQ(plain.status, 0) << plain.err;
   ASSERT_TRUE(plain.out.starts_with("rank 0 of 2: ")) << plain.out << plain.err;
   EXPECT_EQ(launch_run({}).out, plain.out);
-  for (const char* seed : {"0", "1", "2"}) {
+  for (const char* seed : {"0", "1"}) {
     std::vector<std::string> flags = {"--budget", "20MiB", "--check", "--stats"};
     if (*seed != '0') flags.insert(flags.end(), {"--seed", seed});
     const ProcessResult swapped = launch_run(flags, {"THERMOCLINE_HOST_LIMIT_SHARED=128MiB"});
