@@ -49,8 +49,10 @@ TEST_F(SharedLimit, TheSecondIsRefusedWithTheReasonAndTheFirstGoesOn) {
   EXPECT_TRUE(std::regex_search(result.err, std::regex("host_limit_shared = \"[0-9]+MiB\""))) << result.err;
 }
 
+// It is gone when its parent, the command, has seen it end.
 TEST_F(SharedLimit, WhatAKilledProcessHeldIsThereForTheNext) {
-  const ProcessResult result = run_holder("40MiB", {second_ + "kill -9 $SHOWN; " + second_});
+  const ProcessResult result =
+      run_holder("40MiB", {second_ + "kill -9 $SHOWN; while [ -e /proc/$SHOWN ]; do :; done; " + second_});
   EXPECT_EQ(result.status, 128 + 9) << result.err;
   EXPECT_EQ(result.out, "second ended with 1\nsecond ended with 0\n") << result.err;
 }
