@@ -4,6 +4,7 @@ device kernels mix what they touch, so only copied bytes mean anything; they and
 
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
 import torch
@@ -108,6 +109,63 @@ def pool() -> None:
     require(thermocline.statistics()["live_bytes"] == 0, thermocline.statistics())
 
 
+def extension() -> None:
+    tt.enable(extension=True)
+    require(torch.cuda.get_allocator_backend() == "thermocline", torch.cuda.get_allocator_backend())
+    host = floats(8, 1)
+    torch.cuda.memory._record_memory_history(max_entries=100)
+    device = [host.cuda() for _ in range(3)]
+    require(torch.cuda.memory_allocated() == 24 * MIB == thermocline.statistics()["live_bytes"], "memory_allocated")
+    require(torch.cuda.memory_reserved() >= 24 * MIB, "memory_reserved")
+    del device[1]
+    require(torch.cuda.memory_allocated() == 16 * MIB and torch.cuda.max_memory_allocated() == 24 * MIB, "the peak")
+    torch.cuda.reset_peak_memory_stats()
+    require(torch.cuda.max_memory_allocated() == 16 * MIB, "the peak, reset")
+    require(torch.cuda.memory_stats()["allocation.all.allocated"] == 3, torch.cuda.memory_stats())
+    torch.cuda.reset_accumulated_memory_stats()
+    require(torch.cuda.memory_stats()["allocation.all.allocated"] == 0, "the sum, reset")
+    free, total = torch.cuda.mem_get_info()
+    require(total == thermocline.statistics()["budget_bytes"] and free <= total - 16 * MIB, (free, total))
+
+    segments = torch.cuda.memory_snapshot()
+    require(sorted(s["address"] for s in segments) == sorted(d.data_ptr() for d in device), segments)
+    require(all(s["allocated_size"] == 8 * MIB and s["blocks"][0]["state"] == "active_allocated" for s in segments), segments)
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    require([e["action"] for e in trace].count("alloc") == 3, trace)
+    require([e["action"] for e in trace].count("free_completed") == 1, trace)
+    times = [e["time_us"] for e in trace]
+    require(times == sorted(times) and abs(times[0] / 1e6 - time.time()) < 600, times)
+    require(any(f["name"] == "extension" for e in trace for f in e.get("frames", [])), "frames of the program")
+    torch.cuda.memory._record_memory_history(enabled=None)
+
+    seen: list[tuple] = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *facts: seen.append(facts))
+    raises(torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate", lambda: torch.empty(1 << 40, device="cuda"))
+    require(len(seen) == 1 and seen[0][:2] == (0, 4 << 40), seen)
+    require(torch.cuda.memory_stats()["num_ooms"] == 1, "num_ooms")
+
+    other = torch.cuda.Stream()
+    device[0].record_stream(other)
+    captured = torch.cuda.CUDAGraph()
+    result = torch.zeros(host.numel(), device="cuda")
+    with torch.cuda.graph(captured):
+        middle = torch.empty_like(result)
+        middle.copy_(device[0])
+        result.copy_(middle)
+        del middle
+    captured.replay()
+    require(torch.equal(result.cpu(), host), "the graph's copy")
+    del captured, result
+    chosen = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(chosen):
+        inside = host.cuda()
+    require(torch.equal(inside.cpu(), host), "in a pool")
+    del chosen, inside
+    device.clear()
+    torch.cuda.empty_cache()
+    require(torch.cuda.memory_allocated() == 0 == thermocline.statistics()["device_bytes"], "all given back")
+
+
 class Keep(torch.autograd.Function):
     """Saves what is uploaded, and shows on the way back what it was given."""
 
@@ -186,6 +244,8 @@ if __name__ == "__main__":
     if scenario.startswith("allocator"):
         allocator(late=scenario == "allocator_late")
     else:
-        {"graph": graph, "too_late": too_late, "pool": pool, "copies": copies, "hints": hints}[scenario]()
+        {"graph": graph, "too_late": too_late, "pool": pool, "copies": copies, "hints": hints, "extension": extension}[
+            scenario
+        ]()
     torch.cuda.synchronize()
     print("done")

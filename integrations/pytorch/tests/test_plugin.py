@@ -6,8 +6,10 @@ PyTorch finds NVIDIA's runtime by a path of its own, so the simulated one is pre
 runtime with them, do not run so."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -54,6 +56,16 @@ class OnTheSimulatedDevice(unittest.TestCase):
 
     def test_a_pool_takes_chosen_regions(self) -> None:
         self.run_scenario("pool", LIBRARY, options=("--no-library",))
+
+    def test_the_extension_has_what_the_plug_lacks(self) -> None:
+        if shutil.which("c++") is None:
+            self.skipTest("there is no C++ compiler")
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["XDG_CACHE_HOME"] = folder
+            self.addCleanup(os.environ.pop, "XDG_CACHE_HOME")
+            self.run_scenario("extension", LIBRARY, options=("--no-library", "--seed", "4"))
+            self.assertEqual(len(os.listdir(os.path.join(folder, "thermocline"))), 1)
+            self.run_scenario("extension", options=("--budget", "1GiB"))
 
     def test_saved_tensors_are_copied_out_and_back(self) -> None:
         self.run_scenario("copies", options=("--no-library", "--seed", "3"))

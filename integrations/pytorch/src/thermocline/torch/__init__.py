@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thermocline for PyTorch: the library as its allocator, saved tensors in host memory, traces made without a GPU."""
 
+from ._extension import build_extension
 from ._offload import offload
 from ._places import Copies, Hints
 from ._plugin import allocator, enable, is_enabled, pool
@@ -13,6 +14,7 @@ __all__ = [
     "Recording",
     "TraceWriter",
     "allocator",
+    "build_extension",
     "enable",
     "is_enabled",
     "offload",

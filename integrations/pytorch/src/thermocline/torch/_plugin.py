@@ -11,6 +11,7 @@ import os
 import torch
 
 from .. import _library
+from ._extension import build_extension, use_extension
 
 # The handle's setters -> the library's functions. set_init_fn is left out: there is nothing to do.
 _HOOKS = {
@@ -67,8 +68,11 @@ def allocator() -> torch.cuda.memory.CUDAPluggableAllocator:
     return _allocator
 
 
-def enable() -> None:
+def enable(*, extension: bool = False) -> None:
     """From here on all device memory of PyTorch is the library's. Before PyTorch first uses the device, or not at all.
+
+    extension: by a C++ class of PyTorch's in place of its plug, so that its statistics, snapshots, out-of-memory
+    observers and torch.OutOfMemoryError work; built at the first use (build_extension).
 
     Preloaded (thermocline run), the library also offloads, tensor by tensor. Otherwise it is opened here and moves
     nothing: it allocates, reuses memory in the order of streams, keeps to the budget, counts and reports.
@@ -76,12 +80,16 @@ def enable() -> None:
     global _enabled
     if _enabled:
         return
-    chosen = allocator()
+    _require_cuda()
+    built = build_extension() if extension else None
     try:
-        torch.cuda.memory.change_current_allocator(chosen)
+        if built is not None:
+            use_extension(built)
+        else:
+            torch.cuda.memory.change_current_allocator(allocator())
     except RuntimeError as error:
         raise RuntimeError(
-            "thermocline.torch.enable() has to come before PyTorch allocates on the device for the first time"
+            "thermocline.torch.enable() has to come before PyTorch allocates on the device for the first time: " + str(error)
         ) from error
     _enabled = True
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# wheel.sh [PYTHON]: builds the Python wheel that carries the library, installs it into a fresh virtual environment and tests what is
+# installed there; with a PYTHON that has PyTorch also what needs that, run by it. Called by ./dev wheel.
+set -euo pipefail
+torch_python=${1:-}
+folder=build/wheel-check
+wheels=build/wheels
+
+rm -rf "$folder" "$wheels"
+python3 -m venv "$folder/builder"
+"$folder/builder/bin/pip" install -q build scikit-build-core
+"$folder/builder/bin/python" -m build --wheel --no-isolation --outdir "$wheels" integrations/pytorch >&2
+wheel=("$wheels"/*.whl)
+echo "built ${wheel[0]}, $(stat -c %s "${wheel[0]}") bytes" >&2
+
+python3 -m venv "$folder/fresh"
+"$folder/fresh/bin/pip" install -q --no-index --no-deps "${wheel[0]}"
+# Away from the sources, so that what is imported is what is installed.
+cp -r integrations/pytorch/tests "$folder/tests"
+cd "$folder"
+python=$PWD/fresh/bin/python
+command=$PWD/fresh/bin/thermocline
+native=$("$python" -c 'import os, thermocline; print(os.path.join(os.path.dirname(thermocline.__file__), "native"))')
+
+"$command" --version
+"$python" -m thermocline devices >devices.txt
+grep -q '^reference' devices.txt
+"$python" tests/test_library.py
+"$command" run --simulate reference -- "$python" tests/test_library.py
+# Opened late: the library of the package, on the simulated device of the package.
+"$command" run --simulate reference --no-library -- "$python" tests/test_opened_late.py
+
+if [[ -n $torch_python ]]; then
+  site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  for test in recording offload plugin; do
+    PYTHONPATH=$site THERMOCLINE_TEST_COMMAND=$native/bin/thermocline "$torch_python" -B "tests/test_$test.py"
+  done
+fi
+echo "the wheel works in a fresh environment" >&2
