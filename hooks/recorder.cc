@@ -19,8 +19,9 @@
 namespace thermocline {
 namespace {
 
-// What is lost when the program is killed.
+// What is lost when the program is killed: no more than this, and no more than of this time, if it goes on launching.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+constexpr std::chrono::milliseconds kBlockTime{250};
 // A part has several blocks, however low the limit.
 constexpr std::uint64_t kBlocksOfALimit = 16;
 constexpr std::uint64_t kLeastLimit = std::uint64_t{64} << 10;
@@ -200,7 +201,10 @@ void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::sp
   const std::uint64_t name = id_of(info.name);
   writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, touches), touches);
   // At the end of the process the driver is not asked any more.
-  if (++operations_ % kAskEvery == 0) write_durations();
+  if (++operations_ % kAskEvery == 0) {
+    write_durations();
+    if (std::chrono::steady_clock::now() - newest_block_ >= kBlockTime) write_all();
+  }
   write_if_full();
 }
 
@@ -257,6 +261,7 @@ void Recorder::begin_part() {
 bool Recorder::write_block() {
   const std::string block = writer_.take_block();
   written_bytes_ += block.size();
+  newest_block_ = std::chrono::steady_clock::now();
   if (write_whole(file_, block)) return true;
   log_line("the recording ends here: %s", std::strerror(errno));
   return false;

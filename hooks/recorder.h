@@ -10,6 +10,7 @@
 // What can not be written is said once, and then recording ends; the program goes on. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,6 +82,7 @@ class Recorder {
   std::vector<bool> told_tags_;                               // by tag
   std::uint64_t thread_ = 0, tag_ = 0;                        // as they were said last
   std::uint64_t operations_ = 0;
+  std::chrono::steady_clock::time_point newest_block_ = std::chrono::steady_clock::now();
   bool ended_ = false;
 };
 

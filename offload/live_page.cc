@@ -144,6 +144,15 @@ LiveRead open_or_remove(const std::string& path, OpenPage* page) {
 }
 
 // One whole copy; false while a copy is being written, or when one was meanwhile.
+// A page that was damaged may have any number; below 1 there is none.
+int one_less(std::int32_t number) { return number > 0 ? number - 1 : -1; }
+
+// Or texts that do not end.
+template <std::size_t kSize>
+std::string text_of(const std::array<char, kSize>& text) {
+  return {text.data(), strnlen(text.data(), kSize)};
+}
+
 bool copy_out(const LivePage& page, std::uint32_t sequence, std::uint32_t* answered, LiveStatistics* out) {
   if (sequence % 2 != 0) return false;
   *answered = page.answered.load(std::memory_order_acquire);
@@ -225,9 +234,9 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   const LiveRead found = open_or_remove(path_of(folder, pid), &page);
   if (found != LiveRead::kAnswered) return found;
   out->pid = pid;
-  out->version = page->version.data();
-  out->program = page->program.data();
-  out->rank = {page->rank - 1, page->local_rank - 1, page->world_size - 1};
+  out->version = text_of(page->version);
+  out->program = text_of(page->program);
+  out->rank = {one_less(page->rank), one_less(page->local_rank), one_less(page->world_size)};
   const std::uint32_t request = page->requests.fetch_add(1, std::memory_order_acq_rel) + 1;
   wake(page->requests);
   const nanoseconds until = now() + patience;

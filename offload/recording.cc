@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace thermocline {
-namespace {
-
-constexpr std::uint64_t kMagic = 0x3252'4245'4d52'4854;  // "THRMEBR2"
-
-}  // namespace
 
 void RecordingWriter::name(std::uint64_t id, std::string_view text) {
   begin(RecordedKind::kName);
@@ -83,7 +78,7 @@ void RecordingWriter::held(std::uint64_t address, Bytes bytes, std::uint64_t str
 
 std::string RecordingWriter::take_block() {
   std::string block;
-  append_block(kMagic, contents_, &block);
+  append_block(kRecordingBlock, contents_, &block);
   contents_.clear();
   return block;
 }
@@ -92,7 +87,7 @@ bool RecordingReader::next(RecordedEvent* event) {
   if (cut_) return false;
   if (contents_.empty()) {
     if (rest_.empty()) return false;
-    cut_ = !take_block(kMagic, &rest_, &contents_);
+    cut_ = !take_block(kRecordingBlock, &rest_, &contents_);
     if (cut_) return false;
   }
   event->kind = static_cast<RecordedKind>(contents_.front());

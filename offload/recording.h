@@ -28,6 +28,7 @@ namespace thermocline {
 inline constexpr std::string_view kAnyRecording = "thermocline-record/";
 inline constexpr std::string_view kRecordingHeader = "thermocline-record/2\n";
 
+inline constexpr std::uint64_t kRecordingBlock = 0x3252'4245'4d52'4854;  // "THRMEBR2"
 // Behind the recording's name, where the older part is.
 inline constexpr std::string_view kOlderPart = ".older";
 

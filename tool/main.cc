@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string_view>
 
@@ -80,6 +82,13 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   return kWrongUsage;
 }
 
+// Who reads stdout must not take a part of it for all: a disk may be full.
+int with_whole_output(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  say(std::string("stdout: can not be written: ") + std::strerror(errno));
+  return status == kDone ? kFailed : status;
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app("GPU memory that sinks what is cold: runs CUDA programs past the size of their device.", "thermocline");
   app.set_version_flag("--version", std::string("thermocline ") + THERMOCLINE_VERSION);
@@ -110,7 +119,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error, words);
   }
-  return line.action();
+  return with_whole_output(line.action());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -86,8 +87,23 @@ bool can_be_written(const std::string& path) {
     say(path + ": can not be written: " + std::strerror(errno));
     return false;
   }
+  // A plain file takes what it has room for, and what became of that is seen at the end.
+  if (!std::filesystem::is_regular_file(path)) std::fputc('\n', file);
+  if (std::fclose(file) == 0) return true;
+  say(path + ": can not be written: " + std::strerror(errno));
+  return false;
+}
+
+// Each of its lines ends with a comma.
+bool is_whole_timeline(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return true;
+  std::FILE* const file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) return false;
+  char end[2] = {};
+  const bool read = std::fseek(file, -2, SEEK_END) == 0 && std::fread(end, 1, 2, file) == 2;
   std::fclose(file);
-  return true;
+  return read && end[0] == ',' && end[1] == '\n';
 }
 
 int prepare(const Flags& flags, Job* job) {
@@ -266,7 +282,11 @@ int replay_trace(const Flags& flags) {
   Job job;
   Outcome outcome;
   if (const int status = replay_once(flags, &job, &outcome); status != kDone) return status;
-  const bool good = holds(flags, outcome);
+  bool good = holds(flags, outcome);
+  if (flags.timeline && !is_whole_timeline(*flags.timeline)) {
+    say(*flags.timeline + ": the timeline could not be written to its end");
+    good = false;
+  }
   (flags.json ? print_json : print_text)(flags, job, outcome);
   return good ? kDone : kFailed;
 }

@@ -12,7 +12,6 @@
 namespace thermocline {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314b'4c42'4d52'4854;  // "THRMBLK1"
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 // As much as a line of the other form may have.
 constexpr std::uint64_t kLargestBlock = std::uint64_t{65} << 20;
@@ -98,7 +97,7 @@ void EventBlockWriter::flush() {
   std::string frame(ZSTD_compressBound(contents_.size()), '\0');
   const std::size_t bytes = ZSTD_compress(frame.data(), frame.size(), contents_.data(), contents_.size(), kLevel);
   THERMOCLINE_CHECK(ZSTD_isError(bytes) == 0, "what was given room enough is compressed");
-  append_block(kMagic, std::string_view(frame).substr(0, bytes), out_);
+  append_block(kEventBlock, std::string_view(frame).substr(0, bytes), out_);
   contents_.clear();
 }
 
@@ -109,7 +108,7 @@ void EventBlockWriter::finish() {
 
 bool EventBlockReader::next_block() {
   std::string_view frame;
-  if (!take_block(kMagic, &rest_, &frame)) return false;
+  if (!take_block(kEventBlock, &rest_, &frame)) return false;
   const unsigned long long bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
   // Also the two values that say that it is not known.
   if (bytes > kLargestBlock || bytes == 0) return false;

@@ -19,6 +19,7 @@
 namespace thermocline {
 
 inline constexpr std::string_view kEventBlocksHeader = "thermocline-trace-blocks/1\n";
+inline constexpr std::uint64_t kEventBlock = 0x314b'4c42'4d52'4854;  // "THRMBLK1"
 
 class EventBlockWriter {
  public:

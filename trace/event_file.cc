@@ -93,7 +93,14 @@ bool takes_its_place(const std::string& path) {
 
 }  // namespace
 
-std::string TraceError::text() const { return path + (line > 0 ? ":" + std::to_string(line) : "") + ": " + reason; }
+std::string TraceError::text() const {
+  std::string text = path + (line > 0 ? ":" + std::to_string(line) : "") + ": " + reason;
+  // One line, whatever the file's names are.
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  }
+  return text;
+}
 
 bool read_events(const std::string& path, EventSink* sink, TraceError* error, std::vector<std::string>* warnings) {
   *error = {path, 0, ""};

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kSchema = "thermocline-trace/1";
 constexpr std::string_view kSchemaFamily = "thermocline-trace/";
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+// Of a buffer, and of all that are alive: what a simulated device can be given in full.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;
 
 // What a program may take, all operators together, on a device of 10^12 operations a second: above, times would not fit
 // into 64 bits of nanoseconds.
@@ -117,6 +118,10 @@ std::string Builder::allocate(const EventFields& fields) {
   push(EventKind::kAllocate, trace_->buffers.size());
   trace_->buffers.push_back({static_cast<std::uint64_t>(id), static_cast<Bytes>(bytes)});
   live_bytes_ += static_cast<Bytes>(bytes);
+  if (live_bytes_ > static_cast<Bytes>(kMostBytes)) {
+    return "with buffer " + std::to_string(id) + " more is alive than any device has: " + std::to_string(live_bytes_) +
+           " bytes";
+  }
   trace_->peak_live_bytes = std::max(trace_->peak_live_bytes, live_bytes_);
   return "";
 }

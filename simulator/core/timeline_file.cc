@@ -58,6 +58,12 @@ std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path) {
   return std::unique_ptr<TimelineFile>(new TimelineFile(file));
 }
 
+void TimelineFile::Close::operator()(std::FILE* file) const {
+  const bool had_failed = std::ferror(file) != 0;
+  if (std::fclose(file) == 0 && !had_failed) return;
+  std::fprintf(stderr, "simulated device: the timeline could not be written to its end: %s\n", std::strerror(errno));
+}
+
 TimelineFile::TimelineFile(std::FILE* file) : file_(file) {
   std::fputs("[\n", file);
   for (std::size_t row = 0; row < kRows.size(); ++row) {

@@ -23,7 +23,7 @@ class TimelineFile {
 
  private:
   struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
+    void operator()(std::FILE* file) const;
   };
   explicit TimelineFile(std::FILE* file);
 

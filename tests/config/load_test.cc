@@ -122,6 +122,17 @@ TEST_F(Load, ASyntaxErrorNamesItsPlaceAndTheOtherSourcesStillCount) {
   EXPECT_FALSE(loaded.settings.stats);
 }
 
+// toml++ would end the process.
+TEST_F(Load, ATableWhoseNameIsNoneIsASyntaxError) {
+  for (const char* text : {"[=", "[@]\n", "[[#]]\n", "[\x01"}) {
+    LoadedSettings loaded = default_loaded_settings();
+    write("bad.toml", text);
+    load_settings_file(path("bad.toml"), &loaded);
+    ASSERT_EQ(loaded.problems.size(), 1u) << text;
+    EXPECT_EQ(loaded.problems[0].line, 1);
+  }
+}
+
 TEST_F(Load, ANamedFileThatIsMissingIsAProblem) {
   surroundings_.variables["THERMOCLINE_CONFIG"] = path("absent.toml");
   ASSERT_EQ(load().problems.size(), 1u);

@@ -77,6 +77,18 @@ TEST(ReadTrace, NegativeFiguresAreRefused) {
             "2: negative \"flops\" of operator \"a\"");
 }
 
+TEST(ReadTrace, WhatIsSaidIsOneLineWhateverTheNames) {
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"op","k":"a\n\u001b[31m","us":-1})"})),
+            "2: negative \"us\" of operator \"a??[31m\"");
+}
+
+TEST(ReadTrace, FiguresThatNoProgramHasAreRefused) {
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"op","k":"a","us":1e15})"})),
+            "2: up to operator \"a\" the program takes years");
+  EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"op","k":"a","flops":1e300,"bytes":1})"})),
+            "2: up to operator \"a\" the program takes years");
+}
+
 TEST(ReadTrace, MissingFieldsAreNamed) {
   EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","n":8})"})), "2: the allocation has no \"b\"");
   EXPECT_EQ(read_error(TraceFile({kHeader, R"({"e":"alloc","b":8})"})), "2: the allocation has no \"n\"");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recorded STEPS [killed]: a program with steps, tags and two threads, for the recorder. `killed` ends it by a signal
- * that nobody can catch.
+ * recorded STEPS [killed|interrupted]: a program with steps, tags and two threads, for the recorder. `killed` ends it
+ * by a signal that nobody can catch, `interrupted` sends what Ctrl-C does to all of its process group.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "include/thermocline/thermocline.h"
 
@@ -59,7 +60,8 @@ int main(int argc, char** argv) {
     }
     step();
   }
-  if (argc > 2) raise(SIGKILL);
+  if (argc > 2 && strcmp(argv[2], "killed") == 0) raise(SIGKILL);
+  if (argc > 2 && strcmp(argv[2], "interrupted") == 0) kill(0, SIGINT);
   puts("done");
   return 0;
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any file as a trace: it is refused with a reason, or it is one that holds what traces promise, and comes out of the
+// packed form as it went in. The first byte chooses what the rest is: a file, the contents of a recording's block, or
+// those of a packed trace's block, for no mutation would get past a checksum.
+#include <zstd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/check.h"
+#include "offload/packed.h"
+#include "offload/recording.h"
+#include "tests/fuzz/memory_file.h"
+#include "trace/event_blocks.h"
+#include "trace/read.h"
+
+namespace thermocline::fuzz {
+namespace {
+
+class Kept : public EventSink {
+ public:
+  std::string header(std::string_view json) override {
+    header_ = json;
+    return "";
+  }
+  std::string event(const EventFields& fields, std::size_t /*line*/) override {
+    events_.push_back(fields);
+    return "";
+  }
+  const std::string& header_text() const { return header_; }
+  const std::vector<EventFields>& events() const { return events_; }
+
+ private:
+  std::string header_;
+  std::vector<EventFields> events_;
+};
+
+std::string zstd_frame(std::string_view contents) {
+  std::string frame(ZSTD_compressBound(contents.size()), '\0');
+  frame.resize(ZSTD_compress(frame.data(), frame.size(), contents.data(), contents.size(), 1));
+  return frame;
+}
+
+std::string file_of(std::string_view input) {
+  const char form = input.empty() ? '\0' : input.front();
+  const std::string_view rest = input.substr(input.empty() ? 0 : 1);
+  std::string file;
+  if (form == '1') {
+    file = kRecordingHeader;
+    append_block(kRecordingBlock, rest, &file);
+  } else if (form == '2') {
+    file = kEventBlocksHeader;
+    append_block(kEventBlock, zstd_frame(rest), &file);
+  } else {
+    file = input;
+  }
+  return file;
+}
+
+void check_packed(const Kept& kept) {
+  std::string file;
+  EventBlockWriter writer(&file);
+  writer.header(kept.header_text());
+  for (const EventFields& event : kept.events()) {
+    THERMOCLINE_CHECK(writer.event(event), "what was read can be packed");
+  }
+  writer.finish();
+  EventBlockReader reader(file);
+  std::string header;
+  THERMOCLINE_CHECK(reader.header(&header) && header == kept.header_text(), "the header comes back");
+  std::size_t count = 0;
+  for (EventFields event; reader.next(&event); ++count) {
+    THERMOCLINE_CHECK(count < kept.events().size() && event == kept.events()[count], "each event comes back");
+  }
+  THERMOCLINE_CHECK(reader.is_whole() && count == kept.events().size(), "all events come back");
+}
+
+void read(std::string_view input) {
+  const MemoryFile file(file_of(input));
+  Trace trace;
+  TraceError error;
+  std::vector<std::string> warnings;
+  if (!read_trace(file.path(), &trace, &error, &warnings)) {
+    THERMOCLINE_CHECK(!error.reason.empty(), "who refuses says why");
+    THERMOCLINE_CHECK(error.text().find('\n') == std::string::npos, "in one line");
+    return;
+  }
+  trace.validate();
+  Kept kept;
+  THERMOCLINE_CHECK(read_events(file.path(), &kept, &error, nullptr), "what was read is read again");
+  check_packed(kept);
+}
+
+}  // namespace
+}  // namespace thermocline::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  thermocline::fuzz::read({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
