@@ -117,7 +117,8 @@ const Profile* find_profile(std::string_view name) {
   for (const Profile& profile : kProfiles) {
     if (name == profile.name) return &profile;
   }
-  return nullptr;
+  std::string why;
+  return is_profile_file(name) ? read_profile(std::string(name), &why) : nullptr;
 }
 
 }  // namespace simulator

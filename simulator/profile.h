@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace simulator {
@@ -47,7 +48,13 @@ struct Profile {
 // All profiles; `reference` comes first.
 std::span<const Profile> profiles();
 
-// nullptr when there is none of that name.
+// nullptr when there is none of that name; or none in that file.
 const Profile* find_profile(std::string_view name);
+
+// A profile of one's own in a file (profile_file.cc says what may stand in it): a name with a slash, or that ends in
+// .toml. Its name is the file's.
+bool is_profile_file(std::string_view name);
+// Read once in a process, and kept as long as that. nullptr: `why` says it, with the line.
+const Profile* read_profile(const std::string& path, std::string* why);
 
 }  // namespace simulator

@@ -16,6 +16,7 @@
 #include "config/load.h"
 #include "config/option_table.h"
 #include "config/rank.h"
+#include "simulator/profile.h"
 #include "tool/child.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
@@ -147,7 +148,9 @@ int apply_simulator(const Flags& flags, Changes* changes) {
     return kFailed;
   }
   (*changes)["LD_LIBRARY_PATH"] = prepended(std::filesystem::path(*driver).parent_path().string(), "LD_LIBRARY_PATH");
-  (*changes)["THERMOCLINE_SIMULATE_DEVICE"] = *flags.device;
+  // The program may work in another folder.
+  (*changes)["THERMOCLINE_SIMULATE_DEVICE"] =
+      simulator::is_profile_file(*flags.device) ? std::filesystem::absolute(*flags.device).string() : *flags.device;
   // Empty removes: an earlier run's seed is not this one's.
   (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
   (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");

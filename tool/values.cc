@@ -7,6 +7,7 @@
 
 #include "config/option_table.h"
 #include "config/suggest.h"
+#include "simulator/profile.h"
 #include "tool/message.h"
 #include "trace/read.h"
 
@@ -25,6 +26,12 @@ std::optional<SizeSetting> parse_budget_flag(const std::string& text, const std:
 }
 
 const simulator::Profile* find_device_flag(const std::string& name, const std::string& flag) {
+  if (simulator::is_profile_file(name)) {
+    std::string why;
+    const simulator::Profile* const profile = simulator::read_profile(name, &why);
+    if (profile == nullptr) say(flag + ": " + why);
+    return profile;
+  }
   if (const simulator::Profile* profile = simulator::find_profile(name)) return profile;
   std::vector<std::string_view> names;
   for (const simulator::Profile& profile : simulator::profiles()) names.emplace_back(profile.name);

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpu_probe: what a device has and what the driver's calls cost on it, as one JSON object on stdout; with --profile
+// FILE LIKE also as a profile that `--device FILE` takes (simulator/profile_file.cc), whose other figures are LIKE's.
+//
+// It is linked with nothing: libcuda.so.1 is the loader's, a GPU's or the simulated one. Times of host calls are taken
+// between two events on an idle stream: a device stamps them when it is told to, and the simulated one by its own
+// clock. On a GPU they therefore include what the two records cost (less than 2 us of all the calls between them); the
+// host's clock is given beside it. Link rates are of 256 MiB copies of pinned memory, of all that were sent.
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kPage = std::size_t{2} << 20;
+
+[[noreturn]] void end(int status, const std::string& what) {
+  std::fprintf(stderr, "gpu_probe: %s\n", what.c_str());
+  std::exit(status);
+}
+
+void check(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS) end(1, std::string(call) + ": error " + std::to_string(static_cast<int>(result)));
+}
+#define CHECK(call) check(call, #call)
+
+void* driver = nullptr;
+
+template <class Function>
+Function* find(const char* name) {
+  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
+  if (found == nullptr) end(1, std::string("the driver has no ") + name);
+  return found;
+}
+#define TEXT(name) #name
+#define SYMBOL(name) TEXT(name)
+// cuda.h may mean a newer version by a name: the symbol is what it makes of it.
+#define CUDA(name) (find<decltype(name)>(SYMBOL(name)))
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+class Probe {
+ public:
+  Probe();
+  void measure();
+  void print() const;
+  bool write_profile(const std::string& path, const std::string& like, const std::string& source) const;
+
+ private:
+  // Nanoseconds of one of `count` calls: by events, and by the host's clock.
+  void time(
+      const std::string& name, int count, const std::function<void(int)>& call,
+      const std::function<void()>& after = [] {});
+  void allocations();
+  void mappings();
+  void streams();
+  void links();
+  double rate_of(bool out, bool in);
+  void note(const std::string& name, double value) { figures_.emplace_back(name, value); }
+  double figure(const std::string& name) const;
+  double elapsed_ms();
+
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr, other_ = nullptr;
+  CUevent first_ = nullptr, last_ = nullptr, middle_ = nullptr;
+  std::string name_;
+  int driver_version_ = 0;
+  std::vector<std::pair<std::string, double>> figures_;
+};
+
+Probe::Probe() {
+  driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  if (driver == nullptr) end(4, std::string("no driver: ") + dlerror());
+  if (CUDA(cuInit)(0) != CUDA_SUCCESS || CUDA(cuDeviceGet)(&device_, 0) != CUDA_SUCCESS) end(4, "no usable device");
+  char name[128] = "";
+  CHECK(CUDA(cuDeviceGetName)(name, sizeof name, device_));
+  name_ = name;
+  CHECK(CUDA(cuDriverGetVersion)(&driver_version_));
+  CHECK(CUDA(cuDevicePrimaryCtxRetain)(&context_, device_));
+  CHECK(CUDA(cuCtxSetCurrent)(context_));
+  CHECK(CUDA(cuStreamCreate)(&stream_, CU_STREAM_NON_BLOCKING));
+  CHECK(CUDA(cuStreamCreate)(&other_, CU_STREAM_NON_BLOCKING));
+  for (CUevent* event : {&first_, &last_, &middle_}) CHECK(CUDA(cuEventCreate)(event, CU_EVENT_DEFAULT));
+  std::size_t bytes = 0;
+  CHECK(CUDA(cuDeviceTotalMem)(&bytes, device_));
+  note("memory_bytes", static_cast<double>(bytes));
+  const auto attribute = [this](CUdevice_attribute which) {
+    int value = 0;
+    CHECK(CUDA(cuDeviceGetAttribute)(&value, which, device_));
+    return static_cast<double>(value);
+  };
+  note("multiprocessors", attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  note("compute_capability", 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                                 attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+}
+
+double Probe::elapsed_ms() {
+  float ms = 0;
+  CHECK(CUDA(cuEventElapsedTime)(&ms, first_, last_));
+  return static_cast<double>(ms);
+}
+
+void Probe::time(const std::string& name, int count, const std::function<void(int)>& call,
+                 const std::function<void()>& after) {
+  std::vector<double> by_events, by_host;
+  for (int turn = 0; turn < 7; ++turn) {
+    CHECK(CUDA(cuStreamSynchronize)(stream_));
+    CHECK(CUDA(cuEventRecord)(first_, stream_));
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < count; ++i) call(i);
+    const auto end = std::chrono::steady_clock::now();
+    CHECK(CUDA(cuEventRecord)(last_, stream_));
+    CHECK(CUDA(cuStreamSynchronize)(stream_));
+    by_events.push_back(elapsed_ms() * 1e6 / count);
+    by_host.push_back(std::chrono::duration<double, std::nano>(end - begin).count() / count);
+    after();
+  }
+  note(name, median(by_events));
+  note(name + "_by_host_clock", median(by_host));
+}
+
+// What an allocation and its free take together.
+void Probe::allocations() {
+  for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{64} << 20}) {
+    const std::string size = std::to_string(bytes >> 10) + "KiB_ns";
+    time("pair_cuMemAlloc_" + size, 50, [bytes](int) {
+      CUdeviceptr at = 0;
+      CHECK(CUDA(cuMemAlloc)(&at, bytes));
+      CHECK(CUDA(cuMemFree)(at));
+    });
+    time("pair_cuMemAllocAsync_" + size, 50, [this, bytes](int) {
+      CUdeviceptr at = 0;
+      CHECK(CUDA(cuMemAllocAsync)(&at, bytes, stream_));
+      CHECK(CUDA(cuMemFreeAsync)(at, stream_));
+    });
+  }
+}
+
+void Probe::mappings() {
+  constexpr int kPages = 32;
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  kind.location.id = device_;
+  std::size_t page = 0;
+  CHECK(CUDA(cuMemGetAllocationGranularity)(&page, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  note("page_bytes", static_cast<double>(page));
+  CUdeviceptr at = 0;
+  CHECK(CUDA(cuMemAddressReserve)(&at, kPages * kPage, 0, 0, 0));
+  std::vector<CUmemGenericAllocationHandle> handles(kPages);
+  const auto release = [&] {
+    for (const CUmemGenericAllocationHandle handle : handles) CHECK(CUDA(cuMemRelease)(handle));
+  };
+  time(
+      "host_create_page_ns", kPages,
+      [&](int i) { CHECK(CUDA(cuMemCreate)(&handles[static_cast<std::size_t>(i)], kPage, &kind, 0)); }, release);
+  for (CUmemGenericAllocationHandle& handle : handles) CHECK(CUDA(cuMemCreate)(&handle, kPage, &kind, 0));
+  const auto map = [&](int i) {
+    CHECK(CUDA(cuMemMap)(at + static_cast<std::size_t>(i) * kPage, kPage, 0, handles[static_cast<std::size_t>(i)], 0));
+  };
+  const auto unmap = [&](int i) { CHECK(CUDA(cuMemUnmap)(at + static_cast<std::size_t>(i) * kPage, kPage)); };
+  CUmemAccessDesc access{};
+  access.location = kind.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const auto allow = [&](int i) {
+    CHECK(CUDA(cuMemSetAccess)(at + static_cast<std::size_t>(i) * kPage, kPage, &access, 1));
+  };
+  const auto each = [](const auto& call) {
+    for (int i = 0; i < kPages; ++i) call(i);
+  };
+  time("host_map_ns", kPages, map, [&] { each(unmap); });
+  each(map);
+  time("host_set_access_ns", kPages, allow);
+  time("host_unmap_ns", kPages, unmap, [&] { each(map), each(allow); });
+  each(unmap);
+  release();
+  CHECK(CUDA(cuMemAddressFree)(at, kPages * kPage));
+}
+
+void Probe::streams() {
+  time("host_stream_call_ns", 200, [this](int) { CHECK(CUDA(cuEventRecord)(middle_, other_)); });
+  void* host = nullptr;
+  CUdeviceptr at = 0;
+  CHECK(CUDA(cuMemHostAlloc)(&host, 4096, 0));
+  CHECK(CUDA(cuMemAlloc)(&at, 4096));
+  time(
+      "host_copy_ns", 50, [&](int) { CHECK(CUDA(cuMemcpyHtoDAsync)(at, host, 64, other_)); },
+      [this] { CHECK(CUDA(cuStreamSynchronize)(other_)); });
+  CHECK(CUDA(cuMemFree)(at));
+  CHECK(CUDA(cuMemFreeHost)(host));
+}
+
+// Bytes a second in each of the directions that are asked for, both at once where both are.
+double Probe::rate_of(bool out, bool in) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  constexpr int kCopies = 6;
+  void *from = nullptr, *to = nullptr;
+  CUdeviceptr source = 0, target = 0;
+  CHECK(CUDA(cuMemHostAlloc)(&from, kBytes, 0));
+  CHECK(CUDA(cuMemHostAlloc)(&to, kBytes, 0));
+  CHECK(CUDA(cuMemAlloc)(&source, kBytes));
+  CHECK(CUDA(cuMemAlloc)(&target, kBytes));
+  std::vector<double> rates;
+  for (int turn = 0; turn < 3; ++turn) {
+    CHECK(CUDA(cuCtxSynchronize)());
+    CHECK(CUDA(cuEventRecord)(first_, stream_));
+    CHECK(CUDA(cuStreamWaitEvent)(other_, first_, 0));
+    for (int i = 0; i < kCopies; ++i) {
+      if (out) CHECK(CUDA(cuMemcpyDtoHAsync)(to, source, kBytes, stream_));
+      if (in) CHECK(CUDA(cuMemcpyHtoDAsync)(target, from, kBytes, other_));
+    }
+    CHECK(CUDA(cuEventRecord)(middle_, other_));
+    CHECK(CUDA(cuStreamWaitEvent)(stream_, middle_, 0));
+    CHECK(CUDA(cuEventRecord)(last_, stream_));
+    CHECK(CUDA(cuStreamSynchronize)(stream_));
+    rates.push_back(kCopies * static_cast<double>(kBytes) / (elapsed_ms() * 1e-3));
+  }
+  for (const CUdeviceptr at : {source, target}) CHECK(CUDA(cuMemFree)(at));
+  for (void* at : {from, to}) CHECK(CUDA(cuMemFreeHost)(at));
+  return median(rates);
+}
+
+void Probe::links() {
+  note("link_to_host_alone", rate_of(true, false));
+  note("link_to_device_alone", rate_of(false, true));
+  // Eviction and return run at once, so this is what a plan can count on.
+  const double both = rate_of(true, true);
+  note("link_to_host", both);
+  note("link_to_device", both);
+}
+
+void Probe::measure() {
+  allocations();
+  mappings();
+  streams();
+  links();
+}
+
+double Probe::figure(const std::string& name) const {
+  const auto found = std::ranges::find(figures_, name, &std::pair<std::string, double>::first);
+  return found == figures_.end() ? 0 : found->second;
+}
+
+void Probe::print() const {
+  std::printf("{\"schema\": \"thermocline-probe/1\", \"device\": \"%s\", \"driver\": %d", name_.c_str(),
+              driver_version_);
+  for (const auto& [name, value] : figures_) std::printf(", \"%s\": %.10g", name.c_str(), value);
+  std::puts("}");
+}
+
+bool Probe::write_profile(const std::string& path, const std::string& like, const std::string& source) const {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) return false;
+  std::fprintf(file, "# Written by gpu_probe; `thermocline replay TRACE --device THIS_FILE` takes it.\n");
+  std::fprintf(file, "# What is not here is taken from the profile named next, and was not measured.\n");
+  std::fprintf(file, "like = \"%s\"\ntitle = \"%s, measured\"\nsource = \"%s\"\n", like.c_str(), name_.c_str(),
+               source.c_str());
+  for (const char* name : {"memory_bytes", "compute_capability", "multiprocessors", "page_bytes", "link_to_device",
+                           "link_to_host", "host_create_page_ns", "host_map_ns", "host_set_access_ns", "host_unmap_ns",
+                           "host_stream_call_ns", "host_copy_ns"}) {
+    std::fprintf(file, "%s = %.10g\n", name, figure(name));
+  }
+  return std::fclose(file) == 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const bool profile = count == 5 && std::strcmp(arguments[1], "--profile") == 0;
+  if (count != 1 && !profile) end(2, "usage: gpu_probe [--profile FILE LIKE SOURCE]");
+  Probe probe;
+  probe.measure();
+  probe.print();
+  if (profile && !probe.write_profile(arguments[2], arguments[3], arguments[4]))
+    end(1, "the profile can not be written");
+  return 0;
+}
