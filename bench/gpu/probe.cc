@@ -257,7 +257,7 @@ double Probe::figure(const std::string& name) const {
 void Probe::print() const {
   std::printf("{\"schema\": \"thermocline-probe/1\", \"device\": \"%s\", \"driver\": %d", name_.c_str(),
               driver_version_);
-  for (const auto& [name, value] : figures_) std::printf(", \"%s\": %.10g", name.c_str(), value);
+  for (const auto& [name, value] : figures_) std::printf(", \"%s\": %.15g", name.c_str(), value);
   std::puts("}");
 }
 
@@ -271,7 +271,7 @@ bool Probe::write_profile(const std::string& path, const std::string& like, cons
   for (const char* name : {"memory_bytes", "compute_capability", "multiprocessors", "page_bytes", "link_to_device",
                            "link_to_host", "host_create_page_ns", "host_map_ns", "host_set_access_ns", "host_unmap_ns",
                            "host_stream_call_ns", "host_copy_ns"}) {
-    std::fprintf(file, "%s = %.10g\n", name, figure(name));
+    std::fprintf(file, "%s = %.15g\n", name, figure(name));
   }
   return std::fclose(file) == 0;
 }

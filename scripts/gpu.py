@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The acceptance run: what `./dev gpu` does once the programs are built. gpu.py BUILD [--simulate DEVICE] [--short] [--only SECTION]...
+
+Each section has a time limit and fails for itself; whatever happens, one JSON file and one Markdown page are written, with
+device, driver, versions and commit. Needs Python 3.9, nothing that has to be installed; PyTorch where it is there.
+Status: 0 all sections are right, 1 one is not, 2 wrong usage, 4 no usable GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+# Of the whole run, in seconds.
+TOTAL = 460
+
+
+class Failed(Exception):
+    """A section is not right; the text says how."""
+
+
+class Skipped(Exception):
+    """A section has nothing to run on; the text says what is missing."""
+
+
+class Machine:
+    """Where programs run: on this machine's GPU, or on a simulated one."""
+
+    def __init__(self, build: Path, simulate: str | None, short: bool, end: float) -> None:
+        self.build, self.simulate, self.short, self.end = build, simulate, short, end
+        self.command = str(build / "bin" / "thermocline")
+        self.simulator = build / "lib" / "thermocline" / "simulator"
+        self.work = Path(tempfile.mkdtemp(prefix="thermocline-gpu-"))
+
+    def limit(self, seconds: float) -> float:
+        return max(1.0, min(seconds, self.end - time.monotonic()))
+
+    def environment(self) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("THERMOCLINE_") and k != "LD_PRELOAD"}
+        # What the machine that packed has and this one may not (gpu.sh --pack).
+        folders = [str(self.build / "carried")] if (self.build / "carried").is_dir() else []
+        if self.simulate:
+            folders.insert(0, str(self.simulator))
+            env["THERMOCLINE_SIMULATE_DEVICE"] = self.simulate
+        folders += [env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else []
+        if folders:
+            env["LD_LIBRARY_PATH"] = ":".join(folders)
+        return env
+
+    def run(self, command: list[str], seconds: float, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment() | more
+        try:
+            return subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, errors="replace", timeout=self.limit(seconds), cwd=self.work,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{' '.join(command[:3])} ... took more than {error.timeout:.0f} s") from error
+
+    def under_library(self, flags: list[str], command: list[str]) -> list[str]:
+        where = ["--simulate", self.simulate] if self.simulate else []
+        return [self.command, "run", *where, *flags, "--", *command]
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def statistic(text: str, name: str) -> int:
+    found = re.findall(rf" {name}=(\d+)", text)
+    if not found:
+        raise Failed(f"the library printed no {name}")
+    return int(found[-1])
+
+
+def conformance(machine: Machine) -> dict:
+    """The rules that the simulated device is held to, asked of the driver alone."""
+    out = machine.work / "conformance.json"
+    program = machine.build / "tests" / "conformance" / "conformance"
+    done = machine.run([str(program), "--json", str(out)], 90)
+    if not out.exists():
+        raise Failed(last_line(done.stderr) or f"status {done.returncode}")
+    answers = json.loads(out.read_text())
+    counts: dict[str, int] = {}
+    for rule in answers["rules"]:
+        counts[rule["outcome"]] = counts.get(rule["outcome"], 0) + 1
+    return {"right": done.returncode == 0, "rules": counts, "answers": answers}
+
+
+def programs(machine: Machine) -> dict:
+    """The small programs, one road into device memory each: the same output under a budget below what they hold."""
+    folder = machine.build / "tests" / "programs" / "roads"
+    found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
+    if not found:
+        raise Skipped(f"no programs in {folder}")
+    if machine.short:
+        found = found[::8]
+    wrong = []
+    for program in found:
+        plain = machine.run([str(program)], 20)
+        under = machine.run(machine.under_library(["--budget", "20MiB"], [str(program)]), 20)
+        if (plain.returncode, plain.stdout) != (under.returncode, under.stdout):
+            wrong.append({"program": f"{program.parent.name}/{program.name}", "says": last_line(under.stderr)})
+    return {"right": not wrong, "programs": len(found), "different": wrong}
+
+
+def digits(machine: Machine) -> dict:
+    """A CNN trained by CUDA C++: plain, under the library, and with a third of the memory that it uses."""
+    # The simulated device needs the shared runtime; a GPU's machine need not have one of that version.
+    program = machine.build / "bin" / "examples" / ("digits" if machine.simulate else "digits_static")
+    if not program.exists():
+        raise Skipped("built without nvcc")
+    command = [str(program), "--epochs", "1" if machine.short else "3", str(ROOT / "examples" / "digits" / "digits.csv.gz")]
+
+    plain = machine.run(command, 60)
+    whole = machine.run(machine.under_library(["--stats"], command), 60)
+    if plain.returncode != 0 or whole.returncode != 0:
+        raise Failed(last_line(plain.stderr) or last_line(whole.stderr))
+    peak = statistic(whole.stderr, "peak_live_bytes")
+    third = machine.run(machine.under_library(["--stats", "--budget", str(peak // 3)], command), 60)
+    moved = statistic(third.stderr, "evicted_bytes") if third.returncode == 0 else 0
+    same = plain.stdout == whole.stdout == third.stdout
+    return {"right": same and moved > 0, "same_output": same, "peak_live_bytes": peak, "evicted_bytes": moved}
+
+
+def probe(machine: Machine) -> dict:
+    """What allocations, mapping calls and the link cost; a profile of the device."""
+    profile = machine.work / "device.toml"
+    program = machine.build / "bench" / "gpu_probe"
+    like = machine.simulate or profile_like(machine)
+    source = f"measured by ./dev gpu, {datetime.date.today()}"
+    if machine.simulate:
+        source += ", on the simulated device"
+    done = machine.run([str(program), "--profile", str(profile), like, source], 60)
+    if done.returncode != 0:
+        raise Failed(last_line(done.stderr))
+    figures = json.loads(done.stdout)
+    trace = ROOT / "bench" / "traces" / "unet3d_b1_128.jsonl.gz"
+    answer = machine.run([machine.command, "estimate", str(trace), "--device", str(profile), "--json"], 60)
+    result = {"right": answer.returncode == 0, "figures": figures, "profile": profile.read_text()}
+    if answer.returncode == 0:
+        result["estimate_of_unet3d"] = json.loads(answer.stdout)["devices"][0]
+    pair = machine.run(machine.under_library([], [str(program)]), 60)
+    if pair.returncode == 0:
+        result["under_the_library"] = {k: v for k, v in json.loads(pair.stdout).items() if k.startswith("pair_")}
+    return result
+
+
+def profile_like(machine: Machine) -> str:
+    """The known profile whose name is in the device's, for what is not measured."""
+    done = machine.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "-i", "0"], 10)
+    name = done.stdout.strip().lower().replace(" ", "-")
+    known = json.loads(machine.run([machine.command, "devices", "--json"], 10).stdout)["devices"]
+    near = [d["name"] for d in known if d["name"].split("-")[0] in name]
+    return near[0] if near else "reference"
+
+
+def model(machine: Machine, python: str, name: str, mode: str, flags: list[str] | None, *more: str) -> dict:
+    command = [python, "-B", str(ROOT / "bench" / "gpu" / "models.py"), "--model", name, "--mode", mode, *more]
+    if flags is not None:
+        command = machine.under_library(["--stats", *flags], command)
+    done = machine.run(command, 90, PYTHONPATH=str(ROOT / "integrations" / "pytorch" / "src"))
+    if done.returncode != 0:
+        return {"available": True, "outcome": "failed", "reason": last_line(done.stderr)}
+    result = json.loads(last_line(done.stdout))
+    if flags is not None:
+        result["evicted_bytes"] = statistic(done.stderr, "evicted_bytes")
+        result["peak_device_bytes"] = statistic(done.stderr, "peak_device_bytes")
+    return result
+
+
+def pytorch(machine: Machine) -> dict:
+    """ResNet-50, GPT-2 and a U-Net: the same loss, and step times, beside what PyTorch itself has."""
+    if machine.simulate:
+        raise Skipped("kernels of libraries compute nothing on a simulated device")
+    python = sys.executable
+    if machine.run([python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"], 60).returncode != 0:
+        raise Skipped(f"{python} has no PyTorch that finds a CUDA device")
+    names = ("resnet50", "gpt2", "unet")
+    plain = {name: model(machine, python, name, "plain", None) for name in names}
+    managed = str(machine.build / "lib" / "libmanaged_allocator.so")
+    runs = []
+
+    def attempt(name: str, way: str, percent: int | None, mode: str, preload: bool) -> None:
+        base = plain[name]
+        if "losses" not in base:
+            return
+        peak = base["peak_allocated_bytes" if mode == "plugin" else "peak_reserved_bytes"]
+        budget = peak * percent // 100 if percent else 0
+        if machine.end - time.monotonic() < 25:
+            runs.append({"model": name, "way": way, "percent": percent, "outcome": "not run: out of time"})
+            return
+        flags = (["--budget", str(budget)] if percent else []) if preload else None
+        more = ["--managed-library", managed, "--leave-bytes", str(budget)] if mode == "managed" else []
+        try:
+            found = model(machine, python, name, mode, flags, *more)
+        except Failed as error:
+            found = {"available": True, "outcome": "failed", "reason": str(error)}
+        found.update({"model": name, "way": way, "percent": percent})
+        if "losses" in found:
+            found["same_bits"] = found["losses"] == base["losses"] and found["weights"] == base["weights"]
+            found["over_plain"] = found["step_ms"] / base["step_ms"]
+        runs.append(found)
+
+    # What says most comes first: time may end.
+    for way, percent, mode, preload in (
+        ("preload", 60, "plain", True), ("offload()", None, "offload", True), ("plug-in", 60, "plugin", True),
+        ("save_on_cpu", None, "save_on_cpu", False), ("preload", 100, "plain", True), ("checkpoint", None, "checkpoint", False),
+        ("plug-in", 100, "plugin", True), ("preload", 80, "plain", True), ("preload", 50, "plain", True),
+        ("managed memory", 60, "managed", False), ("plug-in", 80, "plugin", True), ("plug-in", 50, "plugin", True),
+    ):  # fmt: skip
+        for name in names:
+            attempt(name, way, percent, mode, preload)
+    # Recomputing a block counts its batch twice in the averages of batch norm, with or without us.
+    judged = [r for r in runs if "same_bits" in r and r["way"] != "checkpoint"]
+    wrong = [r for r in runs if r.get("outcome") == "failed" or (r in judged and not r["same_bits"])]
+    return {"right": bool(judged) and not wrong, "plain": plain, "runs": runs}
+
+
+def sanitizer(machine: Machine) -> dict:
+    """compute-sanitizer over small programs under the library."""
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if machine.simulate or not os.path.exists(tool):
+        raise Skipped("it is for a GPU" if machine.simulate else "there is no compute-sanitizer")
+    folder = machine.build / "tests" / "programs" / "roads"
+    found = []
+    for name in ("memory/in_order", "launches/streams", "copies/ranges"):
+        checked = [tool, "--tool", "memcheck", "--error-exitcode", "86", str(folder / name)]
+        done = machine.run(machine.under_library(["--budget", "20MiB"], checked), 40)
+        found.append({"program": name, "status": done.returncode, "says": last_line(done.stdout)})
+    return {"right": all(f["status"] == 0 for f in found), "runs": found}
+
+
+SECTIONS = {f.__name__: f for f in (conformance, programs, digits, probe, pytorch, sanitizer)}
+
+
+def about(machine: Machine) -> dict:
+    def said(*command: str) -> str:
+        try:
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=30, cwd=ROOT,
+                env=machine.environment(),
+            )  # fmt: skip
+            return done.stdout.strip() if done.returncode == 0 else ""
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+
+    commit_file = machine.build / "commit"
+    facts = {
+        "device": f"{machine.simulate} (simulated)" if machine.simulate else "",
+        "driver": "",
+        "commit": said("git", "rev-parse", "HEAD") or (commit_file.read_text().strip() if commit_file.exists() else "unknown"),
+        "version": said(machine.command, "--version"),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+    if not machine.simulate:
+        query = said("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0").split(", ")
+        facts["device"], facts["driver"] = query if len(query) == 2 else ("unknown", "unknown")
+        facts["torch"] = said(sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)")
+    return facts
+
+
+def markdown(report: dict) -> str:
+    facts = report["about"]
+    lines = [f"# Acceptance run: {facts['device']}", "", "Written by `./dev gpu`; all of it is in the JSON file beside this page.", ""]
+    lines += [f"- {key}: {value}" for key, value in facts.items() if value and key != "device"]
+    lines += ["", "| section | outcome | seconds | |", "| --- | --- | --- | --- |"]
+    for name, section in report["sections"].items():
+        note = section.get("reason", "")
+        if "rules" in section:
+            note = ", ".join(f"{count} {outcome}" for outcome, count in section["rules"].items())
+        elif "programs" in section:
+            note = f"{section['programs']} programs, {len(section['different'])} differ"
+        elif "peak_live_bytes" in section:
+            note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
+        lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {note} |")
+    figures = report["sections"].get("probe", {}).get("figures")
+    if figures:
+        lines += ["", "| call, link | measured | by the host's clock |", "| --- | --- | --- |"]
+        for key, value in figures.items():
+            if key.endswith("_ns"):
+                clock = figures.get(key + "_by_host_clock", 0) / 1e3
+                lines.append(f"| {key[:-3]} | {value / 1e3:.2f} us | {clock:.2f} us |")
+            elif key.startswith("link_"):
+                lines.append(f"| {key} | {value / 1e9:.2f} GB/s | |")
+        lines += ["", "`link_to_host`, `link_to_device`: while both directions are in use."]
+    runs = report["sections"].get("pytorch", {}).get("runs")
+    if runs:
+        lines += ["", "| model | way | budget | step over plain | same bits | |", "| --- | --- | --- | --- | --- | --- |"]
+        for run in runs:
+            over = f"{run['over_plain']:.2f}" if "over_plain" in run else "-"
+            note = "not available: " + run["reason"] if run.get("available") is False else run.get("outcome", "") + " " + run.get("reason", "")
+            percent = f"{run['percent']} %" if run["percent"] else ""
+            lines.append(f"| {run['model']} | {run['way']} | {percent} | {over} | {run.get('same_bits', '-')} | {note.strip()} |")
+    return "\n".join(lines) + "\n"
+
+
+def run_section(name: str, machine: Machine) -> dict:
+    begin = time.monotonic()
+    try:
+        if machine.end - begin < 2:
+            raise Skipped("out of time")
+        section = SECTIONS[name](machine)
+        section["outcome"] = "right" if section.pop("right") else "wrong"
+    except Skipped as reason:
+        section = {"outcome": "skipped", "reason": str(reason)}
+    except Exception as error:  # noqa: BLE001: a section that breaks must not take the others with it
+        section = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}" if not isinstance(error, Failed) else str(error)}
+    section["seconds"] = time.monotonic() - begin
+    print(f"  {name:12} {section['outcome']:8} {section['seconds']:6.1f} s  {section.get('reason', '')}", file=sys.stderr)
+    return section
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The acceptance run.")
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--simulate", metavar="DEVICE", help="what can be tried without a GPU, on a simulated device")
+    parser.add_argument("--short", action="store_true", help="less of each section, as the tests want it")
+    parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section (may be given again)")
+    parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results", help="the folder for the results")
+    arguments = parser.parse_args()
+    machine = Machine(arguments.build.resolve(), arguments.simulate, arguments.short, time.monotonic() + TOTAL)
+    if not machine.simulate and (shutil.which("nvidia-smi") is None or machine.run(["nvidia-smi", "-L"], 20).returncode != 0):
+        print("gpu: this machine has no usable NVIDIA GPU (nvidia-smi -L); --simulate DEVICE needs none", file=sys.stderr)
+        return 4
+    report = {"schema": "thermocline-gpu/1", "about": about(machine), "sections": {}}
+    for name in arguments.only or SECTIONS:
+        report["sections"][name] = run_section(name, machine)
+    slug = re.sub(r"[^a-z0-9]+", "-", report["about"]["device"].lower()).strip("-")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    base = arguments.output / f"gpu-{slug}"
+    answers = report["sections"].get("conformance", {}).pop("answers", None)
+    if answers and not machine.simulate:
+        (arguments.output / f"conformance-{slug}.json").write_text(json.dumps(answers) + "\n")
+    base.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    base.with_suffix(".md").write_text(markdown(report))
+    profile = report["sections"].get("probe", {}).get("profile")
+    if profile:
+        base.with_suffix(".toml").write_text(profile)
+    shutil.rmtree(machine.work, ignore_errors=True)
+    print(f"gpu: wrote {base}.json and .md", file=sys.stderr)
+    return 0 if all(s["outcome"] in ("right", "skipped") for s in report["sections"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev gpu` on the simulated device, in short: what a section finds is what is there, and one that breaks leaves the
+others alone. gpu_run_test.py BUILD_FOLDER"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+def run(build: str, *flags: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-B", os.path.join(ROOT, "scripts", "gpu.py"), build, *flags]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def require(holds: bool, what: object) -> None:
+    if not holds:
+        raise AssertionError(what)
+
+
+def whole_run(build: str, folder: str) -> None:
+    done = run(build, "--simulate", "reference", "--short", "--output", folder)
+    with open(os.path.join(folder, "gpu-reference-simulated.json")) as file:
+        report = json.load(file)
+    sections = report["sections"]
+    outcomes = {name: section["outcome"] for name, section in sections.items()}
+    require(done.returncode == 0, (done.stderr, outcomes))
+    for name in ("conformance", "programs", "probe"):
+        require(outcomes[name] == "right", (name, sections[name]))
+    # Without nvcc there are no examples.
+    require(outcomes["digits"] in ("right", "skipped"), sections["digits"])
+    require(outcomes["pytorch"] == outcomes["sanitizer"] == "skipped", outcomes)
+    require(sections["programs"]["programs"] > 3, sections["programs"])
+
+    # What is measured is what the profile says that it costs.
+    figures = sections["probe"]["figures"]
+    for name, cost in (
+        ("link_to_host", 50e9), ("link_to_device", 50e9), ("host_create_page_ns", 193e3), ("host_map_ns", 1.5e3),
+        ("host_set_access_ns", 36e3), ("host_unmap_ns", 26e3), ("host_stream_call_ns", 700), ("host_copy_ns", 4e3),
+    ):  # fmt: skip
+        require(abs(figures[name] / cost - 1) < 0.03, (name, figures[name], cost))
+    require(figures["memory_bytes"] == 64 << 30, figures["memory_bytes"])
+    # And the file made of it is a device.
+    require(sections["probe"]["estimate_of_unet3d"]["device"].endswith(".toml"), sections["probe"])
+    with open(os.path.join(folder, "gpu-reference-simulated.md")) as page:
+        require("| conformance | right |" in page.read(), "the page")
+
+
+def broken_run(folder: str) -> None:
+    """A build folder in which nothing is."""
+    done = run(folder, "--simulate", "reference", "--only", "conformance", "--only", "probe", "--output", folder)
+    with open(os.path.join(folder, "gpu-reference-simulated.json")) as file:
+        sections = json.load(file)["sections"]
+    require(done.returncode == 1, done.stderr)
+    require([s["outcome"] for s in sections.values()] == ["failed", "failed"], sections)
+
+
+def main() -> None:
+    for test in (lambda folder: whole_run(sys.argv[1], folder), broken_run):
+        folder = tempfile.mkdtemp()
+        try:
+            test(folder)
+        finally:
+            shutil.rmtree(folder)
+    if shutil.which("nvidia-smi") is None:
+        done = run(sys.argv[1])
+        require(done.returncode == 4 and "no usable NVIDIA GPU" in done.stderr, done)
+
+
+if __name__ == "__main__":
+    main()
