@@ -347,6 +347,11 @@ def main() -> int:
     answers = report["sections"].get("conformance", {}).pop("answers", None)
     if answers and not machine.simulate:
         (arguments.output / f"conformance-{slug}.json").write_text(json.dumps(answers) + "\n")
+        results = sorted(str(path) for path in arguments.output.glob("conformance-*.json"))
+        program = machine.build / "tests" / "conformance" / "conformance"
+        page = machine.run([str(program), "--markdown", *results], 30)
+        if page.returncode == 0 and (ROOT / "docs" / "conformance.md").exists():
+            (ROOT / "docs" / "conformance.md").write_text(page.stdout)
     base.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     base.with_suffix(".md").write_text(markdown(report))
     profile = report["sections"].get("probe", {}).get("profile")
