@@ -107,7 +107,7 @@ def programs(machine: Machine) -> dict:
     if not found:
         raise Skipped(f"no programs in {folder}")
     if machine.short:
-        found = found[::8]
+        found = found[::14]
     wrong = []
     for program in found:
         plain = machine.run([str(program)], 20)
@@ -153,6 +153,8 @@ def probe(machine: Machine) -> dict:
     result = {"right": answer.returncode == 0, "figures": figures, "profile": profile.read_text()}
     if answer.returncode == 0:
         result["estimate_of_unet3d"] = json.loads(answer.stdout)["devices"][0]
+    if machine.short:
+        return result
     pair = machine.run(machine.under_library([], [str(program)]), 60)
     if pair.returncode == 0:
         result["under_the_library"] = {k: v for k, v in json.loads(pair.stdout).items() if k.startswith("pair_")}
