@@ -29,6 +29,11 @@ def raises(kind: type[Exception], words: str, function) -> None:
         raise AssertionError(f"{words}: nothing was raised")
 
 
+def settle() -> None:
+    """Autograd's thread has let go of what a failed backward left it: at the end of Python it must not."""
+    torch.zeros(1).cuda().requires_grad_().view(1, 1).backward(torch.ones(1, 1).cuda())
+
+
 def floats(mib: int, seed: int) -> torch.Tensor:
     return torch.randn(mib * MIB // 4, generator=torch.Generator().manual_seed(seed))
 
@@ -65,8 +70,9 @@ def allocator(late: bool) -> None:
 
 
 def graph() -> None:
+    """Of buffers that own their pages: a kernel of PyTorch's mixes all of a page that small ones share."""
     tt.enable()
-    source, result = floats(1, 1).cuda(), torch.zeros(MIB // 4, device="cuda")
+    source, result = floats(4, 1).cuda(), torch.zeros(MIB, device="cuda")
     held = thermocline.statistics()["live_bytes"]
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
@@ -74,11 +80,11 @@ def graph() -> None:
         middle.copy_(source)
         result.copy_(middle)
         del middle
-    others = [floats(1, 2 + i).cuda() for i in range(4)]
+    others = [floats(4, 2 + i).cuda() for i in range(4)]
     result.zero_()
     captured.replay()
     require(torch.equal(result.cpu(), source.cpu()), "the graph's copy")
-    require(all(torch.equal(o.cpu(), floats(1, 2 + i)) for i, o in enumerate(others)), "the others")
+    require(all(torch.equal(o.cpu(), floats(4, 2 + i)) for i, o in enumerate(others)), "the others")
     others.clear()
     require(thermocline.statistics()["live_bytes"] > held, "the graph keeps its memory")
     del captured
@@ -206,11 +212,26 @@ def train(context: tt.offload, layers: int, steps: int) -> int:
     return most
 
 
+def dropped_on_the_way_back(context: tt.offload) -> None:
+    """Backward of the last layer alone: others begin to return, and their graph is dropped meanwhile."""
+    host = [floats(8, seed).pin_memory() for seed in range(5)]
+    for _ in range(3):
+        with context:
+            x = [torch.zeros(4).cuda().requires_grad_()]
+            for tensor in host:
+                x.append(Keep.apply(x[-1], tensor))
+        torch.autograd.grad(x[-1], x[-2], torch.ones(4).cuda())
+        x.clear()
+        after = [tensor.cuda(non_blocking=True) for tensor in host]
+        require(all(torch.equal(a.cpu(), b) for a, b in zip(after, host, strict=True)), "what came after")
+    Keep.seen.clear()
+
+
 def copies() -> None:
     most = train(tt.offload(place=tt.Copies(most_leaving=16 * MIB)), layers=12, steps=3)
     require(most < 60 * MIB, most)
-    Keep.seen.clear()
     uploads = tt.offload(place=tt.Copies())
+    dropped_on_the_way_back(uploads)
     x = torch.zeros(MIB, device="cuda", requires_grad=True)
     with uploads:
         y = x * 1
@@ -218,6 +239,7 @@ def copies() -> None:
         y.add_(1)  # PyTorch itself refuses this at backward
     torch.cuda.synchronize()
     raises(RuntimeError, "modified by an inplace operation", z.sum().backward)
+    settle()
 
 
 def hints() -> None:
@@ -235,6 +257,7 @@ def hints() -> None:
         y.add_(1)
         y = z * z
     raises(RuntimeError, "modified by an inplace operation", y.sum().backward)
+    settle()
 
 
 if __name__ == "__main__":

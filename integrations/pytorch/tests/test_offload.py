@@ -350,7 +350,7 @@ class Use(unittest.TestCase):
             with offload:
                 return (x * 2).sin()
 
-        with self.assertRaisesRegex(Exception, "enter it around the call"):
+        with self.assertRaisesRegex(Exception, "enter it around the call|Dynamo does not know how to enter"):
             torch.compile(inside, backend="aot_eager", fullgraph=True)(torch.randn(8, requires_grad=True))
 
     @unittest.skipIf(torch.cuda.is_available(), "there is a device")

@@ -33,6 +33,16 @@ class Recording(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = os.path.join(self.folder.name, "trace.jsonl.gz")
 
+    def test_a_step_is_told_to_the_recording_and_to_nobody_else(self) -> None:
+        tt.step()
+        with tt.recording(self.path):
+            torch.ones(8, device="meta")
+            tt.step()
+            torch.ones(8, device="meta")
+            tt.step()
+        tt.step()
+        self.assertEqual(sum(event.get("e") == "step" for event in events_of(self.path)), 2)
+
     def test_buffers_begin_before_their_use_and_end_when_nothing_refers_to_them(self) -> None:
         with tt.recording(self.path) as mode:
             a = torch.ones(8, 1024, device="meta")

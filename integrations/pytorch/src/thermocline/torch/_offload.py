@@ -17,7 +17,8 @@ from ._saved import Place, SavedTensors
 
 def _default_place() -> Place:
     # Under PyTorch's own cache several tensors share one buffer of the library's: a hint would send them all.
-    if _plugin.is_enabled() and _library.sees_operations():
+    # And without PyTorch's count of who has a storage nobody could tell when forward has let go of it.
+    if _plugin.is_enabled() and _library.sees_operations() and hasattr(torch._C, "_storage_Use_Count"):
         return Hints()
     if not torch.cuda.is_available():
         raise RuntimeError("thermocline.torch.offload: PyTorch finds no CUDA device, and CPU tensors stay where they are")

@@ -171,7 +171,6 @@ class Allocator final : public CUDAPluggableAllocator {
     const std::lock_guard lock(mutex_);
     observers_.push_back(std::move(observer));
   }
-  void attachOomRejectionObserver(cuda::OomRejectionObserver) override {}  // nothing is refused before it is tried
   void attachAllocatorTraceTracker(cuda::AllocatorTraceTracker tracker) override {
     const std::lock_guard lock(mutex_);
     trackers_.push_back(std::move(tracker));
