@@ -46,6 +46,7 @@ Backing::~Backing() {
   while (const StaleRange* stale = limbo_.stale_in(0, space_->pages())) {
     if (!unmap_stale(*stale).ok()) break;
   }
+  static_cast<void>(hide(0, space_->pages()));
   for (Limbo::Entry& entry : limbo_.entries()) {
     limbo_.take(entry, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
   }
@@ -236,8 +237,24 @@ Status Backing::sweep_all(Wait wait) {
     if (const Status status = clock_->synchronize(chunk->tag.pending); !status.ok()) return status;
     if (const Status status = sweep(chunk); !status.ok()) return status;
   }
+  if (Status status = sweep_abandoned(wait); !status.ok()) return status;
   if (wait == Wait::kYes) return sweep_stale(0, space_->pages(), wait);
   sweep_passed_stale(limbo_.stale_ranges());
+  return Status();
+}
+
+// Of blocks that somebody else has by now.
+Status Backing::sweep_abandoned(Wait wait) {
+  std::vector<std::uint64_t> firsts;
+  shown_.for_each([&](const ShownRange& range) {
+    const bool kept = space_->blocks()[range.first] != nullptr;
+    if (kept && range.host != nullptr && (wait == Wait::kYes || clock_->passed(range.pending)))
+      firsts.push_back(range.first);
+  });
+  for (const std::uint64_t first : firsts) {
+    if (const Status status = settle_shown(first, first + 1, Wait::kYes); !status.ok()) return status;
+    if (const Status status = hide(first, first + 1); !status.ok()) return status;
+  }
   return Status();
 }
 
@@ -251,6 +268,7 @@ Status Backing::sweep(Chunk* chunk) {
   const Status status = driver_->unmap(space_->address_of(chunk->offset()), chunk->size() * space_->page_bytes());
   if (!status.ok()) return status;
   ++unmaps_;
+  shown_.hidden(chunk->offset(), chunk->end());
   Chunk* const taken = space_->space().take(chunk, chunk->offset(), chunk->size());
   taken->tag.lent = false;
   taken->tag.pending.clear();
@@ -295,12 +313,69 @@ void Backing::give_up(Block& block, PageRange range, const UseSet& pending) {
   mapped_pages_ -= range.count;
 }
 
+Status Backing::show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
+  THERMOCLINE_CHECK(pages.size() == range.count, "What is shown has a page for each address.");
+  const Bytes page_bytes = space_->page_bytes();
+  const DeviceAddress begin = block.begin() + range.first * page_bytes;
+  const std::uint64_t first = space_->page_of(begin);
+  std::uint64_t mapped = 0;
+  Status status;
+  for (; mapped < range.count; ++mapped) {
+    THERMOCLINE_CHECK(block.handles_[range.first + mapped] == PageHandle{}, "What is shown has no pages of its own.");
+    status = driver_->map(begin + mapped * page_bytes, page_bytes, pages[mapped]);
+    if (!status.ok()) break;
+    ++maps_;
+  }
+  if (status.ok()) status = driver_->set_access(begin, range.count * page_bytes, device_);
+  if (mapped > 0) shown_.add(first, mapped);
+  if (status.ok()) {
+    ++set_accesses_;
+    return status;
+  }
+  // Where that fails, they lead there without access until they are mapped again.
+  static_cast<void>(hide(first, first + range.count));
+  return status;
+}
+
+bool Backing::abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending) {
+  ShownRange* const shown = shown_.at(space_->page_of(block.begin()) + range.first);
+  if (shown == nullptr) return false;
+  THERMOCLINE_CHECK(shown->host == nullptr && shown->count <= range.count, "Shown addresses are abandoned once.");
+  shown->host = host;
+  shown->pending = pending;
+  return true;
+}
+
+Status Backing::settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait) {
+  while (const ShownRange* const shown = shown_.in(begin, end)) {
+    if (wait == Wait::kNo && !clock_->passed(shown->pending)) return Status::out_of_memory();
+    if (const Status status = clock_->synchronize(shown->pending); !status.ok()) return status;
+    begin = shown->end();
+  }
+  return Status();
+}
+
+Status Backing::hide(std::uint64_t begin, std::uint64_t end) {
+  while (const ShownRange* const shown = shown_.in(begin, end)) {
+    const Status status = driver_->unmap(space_->address_of(shown->first), shown->count * space_->page_bytes());
+    if (!status.ok()) return status;
+    ++unmaps_;
+    shown_.hidden(shown->first, shown->end());
+  }
+  return Status();
+}
+
 bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
   std::uint64_t begin = space_->page_of(block.begin()) + range.first;
   const std::uint64_t end = begin + range.count;
   while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
     if (!clock_->passed(stale->pending)) return false;
     begin = stale->end();
+  }
+  begin = space_->page_of(block.begin()) + range.first;
+  while (const ShownRange* const shown = shown_.in(begin, end)) {
+    if (!clock_->passed(shown->pending)) return false;
+    begin = shown->end();
   }
   return true;
 }
@@ -312,6 +387,14 @@ std::vector<StaleRange> Backing::take_stale(const Block& block) {
     all.push_back(*stale);
     limbo_.forget_stale(stale->first);
   }
+  const std::size_t stale = all.size();
+  for (std::uint64_t page = begin; const ShownRange* const shown = shown_.in(page, begin + block.pages());) {
+    THERMOCLINE_CHECK(shown->host != nullptr, "What a block leads to has been abandoned before it goes.");
+    all.push_back({shown->first, shown->count, shown->pending});
+    page = shown->end();
+  }
+  std::inplace_merge(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(stale), all.end(),
+                     [](const StaleRange& a, const StaleRange& b) { return a.first < b.first; });
   return all;
 }
 
@@ -349,9 +432,13 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
   const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
   if (missing == 0) return Status();
   const std::uint64_t first = space_->page_of(block.begin()) + range.first;
-  if (const Status swept = sweep_stale(first, first + range.count, wait); !swept.ok()) return swept;
+  const std::uint64_t end = first + range.count;
+  if (const Status swept = sweep_stale(first, end, wait); !swept.ok()) return swept;
+  if (const Status settled = settle_shown(first, end, wait); !settled.ok()) return settled;
   taken_.clear();
   Status status = gather(missing, wait, behind);
+  // As late as possible: what has no pages in the end still leads to the host.
+  if (status.ok()) status = hide(first, end);
   if (status.ok()) status = map_missing(block, range, taken_);
   if (!status.ok()) {
     // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
@@ -454,6 +541,13 @@ void Backing::validate() const {
                       "Stale addresses belong to one live block.");
     for (std::uint64_t page = stale.first; page < stale.end(); ++page) {
       THERMOCLINE_CHECK(space_->handles()[page] == PageHandle{}, "Stale addresses have no pages of their own.");
+    }
+  });
+  shown_.for_each([this](const ShownRange& range) {
+    const bool lives = space_->blocks()[range.first] != nullptr;
+    THERMOCLINE_CHECK(lives || range.host != nullptr, "Shown addresses are a live block's, or abandoned.");
+    for (std::uint64_t page = range.first; page < range.end(); ++page) {
+      THERMOCLINE_CHECK(space_->handles()[page] == PageHandle{}, "Shown addresses have no pages of their own.");
     }
   });
   THERMOCLINE_CHECK(pool_->created_bytes() <= pool_->limit(), "Pages are created under the limit.");

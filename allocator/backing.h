@@ -10,6 +10,7 @@
 #include "allocator/address_space.h"
 #include "allocator/limbo.h"
 #include "allocator/page_pool.h"
+#include "allocator/shown.h"
 #include "allocator/stream_clock.h"
 #include "driver/driver.h"
 #include "driver/status.h"
@@ -42,10 +43,14 @@ class Backing {
   Status unmap(Block& block, PageRange range);
   // See Heap.
   void give_up(Block& block, PageRange range, const UseSet& pending);
+  Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages);
+  bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending);
+  std::vector<void*> take_released() { return shown_.take_released(); }
   bool has_stale() const { return limbo_.has_stale(); }
   void sweep_passed_stale(std::size_t most);
   bool can_map_without_waiting(const Block& block, PageRange range);
-  // The block is about to be freed: its stale addresses, in order, which are the address space's from now on.
+  // The block is about to be freed: its addresses that are mapped all the same, in order, which are the address space's
+  // from now on.
   std::vector<StaleRange> take_stale(const Block& block);
 
   // Unmaps all lent addresses whose last users have passed (kYes: waits for them). A page is given back to the driver
@@ -100,6 +105,11 @@ class Backing {
   // Unmaps the stale addresses among these. kNo, and not all has passed that may use them: out_of_memory.
   Status sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status unmap_stale(const StaleRange& range);
+  // What may go through shown addresses among these has passed. kNo, and it has not: out_of_memory.
+  Status settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait);
+  Status sweep_abandoned(Wait wait);
+  // Unmaps the shown addresses among these.
+  Status hide(std::uint64_t begin, std::uint64_t end);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();
@@ -119,6 +129,7 @@ class Backing {
   AddressSpace* space_;
   PagePool* pool_;
   Limbo limbo_;
+  Shown shown_;
   std::vector<PageHandle> taken_;   // scratch
   std::vector<Chunk*> candidates_;  // scratch
   std::vector<Run> runs_;           // scratch

@@ -112,6 +112,19 @@ class Heap {
   // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
   // programs all of whose touches are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
+  // The part, which has no pages, leads to these on the host until it is mapped; on failure to nothing, or to them
+  // without access.
+  Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
+    return backing_->show(block, range, pages);
+  }
+  // The part's addresses lead to `host` as long as `pending` has not passed, and then some: when they do no more,
+  // take_released() gives `host` back. False when they lead nowhere: then it is free at once.
+  bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending) {
+    return backing_->abandon_shown(block, range, host, pending);
+  }
+  std::vector<void*> take_released() { return backing_->take_released(); }
+  // Unmaps what lent and abandoned addresses lead to, where it has passed (kYes: waits for it).
+  Status sweep(Wait wait) { return backing_->sweep_all(wait); }
   // False: map() would have to wait for what may still use the part's addresses.
   bool can_map_without_waiting(const Block& block, PageRange range) {
     return backing_->can_map_without_waiting(block, range);

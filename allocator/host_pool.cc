@@ -78,8 +78,10 @@ int control_arena(unsigned arena, const char* what, void* value, std::size_t siz
 
 class HostPool::State {
  public:
-  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger)
-      : steps(driver, limit, step_bytes, node, ledger),
+  State(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger,
+        std::unique_ptr<MappableHost> mappable_in)
+      : mappable(std::move(mappable_in)),
+        steps(driver, limit, step_bytes, node, ledger, mappable.get()),
         hooks{{extent_alloc, extent_dalloc, extent_destroy, nullptr, nullptr, nullptr, nullptr, refuse_split,
                refuse_merge},
               &steps} {}
@@ -89,8 +91,10 @@ class HostPool::State {
 
   int flags() const { return static_cast<int>(MALLOCX_ARENA(arena)) | MALLOCX_TCACHE_NONE | MALLOCX_ALIGN(64); }
   void* allocate_extent(Bytes bytes);
+  void* keep_whole(void* at, Bytes size);
   void count(Bytes bytes);
 
+  std::unique_ptr<MappableHost> mappable;  // null: none
   HostSteps steps;
   ArenaHooks hooks;
   unsigned arena = 0;
@@ -102,9 +106,11 @@ class HostPool::State {
 };
 
 void* HostPool::State::allocate_extent(Bytes bytes) {
-  void* const at = steps.take(bytes, HostSteps::kPage);
+  return keep_whole(steps.take(bytes, HostSteps::kPage), round_up(bytes, HostSteps::kPage));
+}
+
+void* HostPool::State::keep_whole(void* at, Bytes size) {
   if (at == nullptr) return nullptr;
-  const Bytes size = round_up(bytes, HostSteps::kPage);
   const std::lock_guard lock(mutex);
   whole.emplace(at, size);
   count(size);
@@ -119,9 +125,9 @@ void HostPool::State::count(Bytes bytes) {
 }
 
 Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out, int node,
-                        HostLedger* ledger) {
+                        HostLedger* ledger, std::unique_ptr<MappableHost> mappable) {
   THERMOCLINE_CHECK(thermocline_je_malloc_conf != nullptr, "jemalloc is linked with our settings.");
-  auto state = std::make_unique<State>(driver, limit, step_bytes, node, ledger);
+  auto state = std::make_unique<State>(driver, limit, step_bytes, node, ledger, std::move(mappable));
   if (!create_arena(state->hooks, &state->arena)) return Status::out_of_memory();
   state->has_arena = true;
   // What is freed goes back to the steps at once.
@@ -145,6 +151,15 @@ void* HostPool::allocate(Bytes bytes) {
   void* const at = thermocline_je_mallocx(bytes, flags);
   if (at != nullptr) state_->count(size);
   return at;
+}
+
+void* HostPool::allocate_pages(Bytes bytes) {
+  if (state_->mappable == nullptr) return nullptr;
+  return state_->keep_whole(state_->steps.take_mappable(bytes), round_up(bytes, state_->mappable->page_bytes()));
+}
+
+bool HostPool::pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const {
+  return state_->mappable != nullptr && state_->mappable->pages_of(at, bytes, out);
 }
 
 void HostPool::free(void* at) {

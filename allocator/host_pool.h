@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "allocator/mappable_host.h"
 #include "driver/driver.h"
 #include "driver/status.h"
 #include "driver/units.h"
@@ -23,9 +25,9 @@ class HostPool {
  public:
   // limit 0: none. Steps are about `step_bytes`, less where the limit is near, more for larger requests.
   // `node`: of the machine's memory, where it should lie; -1: anywhere. `ledger`: of a limit that processes share,
-  // which outlives the pool; null: there is none.
+  // which outlives the pool; null: there is none. `mappable`: where steps come from, that device addresses can lead to.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
-                       int node = -1, HostLedger* ledger = nullptr);
+                       int node = -1, HostLedger* ledger = nullptr, std::unique_ptr<MappableHost> mappable = nullptr);
   // Everything must have been freed, and no copy may be using it.
   ~HostPool();
   HostPool(const HostPool&) = delete;
@@ -33,6 +35,10 @@ class HostPool {
 
   // Aligned to 64 bytes at least. Null when the limit or the driver refuses; then nothing has changed.
   void* allocate(Bytes bytes);
+  // The same in whole pages that device addresses can lead to; null, too, where there are none such.
+  void* allocate_pages(Bytes bytes);
+  // Appends these pages, for [at, at + bytes) of what allocate_pages gave; false for other memory.
+  bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;
   void free(void* at);
   // Gives unused steps back to the driver.
   void trim();

@@ -10,16 +10,24 @@
 
 namespace thermocline {
 
-HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger)
+HostSteps::HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node, HostLedger* ledger,
+                     MappableHost* mappable)
     : driver_(&driver),
       limit_(limit),
       step_bytes_(round_up(std::max(step_bytes, kPage), kPage)),
       node_(node),
-      ledger_(ledger) {}
+      ledger_(ledger),
+      mappable_(mappable),
+      source_(mappable) {}
 
 HostSteps::~HostSteps() {
-  for (const auto& [address, step] : steps_) static_cast<void>(driver_->free_host(reinterpret_cast<void*>(address)));
+  for (const auto& [address, step] : steps_) static_cast<void>(free_step(address));
   enter(0, 0);
+}
+
+bool HostSteps::free_step(std::uint64_t at) {
+  void* const step = reinterpret_cast<void*>(at);
+  return source_ != nullptr && source_->owns(step) ? source_->give(step) : driver_->free_host(step).ok();
 }
 
 void* HostSteps::take(Bytes bytes, Bytes alignment) {
@@ -27,41 +35,62 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
   const std::uint64_t pages = round_up(bytes, kPage) / kPage;
   const std::uint64_t alignment_pages = std::max<std::uint64_t>(alignment / kPage, 1);
   const std::lock_guard lock(mutex_);
-  Chunk* chunk = take_locked(pages, alignment_pages);
-  if (chunk == nullptr) {
-    if (!add_step((pages + alignment_pages - 1) * kPage)) return nullptr;
-    chunk = take_locked(pages, alignment_pages);
-    THERMOCLINE_CHECK(chunk != nullptr, "A new step has room for the extent it was made for.");
-    if (chunk == nullptr) return nullptr;
+  for (const bool mappable : {false, true}) {
+    Chunk* const chunk = take_locked(StepTag::shelf_of(mappable), pages, alignment_pages);
+    if (chunk != nullptr) return hand_out(chunk);
   }
+  if (!add_step((pages + alignment_pages - 1) * kPage, kPage)) return nullptr;
+  Chunk* const chunk = take_locked(StepTag::shelf_of(false), pages, alignment_pages);
+  THERMOCLINE_CHECK(chunk != nullptr, "A new step has room for the extent it was made for.");
+  return chunk == nullptr ? nullptr : hand_out(chunk);
+}
+
+void* HostSteps::take_mappable(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (source_ == nullptr || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
+  const Bytes unit = source_->page_bytes();
+  const std::uint64_t pages = round_up(bytes, unit) / kPage;
+  Chunk* chunk = take_locked(StepTag::shelf_of(true), pages, unit / kPage);
+  if (chunk == nullptr && mappable_ != nullptr && add_step(pages * kPage, unit)) {
+    chunk = take_locked(StepTag::shelf_of(true), pages, unit / kPage);
+    THERMOCLINE_CHECK(chunk != nullptr, "A new step begins with a page and has room for what it was made for.");
+  }
+  return chunk == nullptr ? nullptr : hand_out(chunk);
+}
+
+void* HostSteps::hand_out(Chunk* chunk) {
   const std::uint64_t address = chunk->offset() * kPage;
   extents_.emplace(address, chunk);
-  steps_.find(chunk->tag.step)->second.used_pages += pages;
+  steps_.find(chunk->tag.step)->second.used_pages += chunk->size();
   return reinterpret_cast<void*>(address);
 }
 
-HostSteps::Chunk* HostSteps::take_locked(std::uint64_t pages, std::uint64_t alignment_pages) {
+HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages) {
   const auto aligned = [alignment_pages](const Chunk* chunk) { return round_up(chunk->offset(), alignment_pages); };
-  Chunk* fit = space_.best_fit(0, pages);
-  if (fit != nullptr && aligned(fit) + pages > fit->end()) fit = space_.best_fit(0, pages + alignment_pages - 1);
+  Chunk* fit = space_.best_fit(shelf, pages);
+  if (fit != nullptr && aligned(fit) + pages > fit->end()) fit = space_.best_fit(shelf, pages + alignment_pages - 1);
   return fit != nullptr ? space_.take(fit, aligned(fit), pages) : nullptr;
 }
 
-bool HostSteps::add_step(Bytes bytes) {
+bool HostSteps::add_step(Bytes bytes, Bytes unit) {
   // Large extents get a registration of exactly their size; smaller ones of the same size share one without a
   // remainder.
   const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (step_bytes_ + bytes - 1) / bytes * bytes;
+  const bool from_mappable = unit != kPage;
+  driver_refused_ = false;
   for (int attempt = 0; attempt < 2; ++attempt) {
     const Bytes room = limit_ == 0 ? wanted : limit_ - pinned_;
-    Bytes step = std::min(wanted, round_down(room, kPage));
+    Bytes step = std::min(wanted, round_down(room, unit));
     while (step >= bytes) {
-      if (register_step(step)) return true;
+      if (register_step(step, from_mappable)) return true;
       if (step == bytes) break;
-      step = std::max(bytes, round_up(step / 2, kPage));
+      step = std::max(bytes, round_up(step / 2, unit));
     }
     // Empty steps of other sizes may stand in the way.
     trim_locked();
   }
+  // Each refusal costs as much as a registration; ordinary memory serves from now on.
+  if (driver_refused_) mappable_ = nullptr;
   return false;
 }
 
@@ -70,17 +99,20 @@ bool HostSteps::enter(Bytes pinned, Bytes claimed) {
   return ledger_ == nullptr || ledger_->hold(std::max(pinned, claimed));
 }
 
-bool HostSteps::register_step(Bytes bytes) {
+bool HostSteps::register_step(Bytes bytes, bool from_mappable) {
   if (!enter(pinned_ + bytes, claimed_)) return false;
   void* at = nullptr;
   Status status;
-  {
+  if (from_mappable) {
+    status = source_->take(bytes, &at);
+    driver_refused_ |= !status.ok();
+  } else {
     const PreferNode near_the_device(node_);
     status = driver_->allocate_host(bytes, &at);
   }
   const auto address = reinterpret_cast<std::uint64_t>(at);
   if (status.ok() && address % kPage != 0) {
-    static_cast<void>(driver_->free_host(at));
+    static_cast<void>(free_step(address));
     status = Status::not_supported();
   }
   if (!status.ok()) {
@@ -89,6 +121,7 @@ bool HostSteps::register_step(Bytes bytes) {
   }
   StepTag tag;
   tag.step = address;
+  tag.mappable = from_mappable;
   steps_.emplace(address, Step{space_.add_range(address / kPage, bytes / kPage, tag), bytes, 0});
   pinned_ += bytes;
   taken_ += bytes;
@@ -113,7 +146,7 @@ bool HostSteps::owns(void* at) const {
 }
 
 void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
-  if (!driver_->free_host(reinterpret_cast<void*>(step->first)).ok()) return;
+  if (!free_step(step->first)) return;
   space_.remove_range(step->second.first);
   pinned_ -= step->second.bytes;
   steps_.erase(step);

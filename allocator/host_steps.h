@@ -5,6 +5,9 @@
 // few sizes: a step is made of a whole number of the extents that asked for it, and of one where that is a quarter of a
 // step or more.
 //
+// Where device addresses may lead to host memory (mappable_host.h), steps are made of such memory as long as the driver
+// gives it, and are multiples of its pages.
+//
 // Thread-safe; the lock is innermost (jemalloc calls in here with its own locks held).
 #pragma once
 
@@ -14,6 +17,7 @@
 #include <unordered_map>
 
 #include "allocator/bfc.h"
+#include "allocator/mappable_host.h"
 #include "driver/driver.h"
 #include "driver/units.h"
 
@@ -22,15 +26,17 @@ namespace thermocline {
 class HostLedger;
 
 struct StepTag {
-  static constexpr unsigned kShelves = 1;
+  static constexpr unsigned kShelves = 2;
   static constexpr bool kBinned = false;
+  static constexpr unsigned shelf_of(bool mappable) { return mappable ? 1 : 0; }
   std::uint64_t step = 0;  // address of the step
+  bool mappable = false;
 
-  unsigned shelf() const { return 0; }
+  unsigned shelf() const { return shelf_of(mappable); }
   // Two registrations never become one extent, even when they lie side by side.
   bool merges_with(const StepTag& right) const { return step == right.step; }
   void join(const StepTag&) {}
-  void clear() { step = 0; }
+  void clear() { *this = {}; }
 };
 
 // Invariants: pinned bytes are the sum of the steps, never above the limit; extents lie in their step and do not
@@ -40,8 +46,9 @@ class HostSteps {
   static constexpr Bytes kPage = 4 * kKiB;
 
   // `node`: of the machine's memory, where steps should lie; -1: anywhere. `ledger`: of a limit that processes share;
-  // null: there is none.
-  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, HostLedger* ledger = nullptr);
+  // null: there is none. `mappable`: where steps come from; null: from cuMemHostAlloc.
+  HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, HostLedger* ledger = nullptr,
+            MappableHost* mappable = nullptr);
   // Gives all steps back, extents or not.
   ~HostSteps();
   HostSteps(const HostSteps&) = delete;
@@ -49,6 +56,8 @@ class HostSteps {
 
   // `alignment` a power of two. Null when the limit or the driver refuses.
   void* take(Bytes bytes, Bytes alignment);
+  // The same in whole pages of MappableHost; null, too, where there is none.
+  void* take_mappable(Bytes bytes);
   // False when `at` is no extent's address.
   bool give(void* at);
   bool owns(void* at) const;
@@ -75,9 +84,12 @@ class HostSteps {
     std::uint64_t used_pages;
   };
 
-  Chunk* take_locked(std::uint64_t pages, std::uint64_t alignment_pages);
-  bool add_step(Bytes bytes);
-  bool register_step(Bytes bytes);
+  Chunk* take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages);
+  void* hand_out(Chunk* chunk);
+  // A step for `bytes`; of `unit`s, which are pages of MappableHost or of our own.
+  bool add_step(Bytes bytes, Bytes unit);
+  bool register_step(Bytes bytes, bool from_mappable);
+  bool free_step(std::uint64_t at);
   bool enter(Bytes pinned, Bytes claimed);
   void give_back(std::map<std::uint64_t, Step>::iterator step);
   void trim_locked();
@@ -87,6 +99,10 @@ class HostSteps {
   const Bytes step_bytes_;
   const int node_;
   HostLedger* const ledger_;
+  MappableHost* mappable_;  // null once it has refused
+
+  MappableHost* const source_;  // of the mappable steps there are
+  bool driver_refused_ = false;
 
   mutable std::mutex mutex_;                           // guards all below
   Space space_;                                        // in pages of host addresses

@@ -61,6 +61,11 @@ constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),
     choice("trusting", Safety::kTrusting),
 };
+constexpr std::array kSafetyNets = {
+    choice("off", SafetyNet::kOff),
+    choice("auto", SafetyNet::kAuto),
+    choice("full", SafetyNet::kFull),
+};
 constexpr std::array kDebugModes = {
     choice("off", DebugMode::kOff),
     choice("track", DebugMode::kTrack),
@@ -84,6 +89,12 @@ constexpr std::array kOptions = {
                               "trusting (behind its copy "
                               "out; only for programs all of whose touches are known).",
                               kSafeties),
+    option<&Settings::safety_net>(
+        "safety_net", "THERMOCLINE_SAFETY_NET", OptionType::kChoice, "auto",
+        "What an evicted buffer's addresses lead to, for touches that nobody sees: off (nowhere), auto (its copy on "
+        "the host, where the device can map that), full (the same, and nothing moves while anything runs; slow). "
+        "docs/safety_net.md.",
+        kSafetyNets),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::host_limit_shared>(

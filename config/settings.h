@@ -20,6 +20,7 @@ struct Settings {
   SizeSetting budget;  // percent: of the device's memory; unset: all of it
   Policy policy{};
   Safety safety{};
+  SafetyNet safety_net{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // the same; unset: no limit
   SizeSetting min_offload_bytes;

@@ -25,6 +25,20 @@ CUmemAllocationProp page_properties(int device) {
   return properties;
 }
 
+CUmemLocation host_location(int node) {
+  CUmemLocation location{};
+  location.type = node < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  location.id = node < 0 ? 0 : node;
+  return location;
+}
+
+CUmemAllocationProp host_page_properties(int node) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = host_location(node);
+  return properties;
+}
+
 bool has_attribute(const DriverTable& table, CUdevice_attribute attribute, CUdevice device) {
   int value = 0;
   // A driver that is older than the attribute answers invalid value: the device can not do it.
@@ -41,6 +55,18 @@ int host_node_of(const DriverTable& table, CUdevice device) {
   const bool named =
       table.cuDeviceGetPCIBusId != nullptr && table.cuDeviceGetPCIBusId(bus_id, sizeof bus_id, device) == CUDA_SUCCESS;
   return named ? node_of_pci_device(bus_id) : -1;
+}
+
+// Memory on a node where the device can map that (CUDA 12.2), else wherever the driver puts it.
+bool can_map_host(const DriverTable& table, CUdevice device, Bytes page_bytes, int near, int* node) {
+  const bool on_nodes = has_attribute(table, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+  const bool anywhere = has_attribute(table, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+  if (!on_nodes && !anywhere) return false;
+  *node = on_nodes ? (near < 0 ? 0 : near) : -1;
+  const CUmemAllocationProp properties = host_page_properties(*node);
+  std::size_t granularity = 0;
+  const CUresult r = table.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  return r == CUDA_SUCCESS && granularity != 0 && page_bytes % granularity == 0;
 }
 
 }  // namespace
@@ -62,8 +88,6 @@ Status Driver::facts(DeviceFacts* out) const {
                              table_->cuMemUnmap != nullptr && table_->cuMemGetAllocationGranularity != nullptr &&
                              has_attribute(*table_, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
   if (facts.has_virtual_memory) {
-    facts.can_map_host =
-        has_attribute(*table_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
     const CUmemAllocationProp properties = page_properties(device);
     std::size_t granularity = 0;
     const CUresult r =
@@ -72,6 +96,8 @@ Status Driver::facts(DeviceFacts* out) const {
     facts.page_bytes = granularity;
   }
   facts.host_node = host_node_of(*table_, device);
+  facts.can_map_host = facts.has_virtual_memory &&
+                       can_map_host(*table_, device, facts.page_bytes, facts.host_node, &facts.host_map_node);
   *out = facts;
   return Status();
 }
@@ -118,6 +144,15 @@ Status Driver::create_page(Bytes bytes, int device, PageHandle* out) const {
   return status_of(r);
 }
 
+Status Driver::create_host_page(Bytes bytes, int node, PageHandle* out) const {
+  THERMOCLINE_NEED(cuMemCreate);
+  const CUmemAllocationProp properties = host_page_properties(node);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult r = table_->cuMemCreate(&handle, bytes, &properties, 0);
+  if (r == CUDA_SUCCESS) *out = PageHandle{handle};
+  return status_of(r);
+}
+
 Status Driver::destroy_page(PageHandle page) const {
   THERMOCLINE_NEED(cuMemRelease);
   return status_of(table_->cuMemRelease(static_cast<CUmemGenericAllocationHandle>(page)));
@@ -139,6 +174,16 @@ Status Driver::change_access(DeviceAddress at, Bytes bytes, int device, unsigned
 
 Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
   return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+Status Driver::set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const {
+  THERMOCLINE_NEED(cuMemSetAccess);
+  CUmemAccessDesc access[2] = {};
+  access[0].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access[0].location.id = device;
+  access[1].location = host_location(node);
+  for (CUmemAccessDesc& one : access) one.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return status_of(table_->cuMemSetAccess(at.value, bytes, access, 2));
 }
 
 Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {

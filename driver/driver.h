@@ -31,7 +31,8 @@ struct DeviceFacts {
   Bytes total_memory = 0;  // cuDeviceTotalMem
   Bytes page_bytes = 0;    // recommended granularity of physical handles
   bool has_virtual_memory = false;
-  bool can_map_host = false;  // host-located mappings
+  bool can_map_host = false;  // physical memory on the host, in pages of page_bytes, at device addresses
+  int host_map_node = -1;     // where that is created; -1: the driver says where
   int host_node = -1;         // of the machine's memory, the nearest to the device; -1: not known, or there is one
 };
 
@@ -53,12 +54,16 @@ class Driver {
 
   // Physical pages on `device`.
   Status create_page(Bytes bytes, int device, PageHandle* out) const;
+  // On the host, for addresses of the device; `node` as DeviceFacts::host_map_node says.
+  Status create_host_page(Bytes bytes, int node, PageHandle* out) const;
   Status destroy_page(PageHandle page) const;
 
   // Mapping: a page is mapped whole. After map the range is inaccessible until set_access. unmap takes one or more
   // whole mappings that lie side by side; it does not wait for the device: fence first.
   Status map(DeviceAddress at, Bytes bytes, PageHandle page) const;
   Status set_access(DeviceAddress at, Bytes bytes, int device) const;
+  // Of pages on the host: for the host, too.
+  Status set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const;
   // Takes access away again; what is mapped stays.
   Status revoke_access(DeviceAddress at, Bytes bytes, int device) const;
   Status unmap(DeviceAddress at, Bytes bytes) const;

@@ -27,6 +27,9 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.operations += earlier.operations;
   all.evictions += earlier.evictions;
   all.restores += earlier.restores;
+  all.covered_evictions += earlier.covered_evictions;
+  all.bare_evictions += earlier.bare_evictions;
+  all.unseen_touches += earlier.unseen_touches;
   all.prefetches += earlier.prefetches;
   all.wasted_prefetches += earlier.wasted_prefetches;
   all.write_behinds += earlier.write_behinds;
@@ -86,6 +89,9 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"operations", statistics.operations},
       {"evictions", statistics.evictions},
       {"restores", statistics.restores},
+      {"covered_evictions", statistics.covered_evictions},
+      {"bare_evictions", statistics.bare_evictions},
+      {"unseen_touches", statistics.unseen_touches},
       {"prefetches", statistics.prefetches},
       {"wasted_prefetches", statistics.wasted_prefetches},
       {"write_behinds", statistics.write_behinds},

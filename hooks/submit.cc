@@ -156,7 +156,8 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   if (active == nullptr) return call();
   touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
   const bool changes = changes_references(*active->engine, touches);
-  const bool follows = info.follows && (active->engine->has_global_references() || active->engine->audits());
+  const bool follows =
+      info.follows && (active->engine->has_global_references() || active->engine->wants_all_launches());
   if (touches.empty() && !changes && !follows) return call();
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {

@@ -42,9 +42,11 @@ struct BlockPart : boost::intrusive::list_base_hook<> {
   Bytes host_bytes = 0;
   HostCopy copy = HostCopy::kNone;
   Place place = Place::kNowhere;
-  bool prefetched = false;  // brought back for a use to come, and not touched since
-  Use leaving;              // the copy out, while kLeaving
-  UseSet uses;              // of its pages, beside the block's: our copies, and former users of borrowed pages
+  bool covered = false;      // its addresses lead to `host` while it is away (safety_net.h)
+  bool prefetched = false;   // brought back for a use to come, and not touched since
+  std::uint64_t digest = 0;  // of `host` when that began
+  Use leaving;               // the copy out, while kLeaving
+  UseSet uses;               // of its pages, beside the block's: our copies, and former users of borrowed pages
 
   DeviceAddress begin() const;
   Bytes bytes() const;

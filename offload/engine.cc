@@ -79,6 +79,8 @@ Operation Engine::begin_unknown(StreamHandle stream) {
 
 bool Engine::audits() const noexcept { return state_->audit != nullptr; }
 
+bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->net.on(); }
+
 AuditStatistics Engine::audit() const {
   const std::lock_guard lock(mutex_);
   return state_->audit == nullptr ? AuditStatistics() : state_->audit->statistics();
@@ -192,6 +194,9 @@ Status Engine::trim() {
   const std::lock_guard lock(mutex_);
   state_->reclaim();
   state_->note_peaks();
+  if (state_->net.on()) {
+    if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;
+  }
   state_->migration.collect_retired();
   state_->host.trim();
   state_->lower_host_claim();

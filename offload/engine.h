@@ -44,6 +44,10 @@ enum class Policy { kNone, kReactive, kLearned };
 // nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose touches are known.
 enum class Safety { kStrict, kTrusting };
 
+// What an evicted buffer's addresses lead to (safety_net.h, docs/safety_net.md). off: nowhere. auto: to its copy on the
+// host, where the device can map that. full: the same, and no buffer changes its place while anything runs; slow.
+enum class SafetyNet { kOff, kAuto, kFull };
+
 class HostLedger;
 
 struct EngineOptions {
@@ -55,6 +59,9 @@ struct EngineOptions {
   // measurements.
   bool ahead_of_need = true;
   Safety safety = Safety::kStrict;
+  SafetyNet safety_net = SafetyNet::kOff;
+  // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found.
+  bool host_is_readable = true;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
   // Of a limit that this process shares with others; outlives the engine. Null: there is none.
@@ -144,6 +151,8 @@ struct EngineStatistics {
   std::uint64_t operations = 0;
   std::uint64_t evictions = 0, restores = 0;  // blocks that left and came back
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
+  // Under a safety net: parts that left and lead to their copy, that left and lead nowhere, and that came back changed.
+  std::uint64_t covered_evictions = 0, bare_evictions = 0, unseen_touches = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the plan in force; 0: there is none
@@ -277,6 +286,8 @@ class Engine {
   void reset_peaks();
   // Every kernel is shown to the engine then, also one that is given no address.
   bool audits() const noexcept;
+  // Operations that touch nothing of ours are to be shown, too: somebody wants to know what may be running.
+  bool wants_all_launches() const noexcept;
   AuditStatistics audit() const;
 
   // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call

@@ -10,6 +10,23 @@
 namespace thermocline {
 namespace {
 
+// What the options come to on this device.
+EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
+  const bool can = facts.can_map_host && options.policy != Policy::kNone && options.safety == Safety::kStrict;
+  if (!can) options.safety_net = SafetyNet::kOff;
+  if (options.safety_net == SafetyNet::kFull) {
+    options.policy = Policy::kReactive;
+    options.ahead_of_need = false;
+  }
+  return options;
+}
+
+std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
+                                            const DeviceFacts& facts) {
+  if (options.safety_net == SafetyNet::kOff) return nullptr;
+  return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes);
+}
+
 // Registering host memory costs a system-wide operation; large steps make it rare.
 constexpr Bytes kHostStepBytes = 64 * kMiB;
 
@@ -24,25 +41,30 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       clock(foundation->clock),
       host(*foundation->host),
       heap(*foundation->heap),
-      migration(foundation->driver, clock, host),
-      residency(heap, clock, migration,
+      net(heap, clock, host, options.safety_net, options.host_is_readable),
+      migration(foundation->driver, clock, host, net),
+      residency(heap, clock, migration, net,
                 ResidencyOptions{.may_evict = options.policy != Policy::kNone,
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
-      references(heap) {}
+      references(heap) {
+  net.set_hurried([this] { return learned.following() && !learned.is_far_ahead(); });
+}
 
-Status Engine::State::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out) {
+Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::unique_ptr<State>* out) {
   DeviceFacts facts;
   if (Status status = driver.facts(&facts); !status.ok()) return status;
   if (!facts.has_virtual_memory) return Status::not_supported();
+  const EngineOptions options = effective(wanted, facts);
   const Bytes budget =
       options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
   auto foundation = std::make_unique<Foundation>(driver);
-  if (Status status = HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
-                                       facts.host_node, options.host_ledger);
+  if (Status status =
+          HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
+                           facts.host_node, options.host_ledger, mappable_host(foundation->driver, options, facts));
       !status.ok()) {
     return status;
   }
@@ -174,12 +196,25 @@ void Engine::State::commit(bool completed) {
   }
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
+  if (net.has_unseen()) keep_unseen();
+  if (net.has_late()) net.catch_up();
   if (options.policy == Policy::kNone) return;
   if (options.policy == Policy::kLearned) learned.submitted(stream);
   if (learned.following()) {
     learned.after_operation(stream);
   } else if (options.ahead_of_need) {
     reactive.after_operation(stream);
+  }
+}
+
+// Up to half of the budget: the rest has to have room, too.
+void Engine::State::keep_unseen() {
+  for (const DeviceAddress address : net.take_unseen()) {
+    const Block* const block = heap.block_at(address);
+    if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - foreign_bytes) continue;
+    std::vector<DeviceAddress> buffers;
+    heap.for_each_buffer(*block, [&](const Buffer& buffer) { buffers.push_back(buffer.address()); });
+    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "touched without being seen"));
   }
 }
 
@@ -265,6 +300,13 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
     return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
   }
   Block& block = buffer->block();
+  // Whoever is not seen to use it can not be made to wait for those who had its place before.
+  if (net.full()) {
+    if (Status waited = clock.synchronize(buffer->block().uses); !waited.ok()) {
+      heap.free(buffer);
+      return waited;
+    }
+  }
   residency.adopt(*buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes += block.bytes();
@@ -279,7 +321,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
     annotations->add(buffer->address(), asked);
-  } else if (!pressed && options.redzone_bytes == 0) {
+  } else if (!pressed && options.redzone_bytes == 0 && !net.full()) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};
@@ -292,6 +334,8 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
   }
   if (annotations != nullptr) annotations->remove(address);
   if (handle.has_value()) freed_on(*buffer, clock.index_of(*handle));
+  // Whoever was not seen to use it may have been anybody.
+  if (net.full()) buffer->block().uses.join(clock.newest());
   release(*buffer);
   ++counters.frees;
   return {};
@@ -344,7 +388,8 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr || ThreadCache::is_parked(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
-  *out = block.is_slab() ? nullptr : &residency.state_of(block);
+  // Under a full net nothing moves but on demand.
+  *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
   return {};
 }
 
@@ -430,6 +475,9 @@ EngineStatistics Engine::State::collect() const {
   all.evictions = residency.statistics().evictions;
   all.restores = residency.statistics().restores;
   all.wasted_prefetches = residency.statistics().wasted_prefetches;
+  all.covered_evictions = net.statistics().covered;
+  all.bare_evictions = net.statistics().bare;
+  all.unseen_touches = net.statistics().unseen;
   all.prefetches = reactive.prefetches();
   all.write_behinds = reactive.write_behinds();
   all.plans = learned.plans();

@@ -83,6 +83,7 @@ class Engine::State {
   StreamClock& clock;
   HostPool& host;
   Heap& heap;
+  Net net;
   Migration migration;
   Residency residency;
   Reactive reactive;
@@ -124,6 +125,7 @@ class Engine::State {
   bool host_holds(Bytes live, Bytes limit);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);
+  void keep_unseen();
   void release(Buffer& buffer);
 };
 

@@ -158,7 +158,7 @@ void Learned::after_operation(StreamIndex stream) {
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
     if (marks_.size() > kMostMarks) marks_.pop_front();
     // What has left will want its addresses back when there is less time than now.
-    if (heap_.has_stale() && lead_ns() >= kFarAheadNs) heap_.sweep_stale(kSweptAtOnce);
+    if (heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t place = recogniser_.position();
   const Known& known = known_[current_];
@@ -179,11 +179,13 @@ void Learned::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
     if (actor.alive() && !residency_.bring_back(*actor.state, false)) {
-      if (lead_ns() < kFarAheadNs || !residency_.bring_back(*actor.state, true)) return;
+      if (!is_far_ahead() || !residency_.bring_back(*actor.state, true)) return;
     }
     returns_.pop_front();
   }
 }
+
+bool Learned::is_far_ahead() { return lead_ns() >= kFarAheadNs; }
 
 std::uint64_t Learned::lead_ns() {
   while (!marks_.empty() && clock_.passed(marks_.front().fence)) {

@@ -67,6 +67,8 @@ class Learned {
 
   // True while the plan decides.
   bool following() const { return following_; }
+  // The device has so much to do that the host need not hurry. While following.
+  bool is_far_ahead();
   std::uint64_t plans() const { return plans_; }
   std::uint64_t divergences() const { return divergences_; }
   // What the plan in force makes of an iteration; 0 without a plan.
@@ -88,6 +90,7 @@ class Learned {
   void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();
+  // What the device still has before it, by what operations take.
   std::uint64_t lead_ns();
 
   DurationMeter durations_;

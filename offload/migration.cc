@@ -2,15 +2,18 @@
 #include "offload/migration.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "driver/check.h"
 
 namespace thermocline {
 namespace {
 
-// What a copy has to move: the part's bytes up to the end of what any buffer of the block has.
-Bytes contents_of(const BlockPart& part) {
+// What a copy has to move: the part's bytes up to the end of what any buffer of the block has. `any_use`: also what
+// nobody is seen to use, which in a slab may be a buffer that it is given while it is away.
+Bytes contents_of(const BlockPart& part, bool any_use) {
   const Block& block = *part.whole->block;
+  if (any_use && block.is_slab()) return part.bytes();
   const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
   const Bytes begin = part.begin() - block.begin();
   // An empty part of a slab: a copy of something keeps the rules simple.
@@ -41,8 +44,8 @@ Status Migration::copy_out(BlockPart& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.mapped() && state.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
-  const Bytes bytes = contents_of(part);
-  void* host = allocate_host(bytes);
+  const Bytes bytes = contents_of(part, net_.on());
+  void* host = allocate_host(bytes, part.bytes());
   host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
   Status status = clock_.wait_all(out_index_, state.block->uses);
@@ -66,6 +69,15 @@ Status Migration::copy_out(BlockPart& part) {
   leaving_.push_back(part.leaving);
   statistics_.evicted_bytes += bytes;
   return {};
+}
+
+bool Migration::set_aside(BlockPart& part) {
+  void* const host = allocate_host(contents_of(part, net_.on()), part.bytes());
+  if (host == nullptr) return false;
+  part.host = host;
+  part.host_bytes = contents_of(part, net_.on());
+  part.copy = HostCopy::kCurrent;
+  return true;
 }
 
 Status Migration::copy_in(BlockPart& part) {
@@ -92,7 +104,7 @@ Status Migration::copy_in(BlockPart& part) {
 void Migration::drop_host_copy(BlockPart& part) {
   if (part.host == nullptr) return;
   // Every copy that reads or writes the host memory is among the part's uses.
-  retired_.push_back(Retired{part.host, part.uses});
+  if (!net_.abandon(part)) retired_.push_back(Retired{part.host, part.uses});
   part.host = nullptr;
   part.host_bytes = 0;
   part.copy = HostCopy::kNone;
@@ -134,18 +146,30 @@ void Migration::drain() {
   retired_.clear();
 }
 
-void* Migration::allocate_host(Bytes bytes) {
+void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
   collect_retired();
-  for (;;) {
+  for (bool collected = !net_.on();;) {
+    if (net_.on()) {
+      if (void* host = host_.allocate_pages(page_bytes); host != nullptr) return host;
+    }
     if (void* host = host_.allocate(bytes); host != nullptr) return host;
-    if (retired_.empty()) return nullptr;
+    if (retired_.empty()) {
+      if (std::exchange(collected, true)) return nullptr;
+      free_abandoned(Wait::kYes);
+      continue;
+    }
     if (!clock_.synchronize(retired_.front().uses).ok()) return nullptr;
     host_.free(retired_.front().host);
     retired_.pop_front();
   }
 }
 
+void Migration::free_abandoned(Wait wait) {
+  for (void* const host : net_.collect(wait)) host_.free(host);
+}
+
 void Migration::collect_retired() {
+  if (net_.on()) free_abandoned(Wait::kNo);
   while (!retired_.empty() && clock_.passed(retired_.front().uses)) {
     host_.free(retired_.front().host);
     retired_.pop_front();

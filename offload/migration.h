@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "offload/block_state.h"
 #include "offload/link_meter.h"
+#include "offload/safety_net.h"
 
 namespace thermocline {
 
@@ -24,13 +25,16 @@ struct MigrationStatistics {
 
 class Migration {
  public:
-  Migration(const Driver& driver, StreamClock& clock, HostPool& host) : driver_(driver), clock_(clock), host_(host) {}
+  Migration(const Driver& driver, StreamClock& clock, HostPool& host, Net& net)
+      : driver_(driver), clock_(clock), host_(host), net_(net) {}
   ~Migration();
 
   Status open();
 
   // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
   Status copy_out(BlockPart& part);
+  // A part without contents gets host memory, to which its addresses can lead; false: there is none.
+  bool set_aside(BlockPart& part);
   // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
   Status copy_in(BlockPart& part);
   // The host copy is stale or not needed any more.
@@ -65,12 +69,15 @@ class Migration {
     UseSet uses;
   };
 
-  // Host memory for `bytes`; waits for copies that still use retired memory only when there is none without.
-  void* allocate_host(Bytes bytes);
+  // Host memory for `bytes`, in pages where there is a net; waits for copies that still use retired memory only when
+  // there is none without.
+  void* allocate_host(Bytes bytes, Bytes page_bytes);
+  void free_abandoned(Wait wait);
 
   const Driver& driver_;
   StreamClock& clock_;
   HostPool& host_;
+  Net& net_;
   StreamHandle out_{}, in_{};
   StreamIndex out_index_{}, in_index_{};
   bool open_ = false;

@@ -17,6 +17,7 @@ void Residency::adopt(const Buffer& buffer) {
     state.block = &block;
     state.wait_for.join(block.uses);
     cut(state);
+    if (net_.full()) cover_new(state);
   }
   THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
   state.wait_for.join(buffer.former);
@@ -67,6 +68,38 @@ void Residency::succeed(const Buffer& buffer) {
   }
 }
 
+// What is written without being seen counts as contents, from the first touch on that nobody sees. Where there is no
+// host memory, contents begin with the first touch that somebody does.
+void Residency::cover_new(BlockState& state) {
+  bool all = true;
+  for (BlockPart& part : state.parts()) {
+    if (part.mapped() || part.covered) continue;
+    // Pages that it lies over are given up: all of it leads to one place.
+    all &= heap_.unmap(*state.block, part.range).ok() && migration_.set_aside(part);
+    if (part.host != nullptr) net_.cover(part);
+  }
+  state.defined = all;
+}
+
+Status Residency::come_to_rest() {
+  if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
+  while (!clean_.empty()) {
+    BlockPart& part = clean_.front();
+    migration_.drop_host_copy(part);
+    place(part, Place::kDirty);
+  }
+  return {};
+}
+
+Status Residency::settle(std::span<BlockState* const> blocks) {
+  for (BlockState* state : blocks) {
+    for (BlockPart& part : state->parts()) {
+      if (Status status = clock_.synchronize(part.uses); !status.ok()) return status;
+    }
+  }
+  return come_to_rest();
+}
+
 Status Residency::make_resident(std::span<BlockState* const> blocks) {
   ++preparation_;
   Bytes wanted = 0;
@@ -79,6 +112,16 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   if (!absent) return {};
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
+  if (net_.full()) {
+    if (Status status = come_to_rest(); !status.ok()) return status;
+  }
+  Status status = bring(blocks);
+  // Also what came before the one for which there was no room.
+  if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
+  return status;
+}
+
+Status Residency::bring(std::span<BlockState* const> blocks) {
   for (BlockState* state : blocks) {
     if (state->resident() || map_whole(*state)) continue;
     for (BlockPart& part : state->parts()) {
@@ -110,6 +153,7 @@ bool Residency::map_whole(BlockState& state) {
 // touch tries again.
 Status Residency::restore(BlockPart& part) {
   part.whole->wait_for.join(part.uses);
+  net_.uncovered(part);
   if (part.host != nullptr) {
     if (Status status = migration_.copy_in(part); !status.ok()) return status;
     ++statistics_.restores;
@@ -178,6 +222,15 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
 
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
+  if (!net_.full()) return shrink_to(new_limit);
+  if (Status status = come_to_rest(); !status.ok()) return status;
+  Status status = shrink_to(new_limit);
+  // Copies out that were begun and are not needed after all.
+  if (Status settled = come_to_rest(); status.ok()) status = settled;
+  return status;
+}
+
+Status Residency::shrink_to(Bytes new_limit) {
   for (;;) {
     Status status = heap_.set_limit(new_limit, Wait::kYes);
     if (!status.is_out_of_memory()) return status;
@@ -330,6 +383,7 @@ void Residency::leave_device(BlockPart& part) {
   resident_bytes_ -= part.bytes();
   place(part, Place::kAway);
   ++statistics_.evictions;
+  if (net_.on() && !options_.trusting) net_.cover(part);
 }
 
 Status Residency::await(const BlockPart& part) {
@@ -407,6 +461,8 @@ void Residency::validate() const {
       const auto pages = handles.subspan(part.range.first, part.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
       THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
+      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kAway && part.host != nullptr),
+                        "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
       THERMOCLINE_CHECK(part.mapped() || !state.defined || saved, "defined contents are somewhere");

@@ -41,8 +41,8 @@ struct ResidencyStatistics {
 
 class Residency {
  public:
-  Residency(Heap& heap, StreamClock& clock, Migration& migration, ResidencyOptions options)
-      : heap_(heap), clock_(clock), migration_(migration), options_(options) {}
+  Residency(Heap& heap, StreamClock& clock, Migration& migration, Net& net, ResidencyOptions options)
+      : heap_(heap), clock_(clock), migration_(migration), net_(net), options_(options) {}
 
   std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
   BlockState& state_of(const Block& block) { return states_[block.index()]; }
@@ -94,6 +94,13 @@ class Residency {
   bool idle(const BlockPart& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const BlockPart& part);
   Status restore(BlockPart& part);
+  // With a full net: nothing runs that could touch what is about to change its place, and no copy is older than that.
+  Status come_to_rest();
+  Status settle(std::span<BlockState* const> blocks);
+  Status bring(std::span<BlockState* const> blocks);
+  Status shrink_to(Bytes new_limit);
+  // The same: what is away leads to the host, whether or not it has contents.
+  void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(BlockPart& part);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
@@ -113,6 +120,7 @@ class Residency {
   Heap& heap_;
   StreamClock& clock_;
   Migration& migration_;
+  Net& net_;
   const ResidencyOptions options_;
   std::deque<BlockState> states_;  // by Block::index()
   PartList dirty_, clean_, away_;

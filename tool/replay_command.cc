@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 
 struct Flags {
   std::string trace, device = "reference";
-  std::optional<std::string> budget, policy, safety, config, timeline;
+  std::optional<std::string> budget, policy, safety, safety_net, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
@@ -73,6 +73,9 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
+  if (flags.safety_net && !parse_setting_flag("safety_net", *flags.safety_net, "--safety-net", &job->settings)) {
+    return kWrongUsage;
+  }
   if (flags.steps && *flags.steps == 0) {
     say("--steps: at least one step is needed");
     return kWrongUsage;
@@ -380,6 +383,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
       "none, reactive or learned (default: learned); or lru: reactive, but nothing moves before it must, "
       "which no program should use, for comparison");
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
+  command->add_option("--safety-net", flags->safety_net, "off, auto or full (default: the setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
   command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");

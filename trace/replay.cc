@@ -73,7 +73,9 @@ class Replay {
     order_ = std::make_unique<ProgramOrder>(driver(), streams_, trace_.buffers.size());
     clock_ = std::make_unique<StepClock>(driver(), streams_);
     const Driver& engines = options_.stopwatch != nullptr ? options_.stopwatch->driver(driver()) : driver();
-    if (const Status status = Engine::create(engines, options_.engine, &engine_); !status.ok()) return status;
+    EngineOptions engine = options_.engine;
+    engine.host_is_readable = false;  // tags have no bytes
+    if (const Status status = Engine::create(engines, engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
     began_ = std::chrono::steady_clock::now();
     return clock_->mark();

@@ -159,7 +159,8 @@ class Machine {
   CUresult release_addresses(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
   CUresult set_access(Address at, Bytes bytes, Access access);
-  CUresult unmap(Address at, Bytes bytes);  // polls first, does not wait
+  CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait
+  bool is_host_physical_at(Address at) const;  // a mapping leads there to memory on the host
   std::optional<PhysicalId> physical_at(Address at) const;
   bool mapping_at(Address at, Address* begin, Bytes* bytes) const;
   std::size_t reservations() const;  // that were made here and not released

@@ -103,6 +103,11 @@ CUresult Machine::unmap(Address at, Bytes bytes) {
 
 std::optional<PhysicalId> Machine::physical_at(Address at) const { return device().addresses.physical_at(at); }
 
+bool Machine::is_host_physical_at(Address at) const {
+  const std::optional<PhysicalId> physical = physical_at(at);
+  return physical && device().physical.on_host(*physical);
+}
+
 bool Machine::mapping_at(Address at, Address* begin, Bytes* bytes) const {
   return answer(device().addresses.mapping_at(at), begin, bytes);
 }

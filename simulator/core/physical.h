@@ -35,6 +35,8 @@ class PhysicalMemory {
   const PageRun* find(PhysicalId id) const;
   bool exists(PhysicalId id) const { return runs_.count(id) != 0; }  // by a handle or a mapping
 
+  bool on_host(PhysicalId id) const { return runs_.at(id).place == PhysicalPlace::kHost; }
+
   void mapped(PhysicalId id);
   void unmapped(PhysicalId id);
 

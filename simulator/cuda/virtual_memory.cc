@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings are its buffers;
+// Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings of device memory
+// are its buffers (those of host memory are none, as pinned memory is none);
 // those inside a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what
 // the buffers are.
 #include "simulator/cuda/memory_kinds.h"
@@ -164,9 +165,8 @@ SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t o
   if (!call) return call.result();
   if (flags != 0 || offset != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = call.machine().map(at, bytes, offset, handle); result != CUDA_SUCCESS) return result;
-  if (!call.machine().is_heap(at) && call.machine().register_buffer(at, bytes, Fresh::kNo) == CUDA_SUCCESS) {
-    call.state().mapped_buffers[at] = bytes;
-  }
+  if (call.machine().is_heap(at) || call.machine().is_host_physical_at(at)) return CUDA_SUCCESS;
+  if (call.machine().register_buffer(at, bytes, Fresh::kNo) == CUDA_SUCCESS) call.state().mapped_buffers[at] = bytes;
   return CUDA_SUCCESS;
 }
 

@@ -67,6 +67,9 @@ class Maker {
     // Of a source of its own: seeds that have found something stay the programs that they were. The engine hears of
     // every touch, as trusting demands.
     if (Random(~seed).one_in(2)) setup.safety = Safety::kTrusting;
+    Random nets(seed ^ 0x6e6574);
+    const std::uint64_t net = nets.below(12);
+    setup.safety_net = net < 6 ? SafetyNet::kOff : net < 11 ? SafetyNet::kAuto : SafetyNet::kFull;
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
 
@@ -277,6 +280,9 @@ std::string describe(const Setup& setup) {
   return "seed " + std::to_string(setup.seed) + ", budget " + std::to_string(setup.budget) + ", memory " +
          std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", policy " +
          policies[static_cast<int>(setup.policy)] + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
+         (setup.safety_net == SafetyNet::kOff    ? ""
+          : setup.safety_net == SafetyNet::kAuto ? ", net"
+                                                 : ", full net") +
          ", order " + (setup.order ? std::to_string(*setup.order) : "of time") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }

@@ -23,7 +23,9 @@ struct Taken {
 class EngineRunner final : public Runner {
  public:
   EngineRunner(const Program& program, const FaultPlan& plan, Outcome* outcome)
-      : Runner(program, outcome), plan_(plan), may_fail_(plan.one_in != 0 || plan.only_nth != 0) {}
+      : Runner(program, outcome), plan_(plan), may_fail_(plan.one_in != 0 || plan.only_nth != 0) {
+    hides_touches_ &= !may_fail_;
+  }
 
  private:
   Bytes memory_bytes() const override { return setup_.memory; }
@@ -44,6 +46,8 @@ class EngineRunner final : public Runner {
     const EngineOptions options{.budget_bytes = setup_.budget,
                                 .policy = setup_.policy,
                                 .safety = setup_.safety,
+                                .safety_net = setup_.safety_net,
+                                .host_is_readable = false,
                                 .host_limit_bytes = setup_.host_limit};
     const Status status = Engine::create(faulty_->driver(), options, &engine_);
     if (status.ok()) engine_->set_report_handler(&ignore_report);

@@ -139,7 +139,8 @@ bool Runner::operator_step(const Step& step) {
     if (fresh) operand.writes = true, operand.from = 0, operand.to = kParts;
     const Bytes from = buffer.bytes * operand.from / kParts;
     const Bytes bytes = std::max<Bytes>(buffer.bytes * operand.to / kParts - from, 1);
-    touches_.push_back(touch_of(operand, buffer, from, bytes));
+    const bool hidden = hides_touches_ && step.kind == Kind::kOperate && (step.token + i) % 3 == 0;
+    if (!hidden) touches_.push_back(touch_of(operand, buffer, from, bytes));
     const std::uint32_t flags = (operand.reads ? std::uint32_t{SIMULATED_OPERAND_READ} : 0) |
                                 (operand.writes ? std::uint32_t{SIMULATED_OPERAND_WRITE} : 0) |
                                 (fresh ? std::uint32_t{SIMULATED_OPERAND_FRESH} : 0);

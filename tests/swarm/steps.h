@@ -85,6 +85,7 @@ class Runner {
 
   const Program& program_;
   const Setup& setup_;
+  bool hides_touches_ = may_hide_touches(setup_);
   Outcome& outcome_;
   std::size_t at_ = 0;
   // Torn down from the last to the first.

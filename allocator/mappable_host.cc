@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/mappable_host.h"
+
+#include <iterator>
+#include <utility>
+
+#include "driver/check.h"
+
+namespace thermocline {
+
+MappableHost::~MappableHost() {
+  rest_.merge(pieces_);
+  dismantle_rest();
+}
+
+Status MappableHost::take(Bytes bytes, void** out) {
+  THERMOCLINE_CHECK(bytes != 0 && bytes % page_bytes_ == 0, "Mappable memory is taken in whole pages.");
+  DeviceAddress at;
+  if (const Status status = driver_->reserve(bytes, page_bytes_, &at); !status.ok()) return status;
+  Piece piece;
+  piece.bytes = bytes;
+  piece.pages.reserve(bytes / page_bytes_);
+  const Status status = fill(at, &piece);
+  const std::lock_guard lock(mutex_);
+  if (!status.ok()) {
+    rest_.emplace(at.value, std::move(piece));
+    dismantle_rest();
+    return status;
+  }
+  pieces_.emplace(at.value, std::move(piece));
+  *out = reinterpret_cast<void*>(at.value);
+  return Status();
+}
+
+Status MappableHost::fill(DeviceAddress at, Piece* piece) const {
+  while (piece->mapped < piece->bytes / page_bytes_) {
+    PageHandle page{};
+    if (const Status status = driver_->create_host_page(page_bytes_, node_, &page); !status.ok()) return status;
+    piece->pages.push_back(page);
+    const DeviceAddress next = at + piece->mapped * page_bytes_;
+    if (const Status status = driver_->map(next, page_bytes_, page); !status.ok()) return status;
+    ++piece->mapped;
+  }
+  return driver_->set_shared_access(at, piece->bytes, device_, node_);
+}
+
+bool MappableHost::dismantle(DeviceAddress at, Piece* piece) const {
+  if (piece->mapped > 0 && !driver_->unmap(at, piece->mapped * page_bytes_).ok()) return false;
+  piece->mapped = 0;
+  while (!piece->pages.empty()) {
+    if (!driver_->destroy_page(piece->pages.back()).ok()) return false;
+    piece->pages.pop_back();
+  }
+  return driver_->release(at, piece->bytes).ok();
+}
+
+void MappableHost::dismantle_rest() {
+  for (auto one = rest_.begin(); one != rest_.end();) {
+    one = dismantle(DeviceAddress{one->first}, &one->second) ? rest_.erase(one) : std::next(one);
+  }
+}
+
+bool MappableHost::give(void* at) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pieces_.find(reinterpret_cast<std::uint64_t>(at));
+  if (found == pieces_.end()) return false;
+  const bool gone = dismantle(DeviceAddress{found->first}, &found->second);
+  if (!gone && found->second.mapped > 0) return false;
+  if (!gone) rest_.insert(std::move(*found));
+  pieces_.erase(found);
+  dismantle_rest();
+  return true;
+}
+
+bool MappableHost::owns(const void* at) const {
+  const std::lock_guard lock(mutex_);
+  return piece_at(at) != pieces_.end();
+}
+
+MappableHost::Pieces::const_iterator MappableHost::piece_at(const void* at) const {
+  const auto address = reinterpret_cast<std::uint64_t>(at);
+  const auto next = pieces_.upper_bound(address);
+  if (next == pieces_.begin()) return pieces_.end();
+  const auto found = std::prev(next);
+  return address - found->first < found->second.bytes ? found : pieces_.end();
+}
+
+bool MappableHost::pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const {
+  const std::lock_guard lock(mutex_);
+  const auto piece = piece_at(at);
+  if (piece == pieces_.end()) return false;
+  const Bytes offset = reinterpret_cast<std::uint64_t>(at) - piece->first;
+  if (offset % page_bytes_ != 0 || bytes % page_bytes_ != 0 || bytes > piece->second.bytes - offset) return false;
+  const auto first = piece->second.pages.begin() + static_cast<std::ptrdiff_t>(offset / page_bytes_);
+  out->insert(out->end(), first, first + static_cast<std::ptrdiff_t>(bytes / page_bytes_));
+  return true;
+}
+
+}  // namespace thermocline
