@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "config/load.h"
 #include "config/option_table.h"
@@ -134,6 +135,17 @@ int apply_library(Changes* changes) {
   return kDone;
 }
 
+// Frameworks that would take most of the device at once, as memory of their own, leave it to the library; what the user
+// has set stays (docs/frameworks.md).
+void apply_frameworks(Changes* changes) {
+  constexpr std::pair<const char*, const char*> kSettings[] = {{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
+                                                               {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
+                                                               {"TF_FORCE_GPU_ALLOW_GROWTH", "true"}};
+  for (const auto& [name, value] : kSettings) {
+    if (std::getenv(name) == nullptr) (*changes)[name] = value;
+  }
+}
+
 // Text, or a file, which the program may not find from where it works.
 std::string fault_plan(const std::string& plan) {
   std::error_code error;
@@ -192,6 +204,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
   apply_setting_flags(flags, &changes);
   if (!flags.no_library) {
     if (const int status = apply_library(&changes); status != kDone) return status;
+    apply_frameworks(&changes);
   }
   if (flags.device) {
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;

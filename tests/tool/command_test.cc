@@ -72,6 +72,16 @@ TEST_F(Command, AnUnknownPolicyOrDeviceIsRefused) {
                  "--safety: 'trustin' is no safety; known are strict, trusting; did you mean 'trusting'?");
 }
 
+TEST_F(Command, FrameworksAreToldNotToTakeTheDeviceUnlessTheUserHasTold) {
+  const std::string show =
+      "echo $XLA_PYTHON_CLIENT_PREALLOCATE $XLA_PYTHON_CLIENT_ALLOCATOR $TF_FORCE_GPU_ALLOW_GROWTH.";
+  EXPECT_EQ(run({"run", "--", "sh", "-c", show}).out, "false platform true.\n");
+  EXPECT_EQ(
+      run({"run", "--", "sh", "-c", show}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false"}).out,
+      "false bfc false.\n");
+  EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", "sh", "-c", show}).out, ".\n");
+}
+
 TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
   expect_refused({"record", "-o", path("none/x.gz"), "--", "touch", path("ran")}, 3,
                  path("none/x.gz") + ": can not be written: No such file or directory");
