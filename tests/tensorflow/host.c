@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensorflow_host PLUGIN: loads the plugin as TensorFlow does, and allocates through it 24 MiB where the budget is 16.
+ * host PLUGIN: loads the plugin as TensorFlow does, and allocates through it 24 MiB where the budget is 16.
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 static void require(int holds, const char* what) {
   if (holds) return;
-  fprintf(stderr, "tensorflow_host: %s\n", what);
+  fprintf(stderr, "host: %s\n", what);
   exit(1);
 }
 #define REQUIRE(condition) require(condition, #condition)
