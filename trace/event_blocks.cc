@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "driver/check.h"
 #include "offload/packed.h"
@@ -170,7 +171,10 @@ bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
   for (const auto member : kFigures) {
     if (!has()) continue;
     if (!take_word(&contents_, &value)) return false;
-    out->*member = std::bit_cast<double>(value);
+    const auto figure = std::bit_cast<double>(value);
+    // JSON has no other.
+    if (!std::isfinite(figure)) return false;
+    out->*member = figure;
   }
   for (const auto member : kTexts) {
     if (has() && !text(&(out->*member))) return false;

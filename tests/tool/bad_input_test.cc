@@ -143,6 +143,16 @@ TEST_F(BadInput, AfterCtrlCTheTraceIsThere) {
   EXPECT_EQ(run({"replay", path("t"), "--policy", "none", "--steps", "2", "--no-check"}).status, 0);
 }
 
+TEST_F(BadInput, OfAProgramThatIsKilledTheTraceIsThere) {
+  const ProcessResult result = run({"record", "-o", path("t.jsonl"), "--limit", "4MiB", "--simulate", "reference", "--",
+                                    PROGRAM_FOLDER "/recorded", "1000", "killed"},
+                                   with_options({}));
+  EXPECT_EQ(result.status, 128 + 9) << result.err;
+  EXPECT_NE(result.err.find("thermocline: recorded " + path("t.jsonl") + ": "), std::string::npos) << result.err;
+  EXPECT_EQ(left(), std::vector<std::string>{"t.jsonl"});
+  EXPECT_TRUE(read(path("t.jsonl")).starts_with("{\"program\":"));
+}
+
 TEST_F(BadInput, WhatCanNotBecomeATraceStaysAndIsNamed) {
   std::filesystem::create_symlink("/dev/full", path("t"));
   const ProcessResult result = run(

@@ -155,6 +155,20 @@ TEST_F(Forms, BlocksThatAreCutAreReadUpToThereAndDamageIsNeverTakenForEvents) {
   EXPECT_GT(before, events.size() / 2);
 }
 
+TEST_F(Forms, AFigureThatJsonDoesNotHaveIsDamage) {
+  for (const double figure : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EventFields step = every_kind().back();
+    step.flops = figure;
+    write("t", {every_kind().front(), step});
+    Kept kept;
+    TraceError error;
+    std::vector<std::string> warnings;
+    EXPECT_TRUE(read_events(path("t"), &kept, &error, &warnings));
+    EXPECT_EQ(kept.events.size(), 1u);
+    EXPECT_EQ(warnings.size(), 1u);
+  }
+}
+
 TEST_F(Forms, WhatCanNotBeReadIsSaid) {
   const auto reason = [&](std::string_view contents) {
     Kept kept;
