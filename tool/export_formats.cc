@@ -95,9 +95,10 @@ std::string in_quotes(std::string_view text) {
 }  // namespace
 
 std::string producer_of(const Told& told, const StoryBuffer& buffer) {
-  if (buffer.producer == kNobody) return "from before";
+  const std::string tag = buffer.tag == 0 ? "" : " (" + told.trace.tags[buffer.tag] + ")";
+  if (buffer.producer == kNobody) return "from before" + tag;
   return told.trace.names[told.story.operators[buffer.producer].name] + " at operator " +
-         std::to_string(buffer.producer);
+         std::to_string(buffer.producer) + tag;
 }
 
 void export_perfetto(const Told& told, OutputFile& out) {

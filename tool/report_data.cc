@@ -44,6 +44,7 @@ class RunWriter {
                         {"stepEnds", step_ends()},
                         {"firstOperator", window_.begin},
                         {"names", run_.told.trace.names},
+                        {"tags", run_.told.trace.tags},
                         {"opClass", classes_},
                         {"classes", class_names()},
                         {"summary", summary()},
@@ -120,6 +121,7 @@ class RunWriter {
   ordered_json buffers() {
     std::vector<std::uint64_t> ids, bytes, uses;
     std::vector<std::int64_t> times, lives, classes, producers;
+    std::vector<std::uint32_t> tags;
     for (std::uint32_t i = 0; i < story_.buffers.size(); ++i) {
       const StoryBuffer& b = story_.buffers[i];
       if (b.end_us < window_.begin_us || b.begin_us > window_.end_us) continue;
@@ -127,6 +129,7 @@ class RunWriter {
       ids.push_back(b.id);
       bytes.push_back(b.bytes);
       uses.push_back(b.uses.size());
+      tags.push_back(b.tag);
       times.push_back(clamped(b.begin_us));
       lives.push_back(clamped(b.end_us) - times.back());
       const bool has_producer = b.producer != kNobody;
@@ -134,7 +137,8 @@ class RunWriter {
       classes.push_back(has_producer ? classes_[name] + 1 : 0);
       producers.push_back(has_producer ? static_cast<std::int64_t>(name) : -1);
     }
-    return {{"id", ids}, {"n", bytes}, {"t", times}, {"d", lives}, {"c", classes}, {"p", producers}, {"u", uses}};
+    return {{"id", ids},    {"n", bytes},     {"t", times}, {"d", lives},
+            {"c", classes}, {"p", producers}, {"u", uses},  {"g", tags}};
   }
 
   void write_copies(ordered_json* out) const {

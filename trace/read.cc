@@ -29,6 +29,16 @@ struct TextHash {
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
+using Indices = std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>>;
+
+std::uint32_t index_of(std::string_view text, Indices* indices, std::vector<std::string>* texts) {
+  if (const auto it = indices->find(text); it != indices->end()) return it->second;
+  const auto index = static_cast<std::uint32_t>(texts->size());
+  texts->emplace_back(text);
+  indices->emplace(text, index);
+  return index;
+}
+
 // Builds the trace line by line; each function answers "" or the reason why the line is rejected.
 class Builder : public EventSink {
  public:
@@ -52,12 +62,13 @@ class Builder : public EventSink {
   std::string find_live(std::int64_t id, Life** out);
   void end_step();
   std::uint32_t stream_index(std::uint64_t stream);
-  std::uint32_t name_index(std::string_view name);
+  std::uint32_t name_index(std::string_view name) { return index_of(name, &names_, &trace_->names); }
+  std::uint32_t tag_index(std::string_view tag) { return tag.empty() ? 0 : index_of(tag, &tags_, &trace_->tags); }
   void push(EventKind kind, std::size_t index);
 
   Trace* trace_;
   std::unordered_map<std::int64_t, Life> lives_;
-  std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> names_;
+  Indices names_, tags_;
   std::uint32_t stream_ = 0;
   std::size_t step_begin_ = 0;
   std::size_t operators_since_mark_ = 0;
@@ -116,7 +127,7 @@ std::string Builder::allocate(const EventFields& fields) {
     return "buffer " + std::to_string(id) + state;
   }
   push(EventKind::kAllocate, trace_->buffers.size());
-  trace_->buffers.push_back({static_cast<std::uint64_t>(id), static_cast<Bytes>(bytes)});
+  trace_->buffers.push_back({static_cast<std::uint64_t>(id), static_cast<Bytes>(bytes), tag_index(fields.tag)});
   live_bytes_ += static_cast<Bytes>(bytes);
   if (live_bytes_ > static_cast<Bytes>(kMostBytes)) {
     return "with buffer " + std::to_string(id) + " more is alive than any device has: " + std::to_string(live_bytes_) +
@@ -211,14 +222,6 @@ std::uint32_t Builder::stream_index(std::uint64_t stream) {
   }
   streams.push_back(stream);
   return static_cast<std::uint32_t>(streams.size() - 1);
-}
-
-std::uint32_t Builder::name_index(std::string_view name) {
-  if (const auto it = names_.find(name); it != names_.end()) return it->second;
-  const auto index = static_cast<std::uint32_t>(trace_->names.size());
-  trace_->names.emplace_back(name);
-  names_.emplace(name, index);
-  return index;
 }
 
 void Builder::finish(std::vector<std::string>* warnings) {

@@ -36,6 +36,7 @@ class Listener : public ReplayWatcher {
     story_->buffers.push_back({.id = trace_.buffers[buffer].id,
                                .address = address.value,
                                .bytes = trace_.buffers[buffer].bytes,
+                               .tag = trace_.buffers[buffer].tag,
                                .begin_us = 0,
                                .end_us = 0,
                                .producer = kNobody,

@@ -30,6 +30,7 @@ struct StoryBuffer {
   std::uint64_t id;  // as in the file; a repeated step's buffers have those of the step that repeats
   std::uint64_t address;
   Bytes bytes;
+  std::uint32_t tag;  // index of the trace's tags
   double begin_us, end_us;
   std::uint32_t producer;  // operator: the first to write it; kNobody: none did, or it was there before all of them
   std::vector<std::uint32_t> uses;  // operators, in order

@@ -31,6 +31,7 @@ struct TraceEvent {
 struct TraceBuffer {
   std::uint64_t id;  // as in the file
   Bytes bytes;
+  std::uint32_t tag = 0;  // index of `tags`
 };
 
 struct TraceOperator {
@@ -58,8 +59,9 @@ struct Trace {
   std::vector<TraceOperator> operators;  // in program order
   std::vector<std::uint32_t> operands;   // indices of `buffers`
   std::vector<std::string> names;
-  std::vector<std::uint64_t> streams;  // the file's numbers; 0 comes first
-  std::vector<StepSpan> steps;         // a file without marks is one step; events behind the last mark belong to none
+  std::vector<std::string> tags = {""};  // what the program calls buffers; most have none
+  std::vector<std::uint64_t> streams;    // the file's numbers; 0 comes first
+  std::vector<StepSpan> steps;           // a file without marks is one step; events behind the last mark belong to none
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
   bool is_single_device = true;

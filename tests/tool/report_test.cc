@@ -73,6 +73,20 @@ TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
   }
 }
 
+TEST_F(Report, WhatAProgramCallsItsBuffersIsShown) {
+  const std::string trace = write("tagged.jsonl",
+                                  "{\"schema\":\"thermocline-trace/1\"}\n{\"e\":\"alloc\",\"b\":7,\"n\":4096}\n"
+                                  "{\"e\":\"alloc\",\"b\":9,\"n\":4096,\"tag\":\"layer 3\"}\n"
+                                  "{\"e\":\"op\",\"k\":\"gemm\",\"r\":[],\"w\":[7,9],\"us\":5}\n");
+  const json shown = data_in(page({trace, "--steps", "1"}))["runs"][0];
+  EXPECT_EQ(shown["tags"], (json{"", "layer 3"}));
+  EXPECT_EQ(shown["buffers"]["g"], (json{0, 1}));
+  EXPECT_EQ(run({"export", trace, "--steps", "1", "--format", "csv", "-o", path("t.csv")}).status, 0);
+  const std::string csv = read(path("t.csv"));
+  EXPECT_NE(csv.find("\"from before (layer 3)\",,9,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\"from before\",,7,"), std::string::npos) << csv;
+}
+
 TEST_F(Report, TwoTracesAreShownAgainstEachOther) {
   const std::string small = write("small.jsonl",
                                   "{\"schema\":\"thermocline-trace/1\"}\n{\"e\":\"alloc\",\"b\":0,\"n\":4096}\n"

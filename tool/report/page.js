@@ -42,7 +42,7 @@ function charts(run) {
 function holders(run) {
   const b = run.buffers, alive = run.alive(run.peakAt), most = alive.length ? b.n[alive[0]] : 1;
   const rows = alive.slice(0, 15).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, element("span", { class: "bar", style: "width:" + (60 * b.n[i] / most).toFixed(0) + "px;background:" + PALETTE[b.c[i] % PALETTE.length] })),
-    element("td", {}, run.producer(b.p[i])), number(String(b.u[i])), number(String(run.gaps(i).length))));
+    element("td", {}, run.owner(i)), number(String(b.u[i])), number(String(run.gaps(i).length))));
   return section("Top holders at the peak (" + bytes(run.peak) + " at " + ms(run.peakAt) + ")",
     table([["bytes", true], [""], ["produced by"], ["uses", true], ["parts back", true]], rows));
 }
@@ -51,7 +51,7 @@ function holders(run) {
 function peakBy(run) {
   const sums = new Map();
   for (const i of run.alive(run.peakAt)) {
-    const name = run.producer(run.buffers.p[i]), had = sums.get(name) || { bytes: 0, count: 0 };
+    const name = run.owner(i), had = sums.get(name) || { bytes: 0, count: 0 };
     had.bytes += run.buffers.n[i];
     had.count += 1;
     sums.set(name, had);
@@ -72,7 +72,7 @@ function stayed(run) {
   for (const i of run.out.b) if (i >= 0) left.add(i);
   const never = run.alive(run.peakAt).filter((i) => !left.has(i)), total = never.reduce((sum, i) => sum + b.n[i], 0);
   const reason = (i) => b.n[i] < run.minOffload ? "smaller than min_offload_bytes (" + bytes(run.minOffload) + ")" : run.summary.evicted === 0 ? "nothing had to leave" : "in use, or others left in its place";
-  const rows = never.slice(0, 10).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, run.producer(b.p[i])), element("td", {}, reason(i))));
+  const rows = never.slice(0, 10).map((i) => element("tr", {}, number(bytes(b.n[i])), element("td", {}, run.owner(i)), element("td", {}, reason(i))));
   const p = run.pinned;
   return section("What stayed on the device",
     element("p", { class: "hint" }, (p.buffers === 0 ? "Pinned by the library: nothing. " : "Pinned by the library: " + p.buffers + " buffers, " + bytes(p.bytes) + ". ") + "Of what was alive at the peak, " + bytes(total) + " in " + never.length + " buffers did not leave in this window; the largest:"),

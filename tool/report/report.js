@@ -73,6 +73,11 @@ class Run {
     const place = new Map(largest.map((p, i) => [p, i]));
     this.groupOf = b.p.map((p) => place.has(p) ? place.get(p) : largest.length);
   }
+  // Of a buffer: who produced it, and what the program calls it.
+  owner(i) {
+    const tag = this.tags[this.buffers.g[i]];
+    return this.producer(this.buffers.p[i]) + (tag ? " (" + tag + ")" : "");
+  }
   producer(p) { return p < 0 ? "from before" : this.names[p]; }
   alive(at) {
     const found = [], b = this.buffers;
@@ -309,7 +314,7 @@ function drawLanes(g, chart) {
 
 const aboutBuffer = (run, i) => {
   const b = run.buffers;
-  const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.producer(b.p[i]) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + b.u[i] + " times";
+  const text = "buffer " + b.id[i] + ", " + bytes(b.n[i]) + "\nproduced by " + run.owner(i) + " (" + run.classes[b.c[i]] + ")\nalive " + ms(b.d[i]) + ", used " + b.u[i] + " times";
   const gaps = run.gaps(i);
   return text + (gaps.length === 0 ? "" : gaps.slice(0, 4).map(([from, to, n]) => "\naway " + ms(from) + " \u2013 " + ms(to) + " (" + bytes(n) + ")").join("") + (gaps.length > 4 ? "\nand " + (gaps.length - 4) + " more parts" : ""));
 };
