@@ -50,6 +50,7 @@ class OnTheSimulatedDevice(unittest.TestCase):
 
     def test_captured_graphs_keep_their_memory(self) -> None:
         self.run_scenario("graph", LIBRARY, options=("--no-library",))
+        self.run_scenario("graph", options=("--budget", "1GiB", "--seed", "1"))
 
     def test_enabling_it_too_late_is_an_error(self) -> None:
         self.run_scenario("too_late", LIBRARY, options=("--no-library",))
