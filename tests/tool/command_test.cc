@@ -72,6 +72,37 @@ TEST_F(Command, AnUnknownPolicyOrDeviceIsRefused) {
                  "--safety: 'trustin' is no safety; known are strict, trusting; did you mean 'trusting'?");
 }
 
+TEST_F(Command, TracesThatDoTheSameAreToldFromThoseThatDoNot) {
+  const json same = json::parse(run({"compare", kUnet, kUnet, "--json"}).out, nullptr, false);
+  EXPECT_EQ(same["schema"], "thermocline-compare/1");
+  EXPECT_EQ(same["all"]["same"], true);
+  EXPECT_EQ(same["all"]["peak_live_bytes"], 2 * same["traces"][0]["peak_live_bytes"].get<std::uint64_t>());
+  const json other = json::parse(run({"compare", kUnet, kResnet, "--json"}).out, nullptr, false);
+  EXPECT_EQ(other["all"]["same"], false);
+  EXPECT_TRUE(other["traces"][0]["differs_at"].is_null());
+  EXPECT_EQ(other["traces"][1]["differs_at"], 0);
+  EXPECT_EQ(other["all"]["slowest_step_ms"],
+            std::max(other["traces"][0]["compute_step_ms"], other["traces"][1]["compute_step_ms"]));
+  const ProcessResult text = run({"compare", kUnet, kUnet});
+  EXPECT_NE(text.err.find("  all do the same\n"), std::string::npos) << text.err;
+  EXPECT_EQ(text.out, "");
+  EXPECT_EQ(run({"compare", kUnet, path("none.gz")}).status, 3);
+}
+
+TEST_F(Command, ATraceOfOneRankOfManyHasItsNumber) {
+  const auto refused_name = [this](const std::string& asked, std::vector<std::string> environment) {
+    const std::string text = run({"record", "-o", path("none/" + asked), "--", "true"}, std::move(environment)).err;
+    const std::size_t begin = text.rfind('/'), end = text.find(": can not be written");
+    return end == std::string::npos ? text : text.substr(begin + 1, end - begin - 1);
+  };
+  const std::vector<std::string> third = {"RANK=3", "WORLD_SIZE=4"};
+  EXPECT_EQ(refused_name("step.jsonl.gz", third), "step.rank3.jsonl.gz");
+  EXPECT_EQ(refused_name("step.trace", third), "step.rank3.trace");
+  EXPECT_EQ(refused_name("step", third), "step.rank3");
+  EXPECT_EQ(refused_name("%r-of-%r.trace", third), "3-of-3.trace");
+  EXPECT_EQ(refused_name("step.trace", {"RANK=3"}), "step.trace");
+}
+
 TEST_F(Command, FrameworksAreToldNotToTakeTheDeviceUnlessTheUserHasTold) {
   const std::string show =
       "echo $XLA_PYTHON_CLIENT_PREALLOCATE $XLA_PYTHON_CLIENT_ALLOCATOR $TF_FORCE_GPU_ALLOW_GROWTH.";
