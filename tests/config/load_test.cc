@@ -133,6 +133,20 @@ TEST_F(Load, ATableWhoseNameIsNoneIsASyntaxError) {
   }
 }
 
+TEST_F(Load, ALetterThatNoKeyHasIsASyntaxErrorWhereverItStands) {
+  for (const char* text : {"s\xC3\xA9 = 1\n", "s\xCD\x89", "\xC3\xA9 = 1\n", "[t\xC3\xA9]\n", "stats = t\xC3\xA9\n"}) {
+    write("bad.toml", text);
+    LoadedSettings loaded = default_loaded_settings();
+    load_settings_file(path("bad.toml"), &loaded);
+    ASSERT_EQ(loaded.problems.size(), 1u) << text;
+    EXPECT_EQ(loaded.problems[0].line, 1);
+  }
+  write("good.toml", "# caf\xC3\xA9 \xCD\x89\npolicy = \"none\" # \xC3\xA9\n");
+  LoadedSettings loaded = default_loaded_settings();
+  load_settings_file(path("good.toml"), &loaded);
+  EXPECT_TRUE(loaded.problems.empty());
+}
+
 TEST_F(Load, ANamedFileThatIsMissingIsAProblem) {
   surroundings_.variables["THERMOCLINE_CONFIG"] = path("absent.toml");
   ASSERT_EQ(load().problems.size(), 1u);
