@@ -31,6 +31,7 @@ __attribute__((destructor)) void say_statistics() {
     }
     const std::optional<Rank> rank = rank_of_process();
     print_line((statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : "")).c_str());
+    if (const std::string text = fallbacks_text(statistics); !text.empty()) print_line(text.c_str());
     if (const std::string names = unknown_functions(); !names.empty()) {
       print_line(("driver functions that are not known here, and went unseen: " + names).c_str());
     }

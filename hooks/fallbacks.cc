@@ -23,6 +23,35 @@ Names& names() {
 
 }  // namespace
 
+void add_fallbacks(EngineStatistics* statistics) {
+  statistics->unknown_launches = counted(Counter::kUnknownLaunches);
+  statistics->captured_operations = counted(Counter::kCapturedOperations);
+  statistics->other_contexts = counted(Counter::kOtherContexts);
+  statistics->unknown_functions = counted(Counter::kUnknownFunctions);
+  statistics->unsearched_uploads = counted(Counter::kUnsearchedUploads);
+}
+
+std::string fallbacks_text(const EngineStatistics& statistics) {
+  struct Line {
+    std::uint64_t number;
+    const char* what;
+  };
+  const Line lines[] = {
+      {statistics.unknown_launches, "launches whose parameters could not be read, so that everything was touched"},
+      {statistics.captured_operations, "operations recorded into graphs: what they touch stays on the device"},
+      {statistics.other_contexts, "allocations in another context, left to the driver"},
+      {statistics.unsearched_uploads, "copies of graphs that were not searched for addresses"},
+      {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
+      {statistics.unseen_touches, "parts that were written to without being seen"},
+  };
+  std::string text;
+  for (const Line& line : lines) {
+    if (line.number == 0) continue;
+    text += (text.empty() ? "fallbacks: " : "; ") + std::to_string(line.number) + ' ' + line.what;
+  }
+  return text;
+}
+
 void count_unknown_function(std::string_view name) {
   const std::lock_guard lock(names().mutex);
   if (names().all.emplace(name).second) count(Counter::kUnknownFunctions);

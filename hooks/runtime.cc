@@ -16,6 +16,7 @@
 #include "config/load.h"
 #include "driver/check.h"
 #include "hooks/dynamic_linker.h"
+#include "hooks/fallbacks.h"
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
@@ -289,6 +290,7 @@ bool Runtime::statistics(EngineStatistics* out) const {
   const std::lock_guard lock(all.mutex);
   const ActiveEngine* current = all.active.load();
   *out = current == nullptr ? all.finished : merge(all.finished, current->engine->statistics());
+  add_fallbacks(out);
   return true;
 }
 

@@ -110,6 +110,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"captured_operations", counted(Counter::kCapturedOperations)},
       {"other_contexts", counted(Counter::kOtherContexts)},
       {"unknown_functions", counted(Counter::kUnknownFunctions)},
+      {"unsearched_uploads", counted(Counter::kUnsearchedUploads)},
   };
   std::string line;
   for (const Field& field : fields) {

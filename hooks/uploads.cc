@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/uploads.h"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <map>
 #include <mutex>
-#include <set>
 #include <tuple>
 
+#include "hooks/own_memory.h"
 #include "hooks/symbols.h"
 #include "hooks/word_scan.h"
 
@@ -69,20 +67,25 @@ OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.r
 using MoveKey = std::tuple<CUdeviceptr, CUdeviceptr, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes>;
 struct Remembered {
   std::mutex mutex;
-  std::set<MoveKey> keys;
+  std::uint64_t last = 0;
+  std::map<MoveKey, std::uint64_t> keys;         // and when each came
+  std::map<std::uint64_t, MoveKey> in_order_of;  // that
+
+  void add(const MoveKey& key) {
+    if (!keys.emplace(key, last + 1).second) return;
+    in_order_of.emplace(++last, key);
+    if (keys.size() <= kMostRememberedMoves) return;
+    keys.erase(in_order_of.begin()->second);
+    in_order_of.erase(in_order_of.begin());
+    count(Counter::kUnsearchedUploads);
+  }
 };
 Remembered& remembered() {
   static auto* const all = new Remembered;
   return *all;
 }
 
-// The memory may be gone by now, when its graph is: it is read as a debugger would.
-bool read_safely(CUdeviceptr from, void* to, Bytes bytes) {
-  const iovec local{to, bytes};
-  const iovec remote{reinterpret_cast<void*>(from), bytes};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
-}
-
+// The memory may be gone by now, when its graph is.
 void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
   std::array<unsigned char, 16384> block;
   std::vector<HeldWord> words;
@@ -90,7 +93,9 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
   // Blocks overlap by half a word, so that none is missed between two.
   for (Bytes done = 0; done < bytes; done += block.size() - 4) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
-    if (!read_safely(from + done, block.data(), part)) return;
+    const Reading reading = read_own_memory(from + done, block.data(), part);
+    if (reading == Reading::kRefused) count(Counter::kUnsearchedUploads);
+    if (reading != Reading::kRead) return;
     scan(block.data(), part, to + done, [&](Bytes offset, std::uint64_t word) {
       words.push_back({DeviceAddress{to + done + offset}, word});
     });
@@ -177,18 +182,25 @@ void remember_moves(const TouchList& touches) {
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
   for (const Move& m : touches.moves()) {
-    all.keys.emplace(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
+    all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer});
   }
+}
+
+std::size_t remembered_moves() {
+  Remembered& all = remembered();
+  const std::lock_guard lock(all.mutex);
+  return all.keys.size();
 }
 
 void search_remembered_moves(const ActiveEngine& active) {
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
   for (auto at = all.keys.begin(); at != all.keys.end();) {
-    const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = *at;
+    const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
     Engine& engine = *active.engine;
     // What has been freed since can only be written by mistake.
     if (engine.owns(DeviceAddress{to}) && !engine.find(DeviceAddress{to}).has_value()) {
+      all.in_order_of.erase(at->second);
       at = all.keys.erase(at);
       continue;
     }

@@ -7,7 +7,8 @@
 // the copy to be over, may free them), those of pageable memory after it (the driver has read them by then). What a
 // program writes into pinned memory between submitting a copy and its turn in the stream is not seen.
 //
-// Copies that a graph was given are looked at then, and again at every launch of a graph.
+// Copies that a graph was given are looked at then, and again at every launch of a graph. So many are remembered, the
+// newest; each one beyond counts as unsearched_uploads: what another launch brings through it is not seen.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -47,8 +48,11 @@ class Changes {
 // False for nearly all launches: then there is nothing to do, and Changes need not be made.
 bool changes_references(const Engine& engine, const TouchList& touches);
 
+inline constexpr std::size_t kMostRememberedMoves = 4096;
+
 // For launches of graphs.
 void remember_moves(const TouchList& touches);
+std::size_t remembered_moves();
 void search_remembered_moves(const ActiveEngine& active);
 
 }  // namespace thermocline

@@ -163,6 +163,9 @@ struct EngineStatistics {
   Bytes pinned_bytes = 0;                           // blocks of these
   std::uint64_t references = 0;                     // places in memory where addresses of buffers stand
   std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
+  // Of the hooks, which fill them in (hooks/fallbacks.h).
+  std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
+  std::uint64_t unsearched_uploads = 0;
 
   // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;

@@ -106,6 +106,11 @@ constexpr std::array kTable = {
     row<&S::references>("references", StatisticKind::kCurrent, false,
                         "Places in memory where addresses of buffers stand."),
     calls<&S::followed>("followed", "Touches of buffers that such addresses led to."),
+    calls<&S::unknown_launches>("unknown_launches", "Launches whose parameters could not be read."),
+    calls<&S::captured_operations>("captured_operations", "Operations recorded into graphs; what they touch stays."),
+    calls<&S::other_contexts>("other_contexts", "Allocations in other contexts, left to the driver."),
+    calls<&S::unknown_functions>("unknown_functions", "Driver functions that are not known and went unseen."),
+    calls<&S::unsearched_uploads>("unsearched_uploads", "Copies of graphs that were not searched for addresses."),
 };
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 

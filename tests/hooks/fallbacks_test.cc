@@ -32,5 +32,19 @@ TEST(Fallbacks, UnknownFunctionsAreCountedAndNamedOnce) {
   EXPECT_TRUE(unknown_functions().ends_with(" and 2 more")) << unknown_functions();
 }
 
+TEST(Fallbacks, AreSaidOnceEachAtTheEnd) {
+  EXPECT_EQ(fallbacks_text({}), "");
+  EngineStatistics statistics;
+  statistics.captured_operations = 2;
+  statistics.unsearched_uploads = 3;
+  EXPECT_EQ(fallbacks_text(statistics),
+            "fallbacks: 2 operations recorded into graphs: what they touch stays on the device; "
+            "3 copies of graphs that were not searched for addresses");
+  count(Counter::kUnknownLaunches);
+  add_fallbacks(&statistics);
+  EXPECT_EQ(statistics.unknown_launches, counted(Counter::kUnknownLaunches));
+  EXPECT_EQ(statistics.captured_operations, counted(Counter::kCapturedOperations));
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/uploads.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstring>
+
+#include "hooks/own_memory.h"
+
+namespace thermocline {
+namespace {
+
+TEST(OwnMemory, IsReadWhereItIsAndToldFromWhatIsGone) {
+  constexpr std::size_t kBytes = 8192;
+  void* const at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(at, MAP_FAILED);
+  std::memset(at, 7, kBytes);
+  const auto address = reinterpret_cast<std::uint64_t>(at);
+  for (const auto read : {read_own_memory, read_through_file}) {
+    std::array<unsigned char, 64> bytes{};
+    EXPECT_EQ(read(address + 100, bytes.data(), bytes.size()), Reading::kRead);
+    EXPECT_EQ(bytes[0], 7);
+    EXPECT_EQ(bytes[63], 7);
+  }
+  ASSERT_EQ(munmap(at, kBytes), 0);
+  for (const auto read : {read_own_memory, read_through_file}) {
+    unsigned char byte = 0;
+    EXPECT_EQ(read(address, &byte, 1), Reading::kGone);
+  }
+}
+
+TEST(RememberedMoves, AreKeptOnceAndNotWithoutEnd) {
+  const std::uint64_t before = counted(Counter::kUnsearchedUploads);
+  TouchList list;
+  for (CUdeviceptr i = 0; i < kMostRememberedMoves; ++i) list.move({.to = 4096 + i * 64, .from = 64, .bytes = 64});
+  remember_moves(list);
+  remember_moves(list);
+  EXPECT_EQ(remembered_moves(), kMostRememberedMoves);
+  EXPECT_EQ(counted(Counter::kUnsearchedUploads), before);
+  TouchList more;
+  for (CUdeviceptr i = 0; i < 10; ++i) more.move({.to = 4096 + i * 64, .from = 128, .bytes = 64});
+  remember_moves(more);
+  EXPECT_EQ(remembered_moves(), kMostRememberedMoves);
+  EXPECT_EQ(counted(Counter::kUnsearchedUploads), before + 10) << "what is not remembered is counted";
+}
+
+}  // namespace
+}  // namespace thermocline
