@@ -153,6 +153,10 @@ void* HostPool::allocate(Bytes bytes) {
   return at;
 }
 
+void HostPool::try_mappable_on(StreamHandle stream) {
+  if (state_->mappable != nullptr) state_->mappable->try_on(stream);
+}
+
 void* HostPool::allocate_pages(Bytes bytes) {
   if (state_->mappable == nullptr) return nullptr;
   return state_->keep_whole(state_->steps.take_mappable(bytes), round_up(bytes, state_->mappable->page_bytes()));

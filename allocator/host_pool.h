@@ -28,6 +28,8 @@ class HostPool {
   // which outlives the pool; null: there is none. `mappable`: where steps come from, that device addresses can lead to.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
                        int node = -1, HostLedger* ledger = nullptr, std::unique_ptr<MappableHost> mappable = nullptr);
+  // The stream on which mappable memory is tried before it is used (MappableHost::try_on).
+  void try_mappable_on(StreamHandle stream);
   // Everything must have been freed, and no copy may be using it.
   ~HostPool();
   HostPool(const HostPool&) = delete;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/mappable_host.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace thermocline {
 
 MappableHost::~MappableHost() {
   rest_.merge(pieces_);
+  rest_.merge(in_use_);
   dismantle_rest();
 }
 
@@ -20,8 +22,17 @@ Status MappableHost::take(Bytes bytes, void** out) {
   Piece piece;
   piece.bytes = bytes;
   piece.pages.reserve(bytes / page_bytes_);
-  const Status status = fill(at, &piece);
+  Status status = fill(at, &piece);
+  bool passed = true;
+  if (status.ok() && !proven_) {
+    status = prove(at, &passed);
+    proven_ = status.ok();
+  }
   const std::lock_guard lock(mutex_);
+  if (!passed) {
+    in_use_.emplace(at.value, std::move(piece));
+    return status;
+  }
   if (!status.ok()) {
     rest_.emplace(at.value, std::move(piece));
     dismantle_rest();
@@ -42,6 +53,29 @@ Status MappableHost::fill(DeviceAddress at, Piece* piece) const {
     ++piece->mapped;
   }
   return driver_->set_shared_access(at, piece->bytes, device_, node_);
+}
+
+Status MappableHost::prove(DeviceAddress at, bool* passed) const {
+  constexpr Bytes kTried = 64 * kKiB;
+  constexpr int kAttempts = 4;
+  THERMOCLINE_CHECK(3 * kTried <= page_bytes_, "A page has room for what is tried.");
+  // As the device's memory, and twice as the host's.
+  const DeviceAddress device = at;
+  auto* const from = reinterpret_cast<unsigned char*>((at + kTried).value);
+  auto* const back = from + kTried;
+  for (Bytes i = 0; readable_ && i < kTried; ++i) {
+    from[i] = static_cast<unsigned char>(i % 251);
+    back[i] = 0;
+  }
+  Status status = driver_->copy_to_device(device, from, kTried, stream_);
+  if (status.ok()) status = driver_->copy_to_host(back, device, kTried, stream_);
+  *passed = false;
+  for (int attempt = 0; attempt < kAttempts && !*passed; ++attempt) {
+    *passed = driver_->synchronize_stream(stream_).ok();
+  }
+  if (!*passed) return Status::not_supported();
+  if (status.ok() && readable_ && !std::equal(from, from + kTried, back)) return Status::not_supported();
+  return status;
 }
 
 bool MappableHost::dismantle(DeviceAddress at, Piece* piece) const {

@@ -24,7 +24,8 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
 std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
                                             const DeviceFacts& facts) {
   if (options.safety_net == SafetyNet::kOff) return nullptr;
-  return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes);
+  return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes,
+                                        options.host_is_readable);
 }
 
 // Registering host memory costs a system-wide operation; large steps make it rare.

@@ -36,6 +36,7 @@ Status Migration::open() {
   }
   out_index_ = clock_.index_of(out_);
   in_index_ = clock_.index_of(in_);
+  host_.try_mappable_on(in_);
   open_ = true;
   return {};
 }

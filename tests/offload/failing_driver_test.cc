@@ -93,6 +93,23 @@ TEST_F(FailingDriverTest, WhatCanNotBeUnmappedAtAllIsOutOfMemoryAndNoMore) {
   for (const DeviceAddress at : {c, a, b}) EXPECT_TRUE(touch(at).ok());
 }
 
+// It creates and maps memory of the host for the device, and does not copy from it.
+TEST_F(FailingDriverTest, WithoutCopiesFromMappableMemoryThereIsNoNet) {
+  start({.budget_bytes = 8 * kPage, .safety_net = SafetyNet::kAuto, .host_is_readable = false});
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+  ASSERT_TRUE(touch(a).ok());
+  // The first copies are those that are tried.
+  faulty_->fail_next("copy to device", 1000);
+  ASSERT_TRUE(touch(b).ok());
+  EXPECT_GT(faulty_->failed(), 0U);
+  faulty_->fail_next("copy to device", 0);
+  for (const DeviceAddress at : {a, b, a}) ASSERT_TRUE(touch(at).ok());
+  const EngineStatistics s = engine_->statistics();
+  EXPECT_GT(s.evictions, 0U);
+  EXPECT_EQ(s.covered_evictions, 0U);
+  EXPECT_EQ(s.bare_evictions, s.evictions);
+}
+
 // What was not copied back is not there, and the next touch does not take it to be.
 TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextTouch) {
   std::uint64_t sums[2];
