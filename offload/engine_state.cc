@@ -459,36 +459,44 @@ EngineStatistics Engine::State::collect() const {
   all.destroyed_bytes = h.destroys * heap.page_bytes();
   all.device_bytes = h.created_bytes + foreign_bytes;
   all.peak_device_bytes = std::max({counters.peak_device_bytes, h.peak_created_bytes, all.device_bytes});
-  all.host_limit_bytes = options.host_limit_bytes;
-  all.host_bytes = host.pinned_bytes();
-  all.peak_host_bytes = host.peak_pinned_bytes();
-  all.host_live_bytes = host.live_bytes();
-  all.host_taken_bytes = host.taken_bytes();
-  all.host_given_bytes = all.host_taken_bytes - all.host_bytes;
-  if (const HostLedger* ledger = options.host_ledger) {
-    all.host_shared_limit_bytes = ledger->limit();
-    all.host_shared_bytes = ledger->held_by_all();
-    all.host_claimed_bytes = ledger->held();
-  }
+  collect_host(&all);
   all.foreign_bytes = foreign_bytes;
-  all.evicted_bytes = migration.statistics().evicted_bytes;
-  all.restored_bytes = migration.statistics().restored_bytes;
-  all.evictions = residency.statistics().evictions;
-  all.restores = residency.statistics().restores;
-  all.wasted_prefetches = residency.statistics().wasted_prefetches;
-  all.covered_evictions = net.statistics().covered;
-  all.bare_evictions = net.statistics().bare;
-  all.unseen_touches = net.statistics().unseen;
-  all.prefetches = reactive.prefetches();
-  all.write_behinds = reactive.write_behinds();
-  all.plans = learned.plans();
-  all.divergences = learned.divergences();
-  all.predicted_step_ns = learned.predicted_ns();
+  collect_movements(&all);
   all.creates = h.creates;
   all.maps = h.maps;
   all.unmaps = h.unmaps;
   all.host_waits = clock.host_waits();
   return all;
+}
+
+void Engine::State::collect_host(EngineStatistics* all) const {
+  all->host_limit_bytes = options.host_limit_bytes;
+  all->host_bytes = host.pinned_bytes();
+  all->peak_host_bytes = host.peak_pinned_bytes();
+  all->host_live_bytes = host.live_bytes();
+  all->host_taken_bytes = host.taken_bytes();
+  all->host_given_bytes = all->host_taken_bytes - all->host_bytes;
+  if (const HostLedger* ledger = options.host_ledger) {
+    all->host_shared_limit_bytes = ledger->limit();
+    all->host_shared_bytes = ledger->held_by_all();
+    all->host_claimed_bytes = ledger->held();
+  }
+}
+
+void Engine::State::collect_movements(EngineStatistics* all) const {
+  all->evicted_bytes = migration.statistics().evicted_bytes;
+  all->restored_bytes = migration.statistics().restored_bytes;
+  all->evictions = residency.statistics().evictions;
+  all->restores = residency.statistics().restores;
+  all->wasted_prefetches = residency.statistics().wasted_prefetches;
+  all->covered_evictions = net.statistics().covered;
+  all->bare_evictions = net.statistics().bare;
+  all->unseen_touches = net.statistics().unseen;
+  all->prefetches = reactive.prefetches();
+  all->write_behinds = reactive.write_behinds();
+  all->plans = learned.plans();
+  all->divergences = learned.divergences();
+  all->predicted_step_ns = learned.predicted_ns();
 }
 
 void Engine::State::validate() const {

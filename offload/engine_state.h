@@ -126,6 +126,8 @@ class Engine::State {
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);
   void keep_unseen();
+  void collect_host(EngineStatistics* all) const;
+  void collect_movements(EngineStatistics* all) const;
   void release(Buffer& buffer);
 };
 

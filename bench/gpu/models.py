@@ -269,7 +269,10 @@ def main() -> int:
         out |= {"available": True, **train(arguments)}
     except NotAvailable as error:
         out |= {"available": False, "reason": str(error)}
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        # PyTorch's plug for allocators has no exception of its own for this.
+        if not isinstance(error, torch.OutOfMemoryError) and not str(error).startswith("CUDA out of memory"):
+            raise
         out |= {"available": True, "outcome": "out_of_memory", "reason": str(error).splitlines()[0]}
     print(json.dumps(out))
     return 0
