@@ -17,6 +17,7 @@
 #include "tool/commands.h"
 #include "tool/elf_needs.h"
 #include "tool/exit_status.h"
+#include "tool/framework_settings.h"
 #include "tool/message.h"
 #include "tool/places.h"
 
@@ -31,6 +32,7 @@ class Examination {
   void driver();
   void machine();
   void installation();
+  void frameworks();
   void program(const std::string& path);
 
   bool has_device() const { return has_device_; }
@@ -94,6 +96,35 @@ void Examination::device(const DriverLibrary& library, int ordinal) {
                           ", host-located mappings: " + yes_no(summary.can_map_host));
 }
 
+// Where host memory is on several, it should be on the device's (driver/numa.h).
+int numa_nodes() {
+  std::error_code error;
+  int nodes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/node", error)) {
+    const std::string name = entry.path().filename().string();
+    nodes += name.starts_with("node") && name.find_first_not_of("0123456789", 4) == std::string::npos ? 1 : 0;
+  }
+  return std::max(nodes, 1);
+}
+
+void Examination::frameworks() {
+  findings_["frameworks"] = ordered_json::array();
+  for (const FrameworkSetting& setting : kFrameworkSettings) {
+    const char* const own = std::getenv(setting.variable);
+    const std::string wanted = std::string(setting.variable) + "=" + setting.value;
+    findings_["frameworks"].push_back({{"framework", setting.framework},
+                                       {"variable", setting.variable},
+                                       {"wanted", setting.value},
+                                       {"environment", own == nullptr ? ordered_json(nullptr) : ordered_json(own)}});
+    if (own == nullptr) {
+      lines_.emplace_back(setting.framework, "'thermocline run' sets " + wanted);
+    } else {
+      lines_.emplace_back(setting.framework, std::string(setting.variable) + " is '" + own + "', and stays" +
+                                                 (own == std::string(setting.value) ? "" : "; good is " + wanted));
+    }
+  }
+}
+
 void Examination::machine() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -102,6 +133,10 @@ void Examination::machine() {
       unlimited ? "unlimited" : "at most " + human_bytes(limit.rlim_cur));
   const Bytes host = host_memory_bytes();
   add("host_memory_bytes", "host memory", host, human_bytes(host) + ", the control group's limit included");
+  const int nodes = numa_nodes();
+  add("numa_nodes", "NUMA nodes", nodes,
+      std::to_string(nodes) +
+          (nodes > 1 ? "; host memory is taken from the device's, where the driver names one" : ""));
   const char* preload = std::getenv("LD_PRELOAD");
   const std::string text = preload == nullptr ? "" : preload;
   add("ld_preload", "LD_PRELOAD", text, text.empty() ? "empty" : text);
@@ -164,6 +199,7 @@ int doctor(const std::vector<std::string>& program, bool json) {
   examination.driver();
   examination.machine();
   examination.installation();
+  examination.frameworks();
   if (!program.empty()) examination.program(program.front());
   if (json) {
     std::puts(examination.findings().dump().c_str());

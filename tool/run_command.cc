@@ -21,6 +21,7 @@
 #include "tool/child.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/framework_settings.h"
 #include "tool/message.h"
 #include "tool/places.h"
 #include "tool/record.h"
@@ -135,14 +136,10 @@ int apply_library(Changes* changes) {
   return kDone;
 }
 
-// Frameworks that would take most of the device at once, as memory of their own, leave it to the library; what the user
-// has set stays (docs/frameworks.md).
+// What the user has set stays.
 void apply_frameworks(Changes* changes) {
-  constexpr std::pair<const char*, const char*> kSettings[] = {{"XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
-                                                               {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
-                                                               {"TF_FORCE_GPU_ALLOW_GROWTH", "true"}};
-  for (const auto& [name, value] : kSettings) {
-    if (std::getenv(name) == nullptr) (*changes)[name] = value;
+  for (const FrameworkSetting& setting : kFrameworkSettings) {
+    if (std::getenv(setting.variable) == nullptr) (*changes)[setting.variable] = setting.value;
   }
 }
 

@@ -459,6 +459,23 @@ TEST_F(Command, TheDoctorFindsTheSimulatedDeviceWhereTheLoaderDoes) {
   EXPECT_EQ(out["driver"]["path"], folder + "/libcuda.so.1");
 }
 
+TEST_F(Command, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {
+  const json out = json::parse(run({"doctor", "--json"}, {"TF_FORCE_GPU_ALLOW_GROWTH=false"}).out);
+  EXPECT_GE(out["numa_nodes"], 1);
+  const auto of = [&out](const char* variable) {
+    for (const json& one : out["frameworks"]) {
+      if (one["variable"] == variable) return one;
+    }
+    return json();
+  };
+  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["wanted"], "true");
+  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["environment"], "false");
+  EXPECT_EQ(of("XLA_PYTHON_CLIENT_ALLOCATOR")["environment"], nullptr);
+  const ProcessResult text = run({"doctor"}, {"TF_FORCE_GPU_ALLOW_GROWTH=false"});
+  EXPECT_NE((text.out + text.err).find("is 'false', and stays; good is TF_FORCE_GPU_ALLOW_GROWTH=true"),
+            std::string::npos);
+}
+
 TEST_F(Command, TheDoctorLooksAtAProgram) {
   const json out = json::parse(run({"doctor", "--json", "--", kCommand}).out);
   EXPECT_EQ(out["program"]["cuda_runtime"], "none");
