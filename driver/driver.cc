@@ -39,6 +39,13 @@ CUmemAllocationProp host_page_properties(int node) {
   return properties;
 }
 
+Status create(const DriverTable& table, Bytes bytes, const CUmemAllocationProp& properties, PageHandle* out) {
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult r = table.cuMemCreate(&handle, bytes, &properties, 0);
+  if (r == CUDA_SUCCESS) *out = PageHandle{handle};
+  return status_of(r);
+}
+
 bool has_attribute(const DriverTable& table, CUdevice_attribute attribute, CUdevice device) {
   int value = 0;
   // A driver that is older than the attribute answers invalid value: the device can not do it.
@@ -137,20 +144,12 @@ Status Driver::release(DeviceAddress at, Bytes bytes) const {
 
 Status Driver::create_page(Bytes bytes, int device, PageHandle* out) const {
   THERMOCLINE_NEED(cuMemCreate);
-  const CUmemAllocationProp properties = page_properties(device);
-  CUmemGenericAllocationHandle handle = 0;
-  const CUresult r = table_->cuMemCreate(&handle, bytes, &properties, 0);
-  if (r == CUDA_SUCCESS) *out = PageHandle{handle};
-  return status_of(r);
+  return create(*table_, bytes, page_properties(device), out);
 }
 
 Status Driver::create_host_page(Bytes bytes, int node, PageHandle* out) const {
   THERMOCLINE_NEED(cuMemCreate);
-  const CUmemAllocationProp properties = host_page_properties(node);
-  CUmemGenericAllocationHandle handle = 0;
-  const CUresult r = table_->cuMemCreate(&handle, bytes, &properties, 0);
-  if (r == CUDA_SUCCESS) *out = PageHandle{handle};
-  return status_of(r);
+  return create(*table_, bytes, host_page_properties(node), out);
 }
 
 Status Driver::destroy_page(PageHandle page) const {

@@ -6,7 +6,7 @@
 
 #include "allocator/host_ledger.h"
 #include "driver/check.h"
-#include "offload/part_size.h"
+#include "offload/host_grant.h"
 
 namespace thermocline {
 namespace {
@@ -247,7 +247,7 @@ void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().us
 // where it can be.
 bool Engine::State::host_holds(Bytes live, Bytes limit) {
   if (live <= limit) return true;
-  if (options.host_limit_bytes != 0 && live + host_slack() > options.host_limit_bytes) return false;
+  if (options.host_limit_bytes != 0 && live > granted_under(options.host_limit_bytes, net.on())) return false;
   if (options.host_ledger == nullptr || live <= host_claim) return true;
   for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
     if (!host.claim(claim)) continue;
@@ -256,10 +256,6 @@ bool Engine::State::host_holds(Bytes live, Bytes limit) {
   }
   return false;
 }
-
-// Under a net copies lie in whole pages side by side, so that of a limit something may be left between them that no
-// part fits into.
-Bytes Engine::State::host_slack() const { return net.on() ? std::max(options.host_limit_bytes / 8, kPartBytes) : 0; }
 
 void Engine::State::lower_host_claim() {
   const Bytes needed = held_block_bytes > budget_bytes - foreign_bytes ? held_block_bytes : 0;

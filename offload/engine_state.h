@@ -122,7 +122,6 @@ class Engine::State {
   void collect_operands(std::span<const Touch> list, bool follows);
   bool any_absent() const;
   Status admit(StreamHandle handle);
-  Bytes host_slack() const;
   bool host_holds(Bytes live, Bytes limit);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);

@@ -70,6 +70,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.min_offload_bytes = options.min_offload_bytes;
   facts.now = collect();
   facts.free_pages = heap.free_bytes();
+  facts.has_net = net.on();
   facts.host_refused = migration.host_refused();
   facts.largest_hole = heap.largest_hole();
   facts.largest = largest_of(heap);

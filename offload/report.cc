@@ -9,6 +9,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "offload/host_grant.h"
+
 namespace thermocline {
 namespace {
 
@@ -56,7 +58,7 @@ void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
 }
 void advise_host_limit(std::string* text, const RefusalFacts& facts) {
-  const Bytes needed = facts.now.block_bytes + facts.wanted_pages;
+  const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
   advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
                    "\" (THERMOCLINE_HOST_LIMIT); it is " + amount(facts.now.host_limit_bytes) +
                    ", and live buffers take " + amount(facts.now.block_bytes));
@@ -224,8 +226,9 @@ Cause cause_of(const RefusalFacts& facts) {
                                                                                   : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;
-  const bool over_limit = host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, host_limit) ||
-                                              facts.now.host_live_bytes + facts.host_refused > host_limit);
+  const bool over_limit =
+      host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted_under(host_limit, facts.has_net)) ||
+                          facts.now.host_live_bytes + facts.host_refused > host_limit);
   if (over_limit) return Cause::kHostLimit;
   const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
   if (shared != 0 &&
@@ -240,12 +243,13 @@ Bytes would_have_fitted(const RefusalFacts& facts) {
   if (facts.policy == Policy::kNone) return facts.free_pages;
   const Bytes device = limit - std::min(limit, facts.stays);
   const Bytes shared = facts.now.host_shared_limit_bytes;
-  Bytes host_limit = facts.now.host_limit_bytes;
+  const bool is_limited = facts.now.host_limit_bytes != 0;
+  Bytes host_limit = granted_under(facts.now.host_limit_bytes, facts.has_net);
   if (shared != 0) {
     const Bytes left = shared - std::min(shared, others_share(facts.now));
-    host_limit = host_limit == 0 ? left : std::min(host_limit, left);
+    host_limit = is_limited ? std::min(host_limit, left) : left;
   }
-  if (host_limit == 0 && shared == 0) return round_down(device, facts.page_bytes);
+  if (!is_limited && shared == 0) return round_down(device, facts.page_bytes);
   const Bytes both = std::max(limit, host_limit);
   return round_down(std::min(device, both - std::min(both, facts.now.block_bytes)), facts.page_bytes);
 }

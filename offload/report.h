@@ -42,6 +42,7 @@ struct RefusalFacts {
   Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart
   Bytes stays = 0;         // both, less what the refused operation uses itself
   Bytes free_pages = 0;    // under the budget, and behind no live block
+  bool has_net = false;    // copies on the host take whole pages (host_grant.h)
   Bytes host_refused = 0;  // the last piece of pinned host memory that could not be had; 0: it could
   Bytes largest_hole = 0;  // in pages that small buffers share
   std::uint64_t slabs = 0, slab_buffers = 0;

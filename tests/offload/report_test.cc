@@ -185,6 +185,18 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
                      });
 }
 
+// Of 44 MiB no more than 12 are granted.
+TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
+  expect_good_advice({.budget_bytes = 4 * kPage,
+                      .policy = Policy::kReactive,
+                      .safety_net = SafetyNet::kAuto,
+                      .host_is_readable = false,
+                      .host_limit_bytes = 22 * kPage},
+                     "no room on the host", 0, [](Program& program) {
+                       for (int i = 0; i < 7; ++i) program.use_new(kPage);
+                     });
+}
+
 TEST(Report, PolicyNoneNeedsAnother) {
   expect_good_advice({.budget_bytes = 4 * kPage, .policy = Policy::kNone}, "under policy none nothing may leave", 0,
                      [](Program& program) {
