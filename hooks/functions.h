@@ -223,10 +223,11 @@
   X(cuTexRefSetAddress_v2, cuTexRefSetAddress, 3020, kAny, "keeps dptr") \
   X(cuTexRefSetAddress2D_v2, cuTexRefSetAddress2D, 3020, kAny, "keeps dptr") \
   X(cuTexRefSetAddress2D_v3, cuTexRefSetAddress2D, 4010, kAny, "keeps dptr") \
-  X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, kAny, "keeps globalAddress") \
-  X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000, kAny, "keeps globalAddress") \
-  X(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080, kAny, "keeps globalAddress") \
-  X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000, kAny, "keeps globalAddress") \
+  X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, kAny, "names globalAddress") \
+  X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000, kAny, "names globalAddress") \
+  X(cuTensorMapEncodeIm2colWide, cuTensorMapEncodeIm2colWide, 12080, kAny, "names globalAddress") \
+  X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000, kAny, "names globalAddress") \
+  X(cuTensorMapSetAllocationClass, cuTensorMapSetAllocationClass, 13050, kAny, "names tensorMap's address anew") \
   X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, kAny, "keeps memptr") \
   X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010, kAny, "keeps memptr") \
   X(cuLogicalEndpointBindAddr, cuLogicalEndpointBindAddr, 13030, kAny, "keeps ptr") \
@@ -377,8 +378,6 @@
     "cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2 cuLinkDestroy " \
     "cuModuleEnumerateFunctions cuModuleGetFunction cuModuleGetFunctionCount cuModuleGetLoadingMode cuModuleLoad " \
     "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary") \
-  X("a descriptor whose address was held when it was encoded", \
-    "cuTensorMapSetAllocationClass") \
   X("acts on the process as a whole", \
     "cuCheckpointOperationComplete cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId " \
     "cuCheckpointProcessGetState cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock " \

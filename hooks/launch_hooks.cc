@@ -5,13 +5,16 @@
 #include "hooks/kernels.h"
 #include "hooks/layouts.h"
 #include "hooks/macros.h"
+#include "hooks/tensor_maps.h"
 
 namespace thermocline {
 
 bool add_arguments(const Engine& engine, CUfunction function, KernelArguments arguments, TouchList* touches) {
   // Without arguments there is nothing to ask the driver for.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
-  return scan_arguments(layouts().of(function), arguments, {engine.range_begin(), engine.range_bytes()}, touches);
+  const ParameterLayout* const layout = layouts().of(function);
+  scan_tensor_maps(tensor_maps(), layout, arguments, touches);
+  return scan_arguments(layout, arguments, {engine.range_begin(), engine.range_bytes()}, touches);
 }
 
 namespace {

@@ -76,6 +76,13 @@ typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
   size_t size;
   unsigned int flags;
 } CUDA_FABRIC_COPY_BATCH_OP;
+typedef enum CUtensorMapAllocClass_enum {
+  CU_TENSOR_MAP_ALLOC_CLASS_AUTO = 0,
+  CU_TENSOR_MAP_ALLOC_CLASS_SMALL = 1,
+  CU_TENSOR_MAP_ALLOC_CLASS_LARGE = 2
+} CUtensorMapAllocClass;
+CUresult CUDAAPI cuTensorMapSetAllocationClass(CUtensorMap* tensorMap, CUtensorMapAllocClass allocClass,
+                                               CUtensorMapAllocClass* outAllocClass);
 CUresult CUDAAPI cuFabricCpyBatchAsync(size_t numOps, CUDA_FABRIC_COPY_BATCH_OP* opList, unsigned long long flags,
                                        CUstream hStream);
 CUresult CUDAAPI cuFabricCpyBatchAsync_ptsz(size_t numOps, CUDA_FABRIC_COPY_BATCH_OP* opList, unsigned long long flags,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a texture, a
-// descriptor that a kernel reads. Its buffer comes to the device and stays. Whether the driver can do the call on
+// Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a
+// texture. Its buffer comes to the device and stays. Whether the driver can do the call on
 // memory like ours is for it to say.
 #include "hooks/submit.h"
 
@@ -18,7 +18,6 @@ TouchList in(const CUDA_RESOURCE_DESC* resource) {
 }
 
 constexpr const char* kTexture = "a texture reads it";
-constexpr const char* kTensorMap = "a tensor map names it";
 
 }  // namespace
 }  // namespace thermocline
@@ -61,59 +60,6 @@ CUresult CUDAAPI cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESC
                                          size_t Pitch) {
   using namespace thermocline;
   return keep(at(dptr), kTexture, [&] { return real<Function::cuTexRefSetAddress2D_v3>(hTexRef, desc, dptr, Pitch); });
-}
-
-CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
-                                        cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
-                                        const cuuint64_t* globalStrides, const cuuint32_t* boxDim,
-                                        const cuuint32_t* elementStrides, CUtensorMapInterleave interleave,
-                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-                                        CUtensorMapFloatOOBfill oobFill) {
-  using namespace thermocline;
-  return keep(at(globalAddress), kTensorMap, [&] {
-    return real<Function::cuTensorMapEncodeTiled>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                                  globalStrides, boxDim, elementStrides, interleave, swizzle,
-                                                  l2Promotion, oobFill);
-  });
-}
-
-CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
-                                         cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
-                                         const cuuint64_t* globalStrides, const int* pixelBoxLowerCorner,
-                                         const int* pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
-                                         cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
-                                         CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                         CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
-  using namespace thermocline;
-  return keep(at(globalAddress), kTensorMap, [&] {
-    return real<Function::cuTensorMapEncodeIm2col>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                                   globalStrides, pixelBoxLowerCorner, pixelBoxUpperCorner,
-                                                   channelsPerPixel, pixelsPerColumn, elementStrides, interleave,
-                                                   swizzle, l2Promotion, oobFill);
-  });
-}
-
-CUresult CUDAAPI cuTensorMapEncodeIm2colWide(CUtensorMap* tensorMap, CUtensorMapDataType tensorDataType,
-                                             cuuint32_t tensorRank, void* globalAddress, const cuuint64_t* globalDim,
-                                             const cuuint64_t* globalStrides, int pixelBoxLowerCornerWidth,
-                                             int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
-                                             cuuint32_t pixelsPerColumn, const cuuint32_t* elementStrides,
-                                             CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
-                                             CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
-                                             CUtensorMapFloatOOBfill oobFill) {
-  using namespace thermocline;
-  return keep(at(globalAddress), kTensorMap, [&] {
-    return real<Function::cuTensorMapEncodeIm2colWide>(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,
-                                                       globalStrides, pixelBoxLowerCornerWidth,
-                                                       pixelBoxUpperCornerWidth, channelsPerPixel, pixelsPerColumn,
-                                                       elementStrides, interleave, mode, swizzle, l2Promotion, oobFill);
-  });
-}
-
-CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap* tensorMap, void* globalAddress) {
-  using namespace thermocline;
-  return keep(at(globalAddress), kTensorMap,
-              [&] { return real<Function::cuTensorMapReplaceAddress>(tensorMap, globalAddress); });
 }
 
 CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,

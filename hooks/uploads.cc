@@ -9,6 +9,7 @@
 
 #include "hooks/own_memory.h"
 #include "hooks/symbols.h"
+#include "hooks/tensor_maps.h"
 #include "hooks/word_scan.h"
 
 namespace thermocline {
@@ -85,19 +86,31 @@ Remembered& remembered() {
   return *all;
 }
 
+// A tensor map on its way into memory counts as a word that is its tensor's address.
+template <class Found>
+void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found found) {
+  const TensorMaps& maps = tensor_maps();
+  if (maps.empty()) return;
+  maps.search(from, bytes, to, TensorMaps::kAlignment,
+              [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
+}
+
 // The memory may be gone by now, when its graph is.
 void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
   std::array<unsigned char, 16384> block;
   std::vector<HeldWord> words;
   const WordScan scan(range_of(engine));
-  // Blocks overlap by half a word, so that none is missed between two.
-  for (Bytes done = 0; done < bytes; done += block.size() - 4) {
+  // Blocks overlap, so that nothing is missed between two.
+  for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     const Reading reading = read_own_memory(from + done, block.data(), part);
     if (reading == Reading::kRefused) count(Counter::kUnsearchedUploads);
     if (reading != Reading::kRead) return;
     scan(block.data(), part, to + done, [&](Bytes offset, std::uint64_t word) {
       words.push_back({DeviceAddress{to + done + offset}, word});
+    });
+    search_for_tensor_maps(block.data(), part, to + done, [&](DeviceAddress at, DeviceAddress tensor) {
+      words.push_back({at, tensor.value});
     });
     if (!words.empty()) engine.hold(words);
     words.clear();
@@ -153,6 +166,8 @@ void Changes::search(const Move& move) {
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
     scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
          [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
+    search_for_tensor_maps(reinterpret_cast<const void*>(from), move.bytes, to,
+                           [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
   });
 }
 

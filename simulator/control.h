@@ -52,6 +52,14 @@ typedef struct SimulatedStatistics {
   uint64_t faults;     /* calls that a plan made fail */
 } SimulatedStatistics;
 
+/* What a tensor map says: where its tensor is, and how it lies there (extents in elements, strides in bytes). */
+typedef struct SimulatedTensorMap {
+  uint64_t address;
+  uint32_t rank, element_bytes;
+  uint64_t extents[5], strides[5];
+  uint32_t box[5];
+} SimulatedTensorMap;
+
 typedef struct SimulatedDeviceControl {
   uint32_t version;
   size_t size; /* sizeof(SimulatedDeviceControl) of the simulator */
@@ -84,6 +92,9 @@ typedef struct SimulatedDeviceControl {
   void (*statistics)(SimulatedStatistics* out);
   void (*reset)(
       void); /* everything back to the start, settings of `configure` kept; no other thread may be inside the driver */
+
+  /* For host implementations of kernels: reads the 128 bytes of a tensor map. 0: they are none. Takes no lock. */
+  int (*tensor_map)(const void* map, SimulatedTensorMap* out);
 } SimulatedDeviceControl;
 
 /* Never NULL; the table lives as long as the process. */

@@ -3,10 +3,12 @@
 // refers to it.
 #include "simulator/control.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "simulator/core/machine.h"
+#include "simulator/core/tensor_map.h"
 
 namespace simulator {
 namespace {
@@ -58,6 +60,16 @@ uint64_t order_hash() { return Machine::enter()->order_hash(); }
 void statistics(SimulatedStatistics* out) { Machine::enter()->statistics(out); }
 void reset() { Machine::enter()->reset(); }
 
+int tensor_map(const void* map, SimulatedTensorMap* out) {
+  TensorMap known;
+  if (map == nullptr || out == nullptr || !decode(map, &known)) return 0;
+  *out = {known.address, known.rank, known.element_bytes, {}, {}, {}};
+  std::copy(known.extents.begin(), known.extents.end(), out->extents);
+  std::copy(known.strides.begin(), known.strides.end(), out->strides);
+  std::copy(known.box.begin(), known.box.end(), out->box);
+  return 1;
+}
+
 }  // namespace
 }  // namespace simulator
 
@@ -71,6 +83,7 @@ extern "C" __attribute__((visibility("default"))) const SimulatedDeviceControl* 
                                                simulator::checksum,
                                                simulator::order_hash,
                                                simulator::statistics,
-                                               simulator::reset};
+                                               simulator::reset,
+                                               simulator::tensor_map};
   return &table;
 }

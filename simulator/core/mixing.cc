@@ -5,11 +5,13 @@
 #include <cstring>
 
 #include "simulator/core/hash.h"
+#include "simulator/core/tensor_map.h"
 
 namespace simulator {
 namespace {
 
 constexpr std::uint32_t kWord = sizeof(Address);
+constexpr std::uint32_t kTensorMapAlignment = 64;
 constexpr Address kLowestAddress = 0x10000;  // no mapping lies below; small integers need no look-up
 
 class Scanner {
@@ -23,6 +25,11 @@ class Scanner {
     for (std::uint32_t at = 0; at < parameter.size;) {
       if (at + kWord <= parameter.size && take_address(data + at, parameter.size == kWord)) {
         at += kWord;
+        continue;
+      }
+      if ((parameter.offset + at) % kTensorMapAlignment == 0 && at + kTensorMapBytes <= parameter.size &&
+          take_tensor_map(data + at)) {
+        at += kTensorMapBytes;
         continue;
       }
       // A lone word that is no address counts whole; larger parameters are searched at every byte.
@@ -40,6 +47,24 @@ class Scanner {
   bool take_address(const std::byte* from, bool alone) {
     Address address = 0;
     std::memcpy(&address, from, kWord);
+    return take(address, alone);
+  }
+
+  // It counts as what it says, and its tensor is named by it.
+  bool take_tensor_map(const std::byte* from) {
+    TensorMap map;
+    if (!decode(from, &map)) return false;
+    hash_ = combine(hash_, 3);
+    if (!take(map.address, false)) hash_ = combine(hash_, 4);
+    for (const std::uint64_t value :
+         {std::uint64_t{map.rank}, std::uint64_t{map.element_bytes}, std::uint64_t{map.rest}})
+      hash_ = combine(hash_, value);
+    for (std::uint32_t i = 0; i < kMostTensorDimensions; ++i)
+      hash_ = combine(combine(combine(hash_, map.extents[i]), map.strides[i]), map.box[i]);
+    return true;
+  }
+
+  bool take(Address address, bool alone) {
     if (address < kLowestAddress) return false;
     auto buffer = buffers_.find(address);
     const bool directly = buffer.has_value() && alone;

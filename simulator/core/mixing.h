@@ -5,7 +5,7 @@
 // It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number,
 // offset); one that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where
 // a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Padding inside a struct counts as it
-// comes.
+// comes. A tensor map names the buffer that its tensor lies in.
 #pragma once
 
 #include "simulator/core/address_space.h"

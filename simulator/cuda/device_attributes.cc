@@ -122,6 +122,7 @@ int device_attribute(const Profile& profile, CUdevice_attribute attribute) {
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
       return capability >= 80 ? kReservedShared : 0;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       return capability >= 90 ? 1 : 0;
     default:
       return common_attribute(attribute);

@@ -49,6 +49,7 @@ const std::vector<std::string> kPrograms = {
     "launches/parameters",
     "launches/streams",
     "launches/structures",
+    "launches/tensor_maps",
     "memory/arrays",
     "memory/freed_at_once",
     "memory/host_mapped",

@@ -20,17 +20,29 @@ TEST_P(Table, LeadsToWhatIsThere) {
 
 INSTANTIATE_TEST_SUITE_P(Preload, Table,
                          testing::Values("pageable", "unified", "pinned", "rows", "layers", "batch", "nested", "moved",
-                                         "interior", "global", "captured", "built"),
+                                         "interior", "global", "captured", "built", "maps", "map_in_global",
+                                         "maps_captured"),
                          [](const auto& test) { return test.param; });
 
 ProcessResult run_audited(const std::vector<std::string>& arguments) {
   return run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_AUDIT=true"}});
 }
 
+// What a tensor map names comes and goes like everything else.
+TEST(TensorMaps, KeepNothingOnTheDevice) {
+  const std::string program = "roads/launches/tensor_maps";
+  const ProcessResult squeezed = run_preloaded({program}, "20MiB");
+  expect_same(run_plain({program}), squeezed);
+  EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
+  EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+}
+
 TEST(Audit, SaysSafeOfProgramsWhoseTouchesAreSeen) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"tables", "nested"},
                                                     {"tables", "global"},
                                                     {"tables", "captured"},
+                                                    {"tables", "maps"},
+                                                    {"roads/launches/tensor_maps"},
                                                     {"graphs", "built"},
                                                     {"workload", "--threads", "2", "--streams"}}) {
     const ProcessResult audited = run_audited(arguments);

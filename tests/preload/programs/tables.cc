@@ -2,6 +2,7 @@
 // Kernels that are given a table, and find in it the addresses of what they work on. The table comes to the device in
 // every way there is; in between, other kernels crowd out what only the table leads to.
 #include <cuda.h>
+#include <dlfcn.h>
 #include <vector_types.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/control.h"
 #include "tests/preload/programs/workload.h"
 
 namespace {
@@ -25,11 +27,20 @@ const char kTableKernels[] = R"(.version 8.0
 .target sm_70
 .address_size 64
 .visible .global .align 8 .u64 root;
+.visible .global .align 128 .b8 map[128];
 .visible .entry follow(.param .u64 table, .param .u32 count, .param .u32 words, .param .u32 depth, .param .u32 salt)
 {
   ret;
 }
 .visible .entry follow_root(.param .u32 words, .param .u32 salt)
+{
+  ret;
+}
+.visible .entry follow_map(.param .u64 map, .param .u32 salt)
+{
+  ret;
+}
+.visible .entry follow_own_map(.param .u32 salt)
 {
   ret;
 }
@@ -39,7 +50,7 @@ const char kTableKernels[] = R"(.version 8.0
 }
 )";
 
-CUdeviceptr root = 0;
+CUdeviceptr root = 0, own_map = 0;
 
 template <class T>
 T read(const void* at) {
@@ -57,6 +68,21 @@ void walk(const std::uint64_t* table, std::uint32_t count, std::uint32_t words, 
     }
     auto* target = reinterpret_cast<std::uint32_t*>(table[i]);
     for (std::uint32_t w = 0; w < words; ++w) target[w] = target[w] * 31 + w + salt + i;
+  }
+}
+
+// Writes all of the tensor that a tensor map names.
+void work_on_tensor(const void* map, std::uint32_t salt) {
+  const auto control =
+      reinterpret_cast<const SimulatedDeviceControl* (*)()>(dlsym(RTLD_DEFAULT, "simulated_device_control"));
+  SimulatedTensorMap tensor;
+  if (control == nullptr || control()->tensor_map(map, &tensor) == 0) {
+    std::fprintf(stderr, "program: no tensor map\n");
+    std::_Exit(4);
+  }
+  for (std::uint64_t row = 0; row < tensor.extents[1]; ++row) {
+    auto* const at = reinterpret_cast<std::uint32_t*>(tensor.address + row * tensor.strides[1]);
+    for (std::uint64_t w = 0; w < tensor.extents[0]; ++w) at[w] = at[w] * 31 + static_cast<std::uint32_t>(w) + salt;
   }
 }
 
@@ -83,6 +109,7 @@ void begin(Program& p) {
   CHECK(cuModuleGetFunction(&p.follow_root, p.module, "follow_root"));
   std::size_t bytes = 0;
   CHECK(cuModuleGetGlobal(&root, &bytes, p.module, "root"));
+  CHECK(cuModuleGetGlobal(&own_map, &bytes, p.module, "map"));
   CHECK(cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemAllocHost(reinterpret_cast<void**>(&p.pinned), 4096));
   CHECK(cuMemAlloc(&p.table, 4096));
@@ -306,17 +333,94 @@ void unseen_in_flight(Program& p) {
   }
 }
 
+CUtensorMap map_of(CUdeviceptr at) {
+  const cuuint64_t extents[] = {1024, kWords / 1024}, strides[] = {4096};
+  const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
+  CUtensorMap map;
+  CHECK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, reinterpret_cast<void*>(at), extents, strides,
+                               box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
+}
+
+void launch_with_map(Program& p, CUdeviceptr at) {
+  CUfunction function = nullptr;
+  std::uint32_t salt = p.salt++;
+  CHECK(cuModuleGetFunction(&function, p.module, "follow_map"));
+  void* list[] = {&at, &salt};
+  CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+}
+
+// Tensor maps that stand in memory, where kernels find them by address.
+void maps(Program& p) {
+  for (int round = 0; round < kRounds; ++round) {
+    const CUtensorMap both[] = {map_of(p.buffers[0]), map_of(p.buffers[1 + round % 2])};
+    CHECK(cuMemcpyHtoDAsync(p.table + 128, both, sizeof both, p.stream));
+    crowd(p);
+    launch_with_map(p, p.table + 128);
+    launch_with_map(p, p.table + 256);
+    CHECK(cuMemcpyDtoDAsync(p.other, p.table + 256, 128, p.stream));
+    crowd(p);
+    launch_with_map(p, p.other);
+  }
+}
+
+// One in a global of the module: the kernel is given no address at all.
+void map_in_global(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "follow_own_map"));
+  for (int round = 0; round < kRounds; ++round) {
+    const CUtensorMap map = map_of(p.buffers[round % kTargets]);
+    CHECK(cuMemcpyHtoDAsync(own_map, &map, sizeof map, p.stream));
+    crowd(p);
+    std::uint32_t salt = p.salt++;
+    void* list[] = {&salt};
+    CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+  }
+}
+
+// The graph uploads whatever stands in pinned memory by then.
+void maps_captured(Program& p) {
+  CUgraph graph = nullptr;
+  CUgraphExec ready = nullptr;
+  CHECK(cuStreamBeginCapture(p.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, 128, p.stream));
+  launch_with_map(p, p.table);
+  CHECK(cuStreamEndCapture(p.stream, &graph));
+  CHECK(cuGraphInstantiate(&ready, graph, 0));
+  for (int round = 0; round < kRounds; ++round) {
+    CHECK(cuStreamSynchronize(p.stream));
+    const CUtensorMap map = map_of(p.buffers[round % kTargets]);
+    std::memcpy(p.pinned, &map, sizeof map);
+    crowd(p);
+    CHECK(cuGraphLaunch(ready, p.stream));
+  }
+  CHECK(cuStreamSynchronize(p.stream));
+  CHECK(cuGraphExecDestroy(ready));
+  CHECK(cuGraphDestroy(graph));
+}
+
 struct Kind {
   const char* name;
   void (*run)(Program&);
 };
-constexpr Kind kKinds[] = {{"pageable", pageable}, {"unified", unified},
-                           {"pinned", pinned},     {"rows", rows},
-                           {"layers", layers},     {"batch", batch},
-                           {"nested", nested},     {"moved", moved},
-                           {"interior", interior}, {"global", global},
-                           {"captured", captured}, {"built", built},
-                           {"unseen", unseen},     {"unseen_in_flight", unseen_in_flight}};
+constexpr Kind kKinds[] = {{"pageable", pageable},
+                           {"unified", unified},
+                           {"pinned", pinned},
+                           {"rows", rows},
+                           {"layers", layers},
+                           {"batch", batch},
+                           {"nested", nested},
+                           {"moved", moved},
+                           {"interior", interior},
+                           {"global", global},
+                           {"captured", captured},
+                           {"built", built},
+                           {"maps", maps},
+                           {"map_in_global", map_in_global},
+                           {"maps_captured", maps_captured},
+                           {"unseen", unseen},
+                           {"unseen_in_flight", unseen_in_flight}};
 
 void say(Program& p, const char* name) {
   std::vector<unsigned char> host(kBytes);
@@ -336,6 +440,14 @@ extern "C" {
 __attribute__((visibility("default"))) void simulated_follow(void** arguments, dim3, dim3) {
   walk(read<const std::uint64_t*>(arguments[0]), read<std::uint32_t>(arguments[1]), read<std::uint32_t>(arguments[2]),
        read<std::uint32_t>(arguments[3]), read<std::uint32_t>(arguments[4]));
+}
+
+__attribute__((visibility("default"))) void simulated_follow_map(void** arguments, dim3, dim3) {
+  work_on_tensor(read<const void*>(arguments[0]), read<std::uint32_t>(arguments[1]));
+}
+
+__attribute__((visibility("default"))) void simulated_follow_own_map(void** arguments, dim3, dim3) {
+  work_on_tensor(reinterpret_cast<const void*>(own_map), read<std::uint32_t>(arguments[0]));
 }
 
 __attribute__((visibility("default"))) void simulated_follow_root(void** arguments, dim3, dim3) {
