@@ -126,6 +126,10 @@ constexpr std::array kOptions = {
         "children", "THERMOCLINE_CHILDREN", OptionType::kBool, "true",
         "Programs that the program starts get the library, too (a file is heeded by 'thermocline "
         "run')."),
+    option<&Settings::frameworks>(
+        "frameworks", "THERMOCLINE_FRAMEWORKS", OptionType::kBool, "true",
+        "'thermocline run' sets for PyTorch, TensorFlow and JAX what makes each tensor an allocation that is seen "
+        "(docs/frameworks.md)."),
     option<&Settings::publish>("publish", "THERMOCLINE_PUBLISH", OptionType::kBool, "true",
                                "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",

@@ -32,6 +32,7 @@ struct Settings {
   DebugMode debug{};
   bool audit = false;
   bool children = true;
+  bool frameworks = true;
   bool publish = false;
   bool nvtx = false;
   LogLevel log_level{};

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "hooks/allocation.h"
+#include "hooks/captures.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/recorder.h"
@@ -84,6 +85,23 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
 
 namespace {
 
+// Memory that no graph owns may not be had while a stream records: the graph would go on using it when it is freed and
+// somebody else's. By asking the driver for a byte a capture becomes as invalid as it does without the library.
+CUresult capture_allows_allocation() {
+  if (Inside::now() || !any_capture() || !captures_forbid_allocation()) return CUDA_SUCCESS;
+  const Inside inside;
+  CUdeviceptr byte = 0;
+  const CUresult result = real<Function::cuMemAlloc_v2>(&byte, 1);
+  if (result == CUDA_SUCCESS) real<Function::cuMemFree_v2>(byte);
+  // What the device has left says nothing about what the library has.
+  return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
+}
+
+CUresult allocate_at_once(CUdeviceptr* out, std::size_t bytes, Call otherwise) {
+  const CUresult allowed = capture_allows_allocation();
+  return allowed == CUDA_SUCCESS ? allocate_memory(out, bytes, std::nullopt, otherwise) : allowed;
+}
+
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, Call otherwise) {
   if (foreign || is_recording(stream)) return otherwise();
   return allocate_memory(out, bytes, stream, otherwise);
@@ -96,7 +114,7 @@ extern "C" {
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   using namespace thermocline;
-  return allocate_memory(dptr, bytesize, std::nullopt, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
+  return allocate_at_once(dptr, bytesize, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
 }
 
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
@@ -110,7 +128,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
   const Bytes pitch = round_up(WidthInBytes, kPitch);
   if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
   bool ours = true;
-  const CUresult result = allocate_memory(dptr, bytes, std::nullopt, [&] {
+  const CUresult result = allocate_at_once(dptr, bytes, [&] {
     ours = false;
     return otherwise();
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls from which the engine learns how far streams have come, and stream capture. Nothing is added to what they do.
+#include "hooks/captures.h"
 #include "hooks/macros.h"
 
 namespace thermocline {
@@ -57,9 +58,13 @@ CUresult destroy(CUstream stream, Call call) {
   });
 }
 
-CUresult began(CUresult result) {
-  if (result == CUDA_SUCCESS) capture_began();
-  return result;
+CUresult began(CUresult result, StreamHandle stream, CUstreamCaptureMode mode) {
+  if (result != CUDA_SUCCESS) return result;
+  return guarded([&] {
+    note_capture(stream, mode);
+    capture_began();
+    return result;
+  });
 }
 
 // A capture that became invalid ends here as well, with an error; only a stream that was not recording has nothing to
@@ -67,7 +72,10 @@ CUresult began(CUresult result) {
 CUresult ended(StreamHandle stream, Call call) {
   const bool recorded = is_recording(stream);
   const CUresult result = call();
-  if (recorded && !is_recording(stream)) capture_ended();
+  if (recorded && !is_recording(stream)) {
+    forget_capture(stream);
+    capture_ended();
+  }
   return result;
 }
 
@@ -79,23 +87,27 @@ THERMOCLINE_HOOK_PAIR(cuStreamSynchronize, _ptsz, (CUstream hStream),
 THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
                       { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
 
-THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), { return began(real<kFunction>(hStream)); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream),
+                      { return began(real<kFunction>(hStream), stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL); })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode),
-                      { return began(real<kFunction>(hStream, mode)); })
+                      { return began(real<kFunction>(hStream, mode), stream_of(hStream), mode); })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
                       (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
                        const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
                       {
                         return began(
-                            real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode));
+                            real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
+                            stream_of(hStream), mode);
                       })
-THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
-                      (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
-                       CUgraphRecaptureCallback callbackFunc, void* userData),
-                      { return began(real<kFunction>(hStream, mode, hGraph, callbackFunc, userData)); })
+THERMOCLINE_HOOK_PAIR(
+    cuStreamBeginRecaptureToGraph, _ptsz,
+    (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, CUgraphRecaptureCallback callbackFunc, void* userData),
+    { return began(real<kFunction>(hStream, mode, hGraph, callbackFunc, userData), stream_of(hStream), mode); })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
-                      (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams),
-                      { return began(real<kFunction>(hStream, streamCigCaptureParams)); })
+                      (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams), {
+                        return began(real<kFunction>(hStream, streamCigCaptureParams), stream_of(hStream),
+                                     CU_STREAM_CAPTURE_MODE_RELAXED);
+                      })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
                       { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -108,19 +107,24 @@ int numa_nodes() {
 }
 
 void Examination::frameworks() {
+  const LoadedSettings loaded = load_settings(Surroundings::of_process());
+  const char* const who = loaded.settings.frameworks ? "'thermocline run' sets " : "'frameworks = false' leaves out ";
   findings_["frameworks"] = ordered_json::array();
-  for (const FrameworkSetting& setting : kFrameworkSettings) {
+  for (const FrameworkSetting& setting : framework_settings()) {
+    const char* const spoken = users_own(setting);
     const char* const own = std::getenv(setting.variable);
     const std::string wanted = std::string(setting.variable) + "=" + setting.value;
     findings_["frameworks"].push_back({{"framework", setting.framework},
                                        {"variable", setting.variable},
                                        {"wanted", setting.value},
-                                       {"environment", own == nullptr ? ordered_json(nullptr) : ordered_json(own)}});
-    if (own == nullptr) {
-      lines_.emplace_back(setting.framework, "'thermocline run' sets " + wanted);
+                                       {"environment", own == nullptr ? ordered_json(nullptr) : ordered_json(own)},
+                                       {"set_by_run", spoken == nullptr && loaded.settings.frameworks}});
+    if (spoken == nullptr) {
+      lines_.emplace_back(setting.framework, who + wanted);
     } else {
-      lines_.emplace_back(setting.framework, std::string(setting.variable) + " is '" + own + "', and stays" +
-                                                 (own == std::string(setting.value) ? "" : "; good is " + wanted));
+      lines_.emplace_back(setting.framework,
+                          std::string(spoken) + " is '" + std::getenv(spoken) + "', and stays" +
+                              (own != nullptr && own == std::string(setting.value) ? "" : "; good is " + wanted));
     }
   }
 }
@@ -158,19 +162,6 @@ void Examination::installation() {
     text += (text.empty() ? "" : "; ") + problem.text();
   }
   add("settings_problems", "settings", std::move(problems), text);
-}
-
-std::string found_along_path(const std::string& program) {
-  if (program.find('/') != std::string::npos) return program;
-  const char* path = std::getenv("PATH");
-  const std::string folders = path == nullptr ? "" : path;
-  for (std::size_t begin = 0; begin <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    std::string file = folders.substr(begin, end - begin) + "/" + program;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    begin = end + 1;
-  }
-  return program;
 }
 
 void Examination::program(const std::string& name) {

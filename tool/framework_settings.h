@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes frameworks that would take most of the device at once, as memory of their own, leave it to the library
-// (docs/frameworks.md): `run` sets it where the environment does not.
+// What makes each tensor of a framework an allocation of the driver's, which the library sees, in place of a part of a
+// large buffer of the framework's own, which leaves the device as a whole or not at all (docs/frameworks.md says what
+// each setting costs). `run` sets it where neither the environment nor the setting `frameworks` says otherwise.
 #pragma once
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace thermocline {
 
@@ -9,12 +14,20 @@ struct FrameworkSetting {
   const char* framework;
   const char* variable;
   const char* value;
+  // Whoever has set one of these has chosen an allocator.
+  std::vector<const char*> others = {};
 };
 
-inline constexpr FrameworkSetting kFrameworkSettings[] = {
-    {"JAX", "XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
-    {"JAX", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
-    {"TensorFlow", "TF_FORCE_GPU_ALLOW_GROWTH", "true"},
-};
+const std::vector<FrameworkSetting>& framework_settings();
+
+// The variable by which the user has spoken, this one or another; null: none.
+const char* users_own(const FrameworkSetting& setting);
+
+// Adds what the environment leaves open, and says in one line what that is, where the program is one in which
+// frameworks are used: Python, or a script.
+void apply_frameworks(const std::string& program, std::map<std::string, std::string>* changes);
+
+// Of names without a folder the file that PATH leads to; itself where there is none.
+std::string found_along_path(const std::string& program);
 
 }  // namespace thermocline

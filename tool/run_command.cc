@@ -34,7 +34,7 @@ struct Flags {
   // Absent is not the same as empty, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
   std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, no_children = false, stats = false, audit = false;
+  bool check = false, no_library = false, no_children = false, no_frameworks = false, stats = false, audit = false;
 };
 
 using Changes = std::map<std::string, std::string>;
@@ -111,6 +111,7 @@ void apply_setting_flags(const Flags& flags, Changes* changes) {
   if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
   if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
   if (flags.no_children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
+  if (flags.no_frameworks) (*changes)["THERMOCLINE_FRAMEWORKS"] = "false";
   if (flags.audit) {
     (*changes)["THERMOCLINE_AUDIT"] = "true";
     if (flags.device) {
@@ -134,13 +135,6 @@ int apply_library(Changes* changes) {
   }
   (*changes)["LD_PRELOAD"] = prepended(*library, "LD_PRELOAD");
   return kDone;
-}
-
-// What the user has set stays.
-void apply_frameworks(Changes* changes) {
-  for (const FrameworkSetting& setting : kFrameworkSettings) {
-    if (std::getenv(setting.variable) == nullptr) (*changes)[setting.variable] = setting.value;
-  }
 }
 
 // Text, or a file, which the program may not find from where it works.
@@ -176,13 +170,15 @@ int apply_simulator(const Flags& flags, Changes* changes) {
 }
 
 // The settings that the program will find, checked as strictly as `config check` does. One of them has to be known
-// before the program's first instruction, when the library reads no files yet (hooks/children.cc).
-int apply_settings(Changes* changes) {
+// before the program's first instruction, when the library reads no files yet (hooks/children.cc); another is this
+// command's own.
+int apply_settings(const std::string& program, bool has_library, Changes* changes) {
   Surroundings surroundings = Surroundings::of_process();
   for (const auto& [name, value] : *changes) surroundings.variables[name] = value;
   const LoadedSettings loaded = load_settings(surroundings);
   say_all(loaded.problems);
   if (!loaded.settings.children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
+  if (loaded.problems.empty() && has_library && loaded.settings.frameworks) apply_frameworks(program, changes);
   return loaded.problems.empty() ? kDone : kBadInput;
 }
 
@@ -201,12 +197,12 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
   apply_setting_flags(flags, &changes);
   if (!flags.no_library) {
     if (const int status = apply_library(&changes); status != kDone) return status;
-    apply_frameworks(&changes);
   }
   if (flags.device) {
     if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
   }
-  if (const int status = apply_settings(&changes); status != kDone) return status;
+  if (const int status = apply_settings(line.program.front(), !flags.no_library, &changes); status != kDone)
+    return status;
   std::string recording, trace;
   const std::optional<Rank> rank = rank_of_process();
   const std::optional<int> own = rank ? std::optional(rank->rank) : std::nullopt;
@@ -245,6 +241,8 @@ void add_flags(CLI::App* command, Flags* flags) {
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
   command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
+  command->add_flag("--no-frameworks", flags->no_frameworks,
+                    "set nothing for PyTorch, TensorFlow and JAX (docs/frameworks.md)");
   command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
 }
 

@@ -270,8 +270,9 @@ def main() -> int:
     except NotAvailable as error:
         out |= {"available": False, "reason": str(error)}
     except RuntimeError as error:
-        # PyTorch's plug for allocators has no exception of its own for this.
-        if not isinstance(error, torch.OutOfMemoryError) and not str(error).startswith("CUDA out of memory"):
+        # Neither PyTorch's plug for allocators nor PyTorch without its cache has an exception of its own for this.
+        without_a_type = ("CUDA out of memory", "CUDA error: out of memory")
+        if not isinstance(error, torch.OutOfMemoryError) and not str(error).startswith(without_a_type):
             raise
         out |= {"available": True, "outcome": "out_of_memory", "reason": str(error).splitlines()[0]}
     print(json.dumps(out))

@@ -14,7 +14,6 @@
 namespace {
 
 const std::map<std::string, std::string> kNotKept = {
-    {"capture_forbids_unsafe_calls", "memory is the library's, and allocating it disturbs no capture"},
     {"copy_to_unknown_address_fails", "a freed address keeps its memory, for the next allocation"},
     {"current_pool_serves", "memory in stream order is the library's, so it tells no pool"},
     {"pool_counts_what_is_used", "the same"},

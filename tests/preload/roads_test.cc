@@ -39,6 +39,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/host_nodes",
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",
+    "graphs/memory_while_recording",
     "graphs/whole_updates",
     "launches/clusters",
     "launches/cooperative",

@@ -103,16 +103,6 @@ TEST_F(Command, ATraceOfOneRankOfManyHasItsNumber) {
   EXPECT_EQ(refused_name("step.trace", {"RANK=3"}), "step.trace");
 }
 
-TEST_F(Command, FrameworksAreToldNotToTakeTheDeviceUnlessTheUserHasTold) {
-  const std::string show =
-      "echo $XLA_PYTHON_CLIENT_PREALLOCATE $XLA_PYTHON_CLIENT_ALLOCATOR $TF_FORCE_GPU_ALLOW_GROWTH.";
-  EXPECT_EQ(run({"run", "--", "sh", "-c", show}).out, "false platform true.\n");
-  EXPECT_EQ(
-      run({"run", "--", "sh", "-c", show}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false"}).out,
-      "false bfc false.\n");
-  EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", "sh", "-c", show}).out, ".\n");
-}
-
 TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
   expect_refused({"record", "-o", path("none/x.gz"), "--", "touch", path("ran")}, 3,
                  path("none/x.gz") + ": can not be written: No such file or directory");
@@ -457,23 +447,6 @@ TEST_F(Command, TheDoctorFindsTheSimulatedDeviceWhereTheLoaderDoes) {
   ASSERT_EQ(out["devices"].size(), 1u);
   EXPECT_EQ(out["devices"][0]["virtual_memory"], true);
   EXPECT_EQ(out["driver"]["path"], folder + "/libcuda.so.1");
-}
-
-TEST_F(Command, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {
-  const json out = json::parse(run({"doctor", "--json"}, {"TF_FORCE_GPU_ALLOW_GROWTH=false"}).out);
-  EXPECT_GE(out["numa_nodes"], 1);
-  const auto of = [&out](const char* variable) {
-    for (const json& one : out["frameworks"]) {
-      if (one["variable"] == variable) return one;
-    }
-    return json();
-  };
-  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["wanted"], "true");
-  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["environment"], "false");
-  EXPECT_EQ(of("XLA_PYTHON_CLIENT_ALLOCATOR")["environment"], nullptr);
-  const ProcessResult text = run({"doctor"}, {"TF_FORCE_GPU_ALLOW_GROWTH=false"});
-  EXPECT_NE((text.out + text.err).find("is 'false', and stays; good is TF_FORCE_GPU_ALLOW_GROWTH=true"),
-            std::string::npos);
 }
 
 TEST_F(Command, TheDoctorLooksAtAProgram) {

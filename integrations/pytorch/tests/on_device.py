@@ -91,6 +91,35 @@ def graph() -> None:
     require(thermocline.statistics()["live_bytes"] == held, "and gives it back")
 
 
+def tensors() -> None:
+    """Without enable(): what `thermocline run` sets lets the library see each tensor, and each leaves by itself."""
+    host = [floats(8, seed) for seed in range(8)]
+    device = [tensor.cuda() for tensor in host]
+    seen = thermocline.statistics()
+    require(seen["live_bytes"] == 64 * MIB and seen["largest_allocation_bytes"] == 8 * MIB, seen)
+    require(seen["evictions"] >= 4, seen)
+    require(all(torch.equal(a, b.cpu()) for a, b in zip(host, device, strict=True)), "contents")
+    require(torch.cuda.memory_allocated() == 0, "PyTorch counts what its cache holds, and there is none")
+
+    captured = torch.cuda.CUDAGraph()
+    other = torch.cuda.Stream()
+    with torch.cuda.stream(other):
+        try:
+            captured.capture_begin()
+            raises(RuntimeError, "captur", lambda: torch.empty_like(device[0]))
+        finally:
+            raises(RuntimeError, "captur", captured.capture_end)
+
+
+def segments() -> None:
+    """The same, told to leave PyTorch alone: its cache takes larger buffers than any tensor."""
+    device = [floats(8, seed).cuda() for seed in range(8)]
+    seen = thermocline.statistics()
+    require(seen["largest_allocation_bytes"] > 8 * MIB, seen)
+    require(torch.cuda.memory_allocated() == 64 * MIB, torch.cuda.memory_allocated())
+    require(all(torch.equal(floats(8, i), b.cpu()) for i, b in enumerate(device)), "contents")
+
+
 def too_late() -> None:
     torch.empty(1, device="cuda")
     raises(RuntimeError, "for the first time", tt.enable)
@@ -267,8 +296,7 @@ if __name__ == "__main__":
     if scenario.startswith("allocator"):
         allocator(late=scenario == "allocator_late")
     else:
-        {"graph": graph, "too_late": too_late, "pool": pool, "copies": copies, "hints": hints, "extension": extension}[
-            scenario
-        ]()
+        scenarios = (graph, tensors, segments, too_late, pool, copies, hints, extension)
+        {function.__name__: function for function in scenarios}[scenario]()
     torch.cuda.synchronize()
     print("done")

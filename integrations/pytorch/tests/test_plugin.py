@@ -52,6 +52,10 @@ class OnTheSimulatedDevice(unittest.TestCase):
         self.run_scenario("graph", LIBRARY, options=("--no-library",))
         self.run_scenario("graph", options=("--budget", "1GiB", "--seed", "1"))
 
+    def test_run_lets_the_library_see_each_tensor(self) -> None:
+        self.run_scenario("tensors", options=("--budget", "32MiB"))
+        self.run_scenario("segments", options=("--budget", "64MiB", "--no-frameworks"))
+
     def test_enabling_it_too_late_is_an_error(self) -> None:
         self.run_scenario("too_late", LIBRARY, options=("--no-library",))
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `run` sets for frameworks, how it says so, and how it is told not to.
+#include <nlohmann/json.hpp>
+
+#include "tests/tool/command_fixture.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+class Frameworks : public Command {};
+
+TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
+  const std::string show =
+      "echo $PYTORCH_NO_CUDA_MEMORY_CACHING,$TF_GPU_ALLOCATOR,$TF_FORCE_GPU_ALLOW_GROWTH,"
+      "$XLA_PYTHON_CLIENT_ALLOCATOR,$XLA_PYTHON_CLIENT_PREALLOCATE";
+  const auto shown = [&](std::vector<std::string> flags, std::vector<std::string> environment = {}) {
+    flags.insert(flags.begin(), "run");
+    for (const std::string& word : {std::string("--"), std::string("sh"), std::string("-c"), show})
+      flags.push_back(word);
+    return run(flags, std::move(environment)).out;
+  };
+  EXPECT_EQ(shown({}), "1,cuda_malloc_async,true,platform,false\n");
+  EXPECT_EQ(shown({}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false", "TF_GPU_ALLOCATOR=bfc"}),
+            "1,bfc,false,bfc,false\n");
+  // Who names PyTorch's allocator in another way has chosen, too.
+  for (const char* other : {"PYTORCH_ALLOC_CONF=backend:native", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}) {
+    EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,platform,false\n") << other;
+  }
+  EXPECT_EQ(shown({"--no-frameworks"}), ",,,,\n");
+  EXPECT_EQ(shown({}, {"THERMOCLINE_FRAMEWORKS=false"}), ",,,,\n");
+  EXPECT_EQ(shown({"--config", write("settings.toml", "frameworks = false\n")}), ",,,,\n");
+  EXPECT_EQ(shown({"--simulate", "reference", "--no-library"}), ",,,,\n");
+}
+
+// A binary that is no interpreter may use a framework all the same, and gets the variables without a word.
+TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns) {
+  const std::string line =
+      "thermocline: so that frameworks allocate each tensor where it is seen: PYTORCH_NO_CUDA_MEMORY_CACHING=1 "
+      "TF_GPU_ALLOCATOR=cuda_malloc_async TF_FORCE_GPU_ALLOW_GROWTH=true XLA_PYTHON_CLIENT_ALLOCATOR=platform "
+      "XLA_PYTHON_CLIENT_PREALLOCATE=false (--no-frameworks leaves them alone)\n";
+  const std::string script = write("train", "#!/bin/sh\nexit 0\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink("/bin/true", path("python3"));
+  EXPECT_EQ(run({"run", "--", script}).err, line);
+  EXPECT_EQ(run({"record", "-o", path("x.trace"), "--", path("python3")}).err.substr(0, line.size()), line);
+  EXPECT_EQ(run({"run", "--", "python3"}, {"PATH=" + folder_.string()}).err, line);
+  EXPECT_EQ(run({"run", "--", "/bin/true"}).err, "");
+  EXPECT_EQ(run({"run", "--no-frameworks", "--", script}).err, "");
+  EXPECT_EQ(run({"run", "--simulate", "reference", "--no-library", "--", script}).err, "");
+  const std::vector<std::string> all = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "TF_GPU_ALLOCATOR=bfc",
+                                        "TF_FORCE_GPU_ALLOW_GROWTH=1", "XLA_PYTHON_CLIENT_ALLOCATOR=bfc",
+                                        "XLA_PYTHON_CLIENT_PREALLOCATE=1"};
+  EXPECT_EQ(run({"run", "--", script}, all).err, "");
+}
+
+TEST_F(Frameworks, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {
+  const std::vector<std::string> own = {"TF_FORCE_GPU_ALLOW_GROWTH=false", "PYTORCH_ALLOC_CONF=backend:native"};
+  const json out = json::parse(run({"doctor", "--json"}, own).out);
+  EXPECT_GE(out["numa_nodes"], 1);
+  const auto of = [&out](const char* variable) {
+    for (const json& one : out["frameworks"]) {
+      if (one["variable"] == variable) return one;
+    }
+    return json();
+  };
+  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["wanted"], "true");
+  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["environment"], "false");
+  EXPECT_EQ(of("TF_FORCE_GPU_ALLOW_GROWTH")["set_by_run"], false);
+  EXPECT_EQ(of("XLA_PYTHON_CLIENT_ALLOCATOR")["environment"], nullptr);
+  EXPECT_EQ(of("XLA_PYTHON_CLIENT_ALLOCATOR")["set_by_run"], true);
+  EXPECT_EQ(of("PYTORCH_NO_CUDA_MEMORY_CACHING")["environment"], nullptr);
+  EXPECT_EQ(of("PYTORCH_NO_CUDA_MEMORY_CACHING")["set_by_run"], false);
+  const std::string text = run({"doctor"}, own).err;
+  EXPECT_NE(text.find("is 'false', and stays; good is TF_FORCE_GPU_ALLOW_GROWTH=true"), std::string::npos) << text;
+  EXPECT_NE(text.find("PYTORCH_ALLOC_CONF is 'backend:native', and stays; good is PYTORCH_NO_CUDA_MEMORY_CACHING=1"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(
+      run({"doctor"}, {"THERMOCLINE_FRAMEWORKS=false"}).err.find("'frameworks = false' leaves out TF_GPU_ALLOCATOR"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace thermocline::test

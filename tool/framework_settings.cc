@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tool/framework_settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "tool/message.h"
+
+namespace thermocline {
+namespace {
+
+bool is_python_or_script(const std::string& program) {
+  const std::string file = found_along_path(program);
+  if (file.substr(file.rfind('/') + 1).starts_with("python")) return true;
+  char begin[2] = {};
+  std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
+  return begin[0] == '#' && begin[1] == '!';
+}
+
+}  // namespace
+
+const std::vector<FrameworkSetting>& framework_settings() {
+  static const std::vector<FrameworkSetting> all = {
+      {"PyTorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}},
+      {"TensorFlow", "TF_GPU_ALLOCATOR", "cuda_malloc_async"},
+      {"TensorFlow", "TF_FORCE_GPU_ALLOW_GROWTH", "true"},
+      {"JAX", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},
+      {"JAX", "XLA_PYTHON_CLIENT_PREALLOCATE", "false"},
+  };
+  return all;
+}
+
+const char* users_own(const FrameworkSetting& setting) {
+  if (std::getenv(setting.variable) != nullptr) return setting.variable;
+  const auto other =
+      std::ranges::find_if(setting.others, [](const char* name) { return std::getenv(name) != nullptr; });
+  return other == setting.others.end() ? nullptr : *other;
+}
+
+void apply_frameworks(const std::string& program, std::map<std::string, std::string>* changes) {
+  std::string set;
+  for (const FrameworkSetting& setting : framework_settings()) {
+    if (users_own(setting) != nullptr) continue;
+    (*changes)[setting.variable] = setting.value;
+    set += std::string(set.empty() ? "" : " ") + setting.variable + "=" + setting.value;
+  }
+  if (set.empty() || !is_python_or_script(program)) return;
+  say("so that frameworks allocate each tensor where it is seen: " + set + " (--no-frameworks leaves them alone)");
+}
+
+std::string found_along_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* path = std::getenv("PATH");
+  const std::string folders = path == nullptr ? "" : path;
+  for (std::size_t begin = 0; begin <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', begin), folders.size());
+    std::string file = folders.substr(begin, end - begin) + "/" + program;
+    if (access(file.c_str(), X_OK) == 0) return file;
+    begin = end + 1;
+  }
+  return program;
+}
+
+}  // namespace thermocline
