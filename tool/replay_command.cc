@@ -21,6 +21,7 @@
 #include "tool/values.h"
 #include "trace/bounds.h"
 #include "trace/replay.h"
+#include "trace/spread.h"
 
 namespace thermocline {
 namespace {
@@ -31,6 +32,7 @@ struct Flags {
   std::string trace, device = "reference";
   std::optional<std::string> budget, policy, safety, safety_net, config, timeline;
   std::optional<std::size_t> steps;
+  std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
   bool exact = false, json = false, check = true;
@@ -51,7 +53,7 @@ struct Job {
 struct Outcome {
   ReplayResult with_budget;
   ReplayResult unlimited;
-  std::optional<double> bound_ms;  // none: there is no schedule, or steps differ
+  std::optional<double> bound_ms;  // none: there is no schedule, or steps differ, or several streams run
 };
 
 int check_flags(const Flags& flags, Job* job) {
@@ -78,6 +80,10 @@ int check_flags(const Flags& flags, Job* job) {
   }
   if (flags.steps && *flags.steps == 0) {
     say("--steps: at least one step is needed");
+    return kWrongUsage;
+  }
+  if (flags.streams && (*flags.streams == 0 || *flags.streams > kMostStreams)) {
+    say("--streams: from 1 to " + std::to_string(kMostStreams));
     return kWrongUsage;
   }
   return kDone;
@@ -118,6 +124,7 @@ int prepare(const Flags& flags, Job* job) {
   }
   job->simulator = *simulator;
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
+  if (flags.streams) spread_over_streams(*flags.streams, rates_of(*job->profile), flags.seed, &job->trace);
   std::string reason;
   if (!plan_steps(job->trace, flags.steps.value_or(0), &job->program, &reason)) {
     say(flags.trace + ": " + reason);
@@ -157,6 +164,8 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     say(flags.trace + ": with unlimited memory: " + reason);
     return kFailed;
   }
+  // The bound is of operators one behind the other, in the order of the trace.
+  if (flags.streams.value_or(1) > 1) return kDone;
   const SwapBounds swap_bounds(job.trace, *options.rates);
   const Bounds bounds = swap_bounds.under(job.budget_bytes);
   if (bounds.is_feasible && swap_bounds.repeats()) out->bound_ms = bounds.bound_ms;
@@ -209,6 +218,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"trace", flags.trace},
       {"device", flags.device},
       {"policy", flags.is_lru() ? "lru" : name_of(job.settings.policy)},
+      {"streams", job.trace.streams.size()},
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget_bytes", job.budget_bytes},
       {"peak_live_bytes", job.trace.peak_live_bytes},
@@ -239,7 +249,9 @@ void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
 
 void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
-  std::fprintf(stderr, "%s on %s, budget %s of a peak of %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
+  const std::size_t streams = job.trace.streams.size();
+  std::fprintf(stderr, "%s on %s%s, budget %s of a peak of %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
+               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(),
                human_bytes(job.budget_bytes).c_str(), human_bytes(job.trace.peak_live_bytes).c_str(),
                is_complete(outcome) ? "ok" : "out of memory");
   if (!is_complete(outcome)) {
@@ -386,6 +398,9 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--safety-net", flags->safety_net, "off, auto or full (default: the setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
+  command->add_option("--streams", flags->streams,
+                      "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
+                      "with --seed by chance (default: the file's streams)");
   command->add_option("--seed", flags->seed, "adversarial order of this number (default: order of time)");
   command->add_flag("--exact", flags->exact,
                     "tell the library what each operator reads and writes, which hooks can not see");

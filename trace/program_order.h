@@ -26,7 +26,7 @@ class ProgramOrder {
   Status before_use(std::uint32_t stream, std::uint32_t buffer, bool writes);
   Status before_free(std::uint32_t stream, std::uint32_t buffer) { return before_use(stream, buffer, true); }
 
-  // `stream` was handed the buffer; others have to wait for what it had submitted by then.
+  // `stream` was handed the buffer; others have to wait for it to get there.
   void allocated(std::uint32_t stream, std::uint32_t buffer);
   // An operation was submitted; used() for each of its buffers follows.
   void submitted(std::uint32_t stream) { ++submitted_[stream]; }
@@ -49,7 +49,7 @@ class ProgramOrder {
   const Driver& driver_;
   std::vector<StreamHandle> streams_;
   std::vector<EventOwner> events_;       // per stream, made when first needed
-  std::vector<std::uint64_t> recorded_;  // operations that the stream's event stands behind
+  std::vector<std::uint64_t> recorded_;  // operations and allocations that the stream's event stands behind
   std::vector<std::uint64_t> submitted_;
   std::vector<std::vector<std::uint64_t>> known_;  // [waiter][stream]
   std::vector<History> histories_;                 // per buffer; empty for a single stream

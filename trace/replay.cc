@@ -51,13 +51,16 @@ class Replay {
     DeviceAddress address;  // none: it has no bytes
     Bytes bytes = 0;
     bool is_alive = false;
-    bool is_fresh = false;  // allocated and not written
+    bool is_fresh = false;  // allocated and not used
   };
   // Of the operator in hand, per buffer that it names.
   struct Named {
     std::uint32_t buffer;
     bool reads;
     bool writes;
+    bool is_fresh;
+    // What counts as zero is overwritten with zeros by the device.
+    bool changes() const { return writes || is_fresh; }
   };
 
   const Driver& driver() const { return device_->driver(); }
@@ -169,7 +172,7 @@ class Replay {
       if (buffers_[buffer].bytes == 0) return;
       std::uint32_t& place = place_[buffer];
       if (place == 0) {
-        named_.push_back({buffer, false, false});
+        named_.push_back({buffer, false, false, buffers_[buffer].is_fresh});
         place = static_cast<std::uint32_t>(named_.size());
       }
       named_[place - 1].reads |= reads;
@@ -186,9 +189,9 @@ class Replay {
     for (const Named& n : named_) {
       const Buffer& buffer = buffers_[n.buffer];
       THERMOCLINE_CHECK(buffer.is_alive, "an operator names what is alive");
-      if (const Status status = order_->before_use(stream, n.buffer, n.writes); !status.ok()) return status;
+      if (const Status status = order_->before_use(stream, n.buffer, n.changes()); !status.ok()) return status;
       touches_.push_back(touch_of(n, buffer));
-      operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n, buffer)});
+      operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n)});
     }
     const OperationInfo info = info_of(op, name);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
@@ -207,8 +210,8 @@ class Replay {
     }
     order_->submitted(stream);
     for (const Named& n : named_) {
-      order_->used(stream, n.buffer, n.writes);
-      if (n.writes) buffers_[n.buffer].is_fresh = false;
+      order_->used(stream, n.buffer, n.changes());
+      buffers_[n.buffer].is_fresh = false;
     }
     return Status();
   }
@@ -216,15 +219,14 @@ class Replay {
   Touch touch_of(const Named& named, const Buffer& buffer) const {
     // As hooks see it: an address among the parameters of a kernel.
     if (!options_.exact) return {.address = buffer.address};
-    // What counts as zero is overwritten with zeros by the device, too.
-    const bool writes = named.writes || buffer.is_fresh;
-    return {.address = buffer.address, .bytes = buffer.bytes, .access = writes ? Access::kWrite : Access::kRead};
+    const Access access = named.changes() ? Access::kWrite : Access::kRead;
+    return {.address = buffer.address, .bytes = buffer.bytes, .access = access};
   }
 
-  static std::uint32_t flags_of(const Named& named, const Buffer& buffer) {
+  static std::uint32_t flags_of(const Named& named) {
     const auto flag = [](bool is_set, std::uint32_t value) { return is_set ? value : 0U; };
     return flag(named.reads, SIMULATED_OPERAND_READ) | flag(named.writes, SIMULATED_OPERAND_WRITE) |
-           flag(buffer.is_fresh, SIMULATED_OPERAND_FRESH);
+           flag(named.is_fresh, SIMULATED_OPERAND_FRESH);
   }
 
   // Equal work has equal names and figures; hooks have the function and its grid for that.
@@ -243,7 +245,7 @@ class Replay {
     const TraceOperator op{.name = 0, .first_operand = 0, .reads = 1, .writes = 0, .flops = 0, .bytes = 0};
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
       if (!buffers_[b].is_alive || buffers_[b].bytes == 0) continue;
-      named_.assign(1, {b, true, false});
+      named_.assign(1, {b, true, false, buffers_[b].is_fresh});
       if (const Status status = operate(0, op, "read at the end"); !status.ok()) return status;
     }
     return Status();

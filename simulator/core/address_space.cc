@@ -151,6 +151,16 @@ std::optional<PhysicalId> AddressSpace::physical_at(Address at) const {
   return entry->second.id;
 }
 
+std::vector<PhysicalId> AddressSpace::physical_in(Address at, Bytes bytes) const {
+  std::vector<PhysicalId> found;
+  auto entry = covering(mappings_, at, [](const Mapping& mapping) { return mapping.bytes; });
+  for (Address next = at; entry != mappings_.end() && entry->first <= next && next - at < bytes; ++entry) {
+    found.push_back(entry->second.id);
+    next = entry->first + entry->second.bytes;
+  }
+  return found;
+}
+
 void AddressSpace::validate() const {
   Address end = 0;
   for (const auto& [at, bytes] : reservations_) {

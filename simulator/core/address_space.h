@@ -11,6 +11,7 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "simulator/core/contents.h"
 #include "simulator/core/page_table.h"
@@ -39,6 +40,8 @@ class AddressSpace {
   std::optional<Span> reservation_at(Address at) const;
   std::optional<Span> mapping_at(Address at) const;
   std::optional<PhysicalId> physical_at(Address at) const;
+  // What is mapped from `at` on without a gap, up to `bytes` further.
+  std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;
   bool is_reserved(Address at) const { return reservation_at(at).has_value(); }
 
   void validate() const;

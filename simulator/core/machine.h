@@ -162,6 +162,7 @@ class Machine {
   CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait
   bool is_host_physical_at(Address at) const;  // a mapping leads there to memory on the host
   std::optional<PhysicalId> physical_at(Address at) const;
+  std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;  // mapped from there on without a gap
   bool mapping_at(Address at, Address* begin, Bytes* bytes) const;
   std::size_t reservations() const;  // that were made here and not released
   bool reservation_at(Address at, Address* begin, Bytes* bytes) const;

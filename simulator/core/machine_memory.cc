@@ -103,6 +103,10 @@ CUresult Machine::unmap(Address at, Bytes bytes) {
 
 std::optional<PhysicalId> Machine::physical_at(Address at) const { return device().addresses.physical_at(at); }
 
+std::vector<PhysicalId> Machine::physical_in(Address at, Bytes bytes) const {
+  return device().addresses.physical_in(at, bytes);
+}
+
 bool Machine::is_host_physical_at(Address at) const {
   const std::optional<PhysicalId> physical = physical_at(at);
   return physical && device().physical.on_host(*physical);

@@ -12,7 +12,7 @@ namespace simulator {
 namespace {
 
 constexpr Time kForever = std::numeric_limits<Time>::max();
-constexpr std::size_t kFirstSlots = 256;
+constexpr std::size_t kFirstBlocks = 1;
 
 template <typename Queue, typename Item>
 void push(Queue& queue, Item item) {
@@ -31,14 +31,23 @@ auto pop(Queue& queue) {
 }  // namespace
 
 Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed)
-    : effects_(effects), slots_(kFirstSlots), edges_(1) {
+    : effects_(effects), blocks_(kFirstBlocks), edges_(1) {
+  begin_block();
   if (seed) random_.emplace(*seed);
 }
 
-void Timeline::grow() {
-  std::vector<Operation> larger(slots_.size() * 2);
-  for (OperationId id = base_; id < next_; ++id) larger[id & (larger.size() - 1)] = std::move(at(id));
-  slots_ = std::move(larger);
+// Called where the next operation is the first of a block.
+void Timeline::begin_block() {
+  const OperationId oldest = base_ / kBlock, newest = next_ / kBlock;
+  if (newest - oldest == blocks_.size()) {
+    std::vector<std::unique_ptr<Operation[]>> larger(blocks_.size() * 2);
+    for (OperationId block = oldest; block < newest; ++block) {
+      larger[block & (larger.size() - 1)] = std::move(blocks_[block & (blocks_.size() - 1)]);
+    }
+    blocks_ = std::move(larger);
+  }
+  std::unique_ptr<Operation[]>& block = blocks_[newest & (blocks_.size() - 1)];
+  if (block == nullptr) block = std::make_unique<Operation[]>(kBlock);
 }
 
 void Timeline::add_edge(OperationId from, OperationId waiter) {
@@ -54,7 +63,7 @@ void Timeline::add_edge(OperationId from, OperationId waiter) {
 }
 
 OperationId Timeline::submit(Operation operation, std::span<const OperationId> after) {
-  if (next_ - base_ == slots_.size()) grow();
+  if (next_ % kBlock == 0) begin_block();
   const OperationId id = next_++;
   Operation& slot = at(id);
   slot = std::move(operation);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -99,9 +100,11 @@ class Timeline {
   };
   using Queue = std::vector<Ready>;  // a heap, earliest first
 
-  Operation& at(OperationId id) { return slots_[id & (slots_.size() - 1)]; }
-  const Operation& at(OperationId id) const { return slots_[id & (slots_.size() - 1)]; }
-  void grow();
+  static constexpr std::size_t kBlock = 256;  // operations
+
+  Operation& at(OperationId id) { return blocks_[id / kBlock & (blocks_.size() - 1)][id % kBlock]; }
+  const Operation& at(OperationId id) const { return blocks_[id / kBlock & (blocks_.size() - 1)][id % kBlock]; }
+  void begin_block();
   void add_edge(OperationId from, OperationId waiter);
   void become_ready(Operation& operation);
   void execute(Operation& operation);
@@ -113,8 +116,9 @@ class Timeline {
 
   Effects& effects_;
   std::optional<Random> random_;
-  std::vector<Operation> slots_;  // ring, a power of two
-  OperationId base_ = 1;          // oldest that is not completed
+  // A ring of blocks, a power of two of them: however many operations are pending, none is moved.
+  std::vector<std::unique_ptr<Operation[]>> blocks_;
+  OperationId base_ = 1;  // oldest that is not completed
   OperationId next_ = 1;
   std::vector<Edge> edges_;  // [0] unused
   std::uint32_t free_edges_ = 0;

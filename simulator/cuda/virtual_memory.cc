@@ -66,16 +66,6 @@ void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
   }
 }
 
-// What is mapped from `at` on without a gap, up to `bytes` further.
-std::vector<PhysicalId> physical_in(Machine& machine, Address at, Bytes bytes) {
-  std::vector<PhysicalId> found;
-  Address begin = 0;
-  Bytes length = 0;
-  for (Address next = at; next - at < bytes && machine.mapping_at(next, &begin, &length); next = begin + length)
-    found.push_back(*machine.physical_at(next));
-  return found;
-}
-
 // Properties live as long as the memory: a mapping leads back to a handle (cuMemRetainAllocationHandle).
 void forget_properties(Call& call, const std::vector<PhysicalId>& ids) {
   for (const PhysicalId id : ids) {
@@ -173,7 +163,7 @@ SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t o
 SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
   Call call;
   if (!call) return call.result();
-  const std::vector<PhysicalId> mapped = physical_in(call.machine(), at, bytes);
+  const std::vector<PhysicalId> mapped = call.machine().physical_in(at, bytes);
   const CUresult result = call.machine().unmap(at, bytes);
   if (result == CUDA_SUCCESS) {
     forget_mapped_buffers(call, at, bytes);
@@ -187,7 +177,7 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   Call call;
   if (!call) return call.result();
   if (access == nullptr || count == 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const std::vector<PhysicalId> mapped = physical_in(call.machine(), at, bytes);
+  const std::vector<PhysicalId> mapped = call.machine().physical_in(at, bytes);
   const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
     return is_on_host(call.state().physical.at(id));
   });

@@ -182,6 +182,28 @@ TEST_F(Command, AReplayThatRunsOutOfMemoryIsAResult) {
   EXPECT_LE(out["peak_device_bytes"], out["budget_bytes"]);
 }
 
+TEST_F(Command, AReplayOnMoreStreamsHasTheSameResultsAndNoBound) {
+  const std::vector<std::string> base = {"replay", kUnet, "--budget", "70%", "--steps", "4", "--json"};
+  const json one = replay_json(run(base));
+  EXPECT_EQ(one["streams"], 1);
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--streams", "3"}, {"--streams", "4", "--seed", "2", "--policy", "reactive"}}) {
+    std::vector<std::string> arguments = base;
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const json out = replay_json(run(arguments));
+    EXPECT_EQ(out["streams"], std::stoi(flags[1]));
+    EXPECT_EQ(out["outcome"], "ok");
+    EXPECT_EQ(out["races"], 0);
+    EXPECT_EQ(out["checksum"], one["checksum"]);
+    EXPECT_LE(out["peak_device_bytes"], out["budget_bytes"]);
+    EXPECT_TRUE(out["bound_ms"].is_null());
+  }
+  EXPECT_FALSE(one["bound_ms"].is_null());
+  for (const char* wrong : {"0", "65"}) {
+    expect_refused({"replay", kUnet, "--streams", wrong}, 2, "--streams: from 1 to 64");
+  }
+}
+
 TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
   const json out = replay_json(
       run({"replay", kResnet, "--device", "reference", "--budget", "60%", "--policy", "reactive", "--json"}));
