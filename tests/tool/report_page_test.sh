@@ -20,11 +20,23 @@ document.body.dataset.colours = [...document.querySelectorAll("canvas")].map((ca
   return seen.size;
 }).join(" ");
 document.body.dataset.rows = document.querySelectorAll("tbody tr").length;
+document.body.dataset.events = data.runs.reduce((sum, run) => sum + run.ops.t.length + 2 * run.buffers.n.length + run.out.t.length + run.in.t.length, 0);
+// As by hand: the wheel shows less, the mouse says what is there, a double click shows all again.
+const canvas = document.querySelector("canvas"), drawing = () => canvas.toDataURL(), all = drawing();
+const by = (Event, kind, more) => canvas.dispatchEvent(new Event(kind, { clientX: canvas.getBoundingClientRect().left + 400, clientY: canvas.getBoundingClientRect().top + 60, bubbles: true, cancelable: true, ...more }));
+const began = performance.now();
+by(WheelEvent, "wheel", { deltaY: -100 });
+document.body.dataset.zoomed = drawing() === all ? "no" : "yes";
+by(MouseEvent, "mousemove", {});
+document.body.dataset.hovered = !tip.hidden && tip.textContent.includes("on the device") ? "yes" : "no";
+by(MouseEvent, "dblclick", {});
+document.body.dataset.back = drawing() === all ? "yes" : "no";
+document.body.dataset.milliseconds = (performance.now() - began).toFixed(0);
 JS
 
 # NAME CANVASES REPORT'S FLAGS...
 draw() {
-  local name=$1 canvases=$2 page=$scratch/$1.html body colours rows
+  local name=$1 canvases=$2 page=$scratch/$1.html body colours rows property
   shift 2
   "$thermocline" report "$@" -o "$page" 2>"$scratch/said" || {
     cat "$scratch/said" >&2
@@ -51,6 +63,14 @@ draw() {
     echo "report_page_test: $name has charts of '$colours' colours, where $canvases of at least 3 were expected" >&2
     exit 1
   }
+  for property in zoomed hovered back; do
+    [[ $body == *"data-$property=\"yes\""* ]] || {
+      echo "report_page_test: $name: not $property by wheel, mouse and double click: $body" >&2
+      exit 1
+    }
+  done
+  events=$(sed -n 's/.*data-events="\([^"]*\)".*/\1/p' <<<"$body")
+  echo "report_page_test: $name: $events events; zoomed, hovered and back in $(sed -n 's/.*data-milliseconds="\([^"]*\)".*/\1/p' <<<"$body") ms"
   rows=$(sed -n 's/.*data-rows="\([^"]*\)".*/\1/p' <<<"$body")
   ((rows > 20)) || {
     echo "report_page_test: $name has $rows rows in its tables, where more than 20 were expected" >&2
@@ -60,5 +80,11 @@ draw() {
 
 draw one 2 "$traces/resnet50_b64.jsonl.gz" --budget 60%
 draw two 4 "$traces/resnet50_b64.jsonl.gz" --budget 60% --against "$traces/unet3d_b1_128.jsonl.gz"
-# Some hundred thousand events.
-draw long 2 "$traces/cifar_resnet1001_b64.jsonl.gz" --budget 60% --steps 10 --show 8
+# A million events; under sanitizers a third of that.
+steps=27
+((${THERMOCLINE_TEST_SEEDS:-100} >= 100)) || steps=10
+draw long 2 "$traces/cifar_resnet1001_b64.jsonl.gz" --budget 60% --steps $steps --show $((steps - 2))
+((events >= steps * 37000)) || {
+  echo "report_page_test: the long page has $events events" >&2
+  exit 1
+}

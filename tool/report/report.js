@@ -224,6 +224,7 @@ function drawMemory(g, chart) {
     g.fill();
     for (let c = 0; c < columns; ++c) base[c] += group[c];
   });
+  drawHeld(g, chart, y);
   if (run.budget <= most) {
     g.strokeStyle = g.fillStyle = BUDGET;
     g.lineWidth = 2.5;
@@ -241,32 +242,38 @@ function drawMemory(g, chart) {
     g.strokeText(text, chart.left + 6, y(run.budget) - 5);
     g.fillText(text, chart.left + 6, y(run.budget) - 5);
   }
-  drawHeld(g, chart, y);
 }
 
-// What was away, hatched from the top of what is alive, and the line of what the device held.
-function drawHeld(g, chart, y) {
-  const { run, view } = chart, begin = Math.max(0, floorIndex(run.ops.t, view.from)), end = floorIndex(run.ops.t, view.to);
-  const line = (value) => {
-    g.beginPath();
-    let lastX = -1, least = 0, most = 0, last = 0;
-    const flush = () => { if (lastX >= 0) { g.lineTo(lastX, y(most)); g.lineTo(lastX, y(least)); g.lineTo(lastX, y(last)); } };
-    for (let i = begin; i <= end; ++i) {
-      const x = Math.max(chart.left, Math.floor(chart.x(run.ops.t[i]))), v = value(i);
-      if (x !== lastX) { flush(); g.lineTo(x, y(v)); lastX = x; least = most = v; }
-      least = Math.min(least, v); most = Math.max(most, v); last = v;
+// Per pixel column the least and the most of a value that holds until the next operator has another.
+function spans(run, view, columns, value) {
+  const { t } = run.ops, least = new Float64Array(columns), most = new Float64Array(columns);
+  let i = Math.max(0, floorIndex(t, view.from));
+  for (let c = 0; c < columns; ++c) {
+    const end = view.from + (c + 1) / columns * (view.to - view.from);
+    least[c] = most[c] = value[i];
+    while (i + 1 < t.length && t[i + 1] < end) {
+      const v = value[++i];
+      if (v < least[c]) least[c] = v; else if (v > most[c]) most[c] = v;
     }
-    flush();
-    g.stroke();
+  }
+  return { least, most };
+}
+
+// What the device held, and what was away. Filled columns, for a stroke of thousands of overlapping lines takes a
+// browser half a second.
+function drawHeld(g, chart, y) {
+  const { run, view } = chart, columns = Math.max(1, Math.floor(chart.width - chart.left - 8));
+  const line = ({ least, most }, colour, thick) => {
+    g.fillStyle = colour;
+    for (let c = 0; c < columns; ++c) {
+      const before = Math.max(0, c - 1), high = y(Math.max(most[c], least[before]) * 1048576), low = y(Math.min(least[c], most[before]) * 1048576);
+      g.fillRect(chart.left + c, high - thick / 2, 1, low - high + thick);
+    }
   };
-  g.lineWidth = 3;
-  g.strokeStyle = "rgba(255,255,255,0.75)";
-  line((i) => run.ops.held[i] * 1048576);
-  g.lineWidth = 1.5;
-  g.strokeStyle = HELD;
-  line((i) => run.ops.held[i] * 1048576);
-  g.strokeStyle = OUT;
-  line((i) => run.ops.away[i] * 1048576);
+  const held = spans(run, view, columns, run.ops.held);
+  line(held, "rgba(255,255,255,0.75)", 3.5);
+  line(held, HELD, 1.5);
+  line(spans(run, view, columns, run.ops.away), OUT, 1.5);
 }
 
 const LANES = [["computing", "ops", "#4e79a7"], ["out to host", "out", OUT], ["in to device", "in", IN]];
