@@ -14,4 +14,8 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
 // `otherwise` where the address is not the engine's.
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise);
 
+// The driver's memory, counted against the budget (physical_hooks.cc). What is freed may be anybody's.
+CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call);
+CUresult free_foreign(CUdeviceptr address, Call call);
+
 }  // namespace thermocline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries dlsym and dlvsym. A name that does not begin with "cu" and a capital letter goes on to the next dlsym as if we were not
+// The entries dlsym and dlvsym. A name that does not begin with "cu" or "nccl" and a capital letter goes on to the next dlsym as if we were not
 // there: a jump, not a call, since the real one takes its caller from the return address (RTLD_NEXT, RTLD_DEFAULT).
 // Other names are shown to thermocline_answer (hooks/answer.cc), which answers in rax with rdx set, or leaves them, too.
 // thermocline_next_dlsym and thermocline_next_dlvsym live in hooks/dynamic_linker.cc.
@@ -21,11 +21,23 @@
     _CET_ENDBR
     testq %rsi, %rsi
     je 1f
+    cmpb $'n', (%rsi)
+    je 4f
     cmpb $'c', (%rsi)
     jne 1f
     cmpb $'u', 1(%rsi)
     jne 1f
     movzbl 2(%rsi), %eax
+    jmp 5f
+4:
+    cmpb $'c', 1(%rsi)
+    jne 1f
+    cmpb $'c', 2(%rsi)
+    jne 1f
+    cmpb $'l', 3(%rsi)
+    jne 1f
+    movzbl 4(%rsi), %eax
+5:
     subl $'A', %eax
     cmpl $25, %eax
     ja 1f

@@ -29,6 +29,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->other_contexts = counted(Counter::kOtherContexts);
   statistics->unknown_functions = counted(Counter::kUnknownFunctions);
   statistics->unsearched_uploads = counted(Counter::kUnsearchedUploads);
+  statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
 }
 
 std::string fallbacks_text(const EngineStatistics& statistics) {
@@ -41,6 +42,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.captured_operations, "operations recorded into graphs: what they touch stays on the device"},
       {statistics.other_contexts, "allocations in another context, left to the driver"},
       {statistics.unsearched_uploads, "copies of graphs that were not searched for addresses"},
+      {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
       {statistics.unseen_touches, "parts that were written to without being seen"},
   };

@@ -5,6 +5,7 @@
 #include "hooks/kernels.h"
 #include "hooks/layouts.h"
 #include "hooks/macros.h"
+#include "hooks/nccl.h"
 #include "hooks/tensor_maps.h"
 
 namespace thermocline {
@@ -40,6 +41,7 @@ OperationInfo info_of(CUfunction function, const Shape& shape) {
 CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   if (active == nullptr) return call();
+  if (layouts().is_of_nccl(function)) nccl_launches();
   TouchList touches;
   const CUresult read = guarded([&] {
     return add_arguments(*active->engine, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;

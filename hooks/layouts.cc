@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "hooks/nccl.h"
 #include "hooks/symbols.h"
 
 namespace thermocline {
@@ -78,6 +79,7 @@ Layouts::Facts Layouts::ask(CUfunction function) {
   if (const char* const name = ask_name(function, is_kernel); name != nullptr) {
     facts.name = names_.emplace(name).first->c_str();
     facts.operator_class = classify_operator(name, rules_);
+    facts.is_of_nccl = is_kernel_of_nccl(name);
   }
   return facts_.emplace(function, facts).first->second;
 }

@@ -27,6 +27,7 @@ class Layouts {
   OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
   // As long as the process lives; null where the driver can not tell.
   const char* name_of(CUfunction function) { return facts(function).name; }
+  bool is_of_nccl(CUfunction function) { return facts(function).is_of_nccl; }
   // Before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
   // The driver gave out the handle as a CUkernel.
@@ -40,6 +41,7 @@ class Layouts {
     const ParameterLayout* layout = nullptr;
     OperatorClass operator_class = OperatorClass::kOther;
     const char* name = nullptr;
+    bool is_of_nccl = false;
   };
   // What a thread launched last, by function.
   struct Remembered;

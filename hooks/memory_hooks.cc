@@ -9,6 +9,7 @@
 #include "hooks/captures.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
+#include "hooks/nccl.h"
 #include "hooks/recorder.h"
 
 namespace thermocline {
@@ -68,7 +69,8 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
 
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr || !active->engine->owns(DeviceAddress{address})) return otherwise();
+  if (active == nullptr) return otherwise();
+  if (!active->engine->owns(DeviceAddress{address})) return free_foreign(address, otherwise);
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
@@ -102,7 +104,9 @@ CUresult allocate_at_once(CUdeviceptr* out, std::size_t bytes, Call otherwise) {
   return allowed == CUDA_SUCCESS ? allocate_memory(out, bytes, std::nullopt, otherwise) : allowed;
 }
 
-CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, Call otherwise) {
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, const void* caller,
+                           Call otherwise) {
+  if (is_of_nccl(caller)) return allocate_foreign(out, bytes, otherwise);
   if (foreign || is_recording(stream)) return otherwise();
   return allocate_memory(out, bytes, stream, otherwise);
 }
@@ -114,7 +118,9 @@ extern "C" {
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   using namespace thermocline;
-  return allocate_at_once(dptr, bytesize, [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); });
+  const auto call = [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); };
+  if (is_of_nccl(__builtin_return_address(0))) return allocate_foreign(dptr, bytesize, call);
+  return allocate_at_once(dptr, bytesize, call);
 }
 
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
@@ -165,13 +171,14 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
 }  // extern "C"
 
 THERMOCLINE_HOOK_PAIR(cuMemAllocAsync, _ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream), {
-  return allocate_in_order(dptr, bytesize, stream_of(hStream), current_pool_is_foreign(),
+  return allocate_in_order(dptr, bytesize, stream_of(hStream), current_pool_is_foreign(), __builtin_return_address(0),
                            [&] { return real<kFunction>(dptr, bytesize, hStream); });
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemAllocFromPoolAsync, _ptsz,
                       (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), {
                         return allocate_in_order(dptr, bytesize, stream_of(hStream), is_foreign(pool),
+                                                 __builtin_return_address(0),
                                                  [&] { return real<kFunction>(dptr, bytesize, pool, hStream); });
                       })
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's own physical memory (cuMemCreate) counts against the budget and stays where it is.
+// Physical memory that the program maps itself (cuMemCreate), and device memory that libraries allocate for ends of
+// their own, counts against the budget and stays where it is.
 #include <mutex>
 
+#include "hooks/allocation.h"
 #include "hooks/foreign_memory.h"
 #include "hooks/submit.h"
 
@@ -11,6 +13,7 @@ namespace {
 struct Ledger {
   std::mutex mutex;
   ForeignMemory memory;
+  ForeignMemory allocations;             // by address, not by handle
   const ActiveEngine* engine = nullptr;  // whose budget the memory is counted against
 };
 
@@ -29,6 +32,7 @@ void give_back(Ledger& ledger, Bytes bytes) {
 void take_engine(Ledger& ledger, const ActiveEngine* active) {
   if (ledger.engine == active) return;
   ledger.memory = ForeignMemory();
+  ledger.allocations = ForeignMemory();
   ledger.engine = active;
 }
 
@@ -37,9 +41,9 @@ bool is_on(const CUmemAllocationProp* properties, CUdevice device) {
          properties->location.id == device;
 }
 
-CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAllocationProp* properties, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
-  if (active == nullptr || handle == nullptr || bytes == 0 || !is_on(properties, active->device)) return call();
+// Memory that is known as what `out` says when the call has succeeded.
+CUresult take(const ActiveEngine* active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+              Call call) {
   return guarded([&] {
     const Inside inside;
     const CaptureTruce truce;
@@ -50,12 +54,18 @@ CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAl
     // Pages that we hold and do not use may be what is missing.
     if (result == CUDA_ERROR_OUT_OF_MEMORY && active->engine->trim().ok()) result = call();
     if (result == CUDA_SUCCESS) {
-      ledger().memory.created(*handle, bytes);
+      (ledger().*kind).created(*out, bytes);
     } else {
       active->engine->remove_foreign(bytes);
     }
     return result;
   });
+}
+
+CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAllocationProp* properties, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
+  if (active == nullptr || handle == nullptr || bytes == 0 || !is_on(properties, active->device)) return call();
+  return take(active, handle, bytes, &Ledger::memory, call);
 }
 
 // Runs `change` on the ledger when the driver has done the call.
@@ -72,6 +82,17 @@ CUresult follow(CUresult result, Change change) {
 }
 
 }  // namespace
+
+CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
+  if (active == nullptr || out == nullptr || bytes == 0) return call();
+  return take(active, out, bytes, &Ledger::allocations, call);
+}
+
+CUresult free_foreign(CUdeviceptr address, Call call) {
+  return follow(call(), [&](Ledger& all) { give_back(all, all.allocations.released(address)); });
+}
+
 }  // namespace thermocline
 
 extern "C" {

@@ -71,6 +71,7 @@ enum class Counter {
   kCapturedOperations,  // pinned what they touch
   kOtherContexts,       // allocations in contexts without an engine, passed through
   kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
+  kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
   kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are not remembered
   kCount
 };

@@ -111,6 +111,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"other_contexts", counted(Counter::kOtherContexts)},
       {"unknown_functions", counted(Counter::kUnknownFunctions)},
       {"unsearched_uploads", counted(Counter::kUnsearchedUploads)},
+      {"unseen_collectives", counted(Counter::kUnseenCollectives)},
   };
   std::string line;
   for (const Field& field : fields) {

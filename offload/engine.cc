@@ -116,6 +116,16 @@ Status Engine::pin(DeviceAddress address, const char* reason) {
   return state_->pin(address, reason);
 }
 
+Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
+  const std::lock_guard lock(mutex_);
+  return state_->pin(address, reason, false);
+}
+
+void Engine::unpin(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  state_->unpin(address);
+}
+
 Status Engine::send_away(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
   return state_->send_away(address);

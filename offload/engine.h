@@ -165,7 +165,7 @@ struct EngineStatistics {
   std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
-  std::uint64_t unsearched_uploads = 0;
+  std::uint64_t unsearched_uploads = 0, unseen_collectives = 0;
 
   // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;
@@ -252,6 +252,9 @@ class Engine {
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).
   Status pin(DeviceAddress address, const char* reason);
+  // The same until unpin was called as often; where pin was called as well, until it is freed.
+  Status pin_for_now(DeviceAddress address, const char* reason);
+  void unpin(DeviceAddress address);
 
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
   // others when room is needed. not_supported: the policy is none.

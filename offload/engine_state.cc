@@ -345,10 +345,7 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
 
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
-  if (!pinned.empty() && pinned.erase(&buffer) > 0) {
-    --counters.pinned_buffers;
-    if (--residency.state_of(block).pins == 0) pinned_block_bytes -= block.bytes();
-  }
+  if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
     if (options.policy == Policy::kLearned) learned.freed(block);
@@ -364,8 +361,27 @@ void Engine::State::show_references() {
   has_global_references.store(references.any_outside(), std::memory_order_relaxed);
 }
 
-Status Engine::State::pin(DeviceAddress address, const char* reason) {
-  if (const Buffer* known = heap.find(address); known != nullptr && pinned.contains(known)) return {};
+void Engine::State::let_go_pin(const Buffer& buffer) {
+  if (pinned.erase(&buffer) == 0) return;
+  --counters.pinned_buffers;
+  const Block& block = buffer.block();
+  if (--residency.state_of(block).pins == 0) pinned_block_bytes -= block.bytes();
+}
+
+void Engine::State::unpin(DeviceAddress address) {
+  const Buffer* const buffer = heap.find(address);
+  const auto pin = buffer == nullptr ? pinned.end() : pinned.find(buffer);
+  if (pin == pinned.end() || pin->second.times == 0) return;
+  if (--pin->second.times == 0 && !pin->second.for_good) let_go_pin(*buffer);
+}
+
+Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_good) {
+  const Buffer* const known = heap.find(address);
+  if (const auto pin = known == nullptr ? pinned.end() : pinned.find(known); pin != pinned.end()) {
+    if (for_good) pin->second.for_good = true;
+    if (!for_good) ++pin->second.times;
+    return {};
+  }
   // What is pinned is let go when it is freed, so it must not be parked.
   reclaim(Reclaim::kForget);
   const Buffer* buffer = heap.find(address);
@@ -380,7 +396,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason) {
     if (audit != nullptr) audit->pinned(*block);
   }
   ++counters.pinned_buffers;
-  pinned.emplace(buffer, reason);
+  pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
   return {};
 }
 

@@ -50,7 +50,9 @@ class Engine::State {
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
-  Status pin(DeviceAddress address, const char* reason);
+  Status pin(DeviceAddress address, const char* reason, bool for_good = true);
+  void unpin(DeviceAddress address);
+  void let_go_pin(const Buffer& buffer);
   Status send_away(DeviceAddress address);
   Status bring_back(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
@@ -108,7 +110,12 @@ class Engine::State {
   Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;
   Bytes host_claim = 0;  // of a limit that processes share: what this one may come to need, from host_holds on
-  std::unordered_map<const Buffer*, const char*> pinned;  // few, and why: each counts in its block's pins
+  struct Pin {
+    const char* reason;
+    std::uint64_t times = 0;  // let go when it is unpinned as often
+    bool for_good = false;    // or when it is freed, whichever is first
+  };
+  std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
   ReportHandler report_handler = nullptr;

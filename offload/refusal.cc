@@ -95,7 +95,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   }
   facts.streams = sorted(std::move(streams), [this](StreamIndex index) { return name_of(clock, index); });
   Sums<std::string> reasons;
-  for (const auto& [buffer, reason] : pinned) add(&reasons, std::string(reason), buffer->requested());
+  for (const auto& [buffer, pin] : pinned) add(&reasons, std::string(pin.reason), buffer->requested());
   facts.pins = sorted(std::move(reasons), [](const std::string& reason) { return reason; });
   return facts;
 }

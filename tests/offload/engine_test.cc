@@ -331,6 +331,41 @@ TEST_F(EngineTest, PinnedBuffersStay) {
   EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
 }
 
+TEST_F(EngineTest, BuffersPinnedForNowStayUntilTheyAreUnpinnedAsOften) {
+  start({.budget_bytes = 8 * kPage});
+  const DeviceAddress kept = allocate(4 * kPage);
+  const auto crowd = [&] {
+    for (int i = 0; i < 6; ++i) {
+      const DeviceAddress other = allocate(4 * kPage);
+      ASSERT_TRUE(operate({{other, 4 * kPage}}).ok());
+    }
+  };
+  ASSERT_TRUE(operate({{kept, 4 * kPage}}).ok());
+  ASSERT_TRUE(engine_->pin_for_now(kept, "test").ok());
+  ASSERT_TRUE(engine_->pin_for_now(kept + kPage, "test").ok()) << "any address in it";
+  engine_->unpin(kept);
+  crowd();
+  EXPECT_TRUE(engine_->find(kept)->resident) << "pinned once more than unpinned";
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 1u);
+  EXPECT_EQ(engine_->statistics().pinned_bytes, 4 * kPage);
+  engine_->unpin(kept);
+  engine_->unpin(kept);
+  EXPECT_EQ(engine_->statistics().pinned_buffers, 0u);
+  EXPECT_EQ(engine_->statistics().pinned_bytes, 0u);
+  crowd();
+  EXPECT_FALSE(engine_->find(kept)->resident);
+  engine_->validate();
+  ASSERT_TRUE(engine_->pin_for_now(kept, "test").ok());
+  EXPECT_TRUE(engine_->find(kept)->resident) << "brought back";
+  ASSERT_TRUE(engine_->pin(kept, "test").ok());
+  engine_->unpin(kept);
+  crowd();
+  EXPECT_TRUE(engine_->find(kept)->resident) << "pinned for good meanwhile";
+  ASSERT_TRUE(engine_->free(kept, std::nullopt).ok());
+  engine_->unpin(kept);
+  EXPECT_EQ(engine_->statistics().pinned_bytes, 0u);
+}
+
 TEST_F(EngineTest, TheProgramsOwnMappingsCountAgainstTheBudget) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(6 * kPage);

@@ -30,8 +30,8 @@ void say(const char* how, const char* name, void* found) {
 void look_up(const char* when, void* handle) {
   std::printf("-- %s\n", when);
   // The second is one that no driver has, the third none of ours, the others are none of the driver's.
-  for (const char* name :
-       {"cuMemAlloc_v2", "cuMemAlloc_v9", "cuInit", "cudaMalloc", "cublasCreate_v2", "cu", "c", "", "puts", "dlsym"}) {
+  for (const char* name : {"cuMemAlloc_v2", "cuMemAlloc_v9", "cuInit", "cudaMalloc", "cublasCreate_v2", "cu", "c", "",
+                           "puts", "dlsym", "ncclAllReduce", "nccl", "n"}) {
     if (handle != nullptr) {
       say("handle", name, dlsym(handle, name));
       say("old handle", name, old_dlsym(handle, name));
