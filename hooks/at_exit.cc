@@ -3,25 +3,39 @@
 // process's memory dies with it.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/rank.h"
 #include "hooks/fallbacks.h"
 #include "hooks/live_statistics.h"
 #include "hooks/log.h"
+#include "hooks/past_us.h"
 #include "hooks/recorder.h"
 #include "hooks/runtime.h"
 #include "hooks/statistics.h"
+#include "hooks/symbols.h"
 #include "offload/audit.h"
 
 namespace thermocline {
 namespace {
 
+// Of libraries that are gone by now nothing is known.
+void say_who_went_past_us() {
+  if (!driver_is_loaded() || !sees_operations()) return;
+  const std::vector<PastUs> objects = objects_past_us();
+  if (objects.empty()) return;
+  for (std::size_t i = 0; i < objects.size(); ++i) count(Counter::kObjectsPastUs);
+  log_line("the driver was called past the library by %s: what that did to memory was not seen (RTLD_DEEPBIND?)",
+           past_us_text(objects).c_str());
+}
+
 __attribute__((destructor)) void say_statistics() {
   hide_statistics();
   Recorder::end(true);
   Runtime& runtime = Runtime::get();
-  if (!runtime.has_run()) return;
   try {
+    say_who_went_past_us();
+    if (!runtime.has_run()) return;
     if (runtime.wants_audit()) print_line(audit_text(runtime.audit()).c_str());
     if (!runtime.wants_statistics()) return;
     EngineStatistics statistics;

@@ -72,6 +72,7 @@ enum class Counter {
   kOtherContexts,       // allocations in contexts without an engine, passed through
   kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
+  kObjectsPastUs,       // libraries that call the driver past us; counted at the end
   kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are not remembered
   kCount
 };

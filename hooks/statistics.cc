@@ -112,6 +112,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"unknown_functions", counted(Counter::kUnknownFunctions)},
       {"unsearched_uploads", counted(Counter::kUnsearchedUploads)},
       {"unseen_collectives", counted(Counter::kUnseenCollectives)},
+      {"objects_past_us", counted(Counter::kObjectsPastUs)},
   };
   std::string line;
   for (const Field& field : fields) {

@@ -111,15 +111,30 @@ TEST_P(RuntimeRoads, GiveTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Small, RuntimeRoads, testing::Values("runtime/entry_points", "runtime/resets"), test_name);
 
-// It is linked with the driver and finds that before us, so nobody sees what it does: it runs as without the library.
-TEST(Roads, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibrary) {
+// It is linked with the driver and finds that before us, so nobody sees what it does: it runs as without the library,
+// which says so at the end.
+TEST(Roads, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibraryAndIsNamed) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
 #endif
   const std::vector<std::string> arguments = {"roads/resolution/plugged", "deep"};
   const ProcessResult result = run_preloaded(arguments, kBudget);
   expect_same(run_plain(arguments), result);
-  EXPECT_EQ(result.err.find("thermocline: "), std::string::npos) << result.err;
+  const std::string said =
+      "thermocline: the driver was called past the library by libplugin.so (linked with the driver): ";
+  EXPECT_NE(result.err.find(said), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("thermocline: ", result.err.find(said) + 1), std::string::npos) << result.err;
+}
+
+// The same beside a program that is seen.
+TEST(Roads, WhoCallsTheDriverPastTheLibraryIsCounted) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
+#endif
+  const ProcessResult seen = run_preloaded({"roads/resolution/plugged", "deep", "and itself"});
+  expect_same(run_plain({"roads/resolution/plugged", "deep", "and itself"}), seen);
+  EXPECT_EQ(statistic(seen, "objects_past_us"), 1u);
+  EXPECT_EQ(statistic(run_preloaded({"roads/resolution/plugged"}), "objects_past_us"), 0u);
 }
 
 TEST(Roads, DriverOpenedWithItsOwnSymbolsFirstIsSeen) {
