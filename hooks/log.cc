@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "driver/undisturbed.h"
+
 namespace thermocline {
 namespace {
 
@@ -21,6 +23,7 @@ std::atomic<bool> silent{false};
 void silence_log() { silent.store(true, std::memory_order_relaxed); }
 
 void print_line(const char* text) {
+  const Undisturbed undisturbed;
   const int saved = errno;
   char line[kLongestLine];
   const int written = std::snprintf(line, sizeof line - 1, "thermocline: %s", text);
@@ -33,6 +36,7 @@ void print_line(const char* text) {
 
 void log_text(const std::string& text) {
   if (silent.load(std::memory_order_relaxed)) return;
+  const Undisturbed undisturbed;
   const int saved = errno;
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t written = write(STDERR_FILENO, text.data() + done, text.size() - done);

@@ -53,7 +53,7 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
   if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
   const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr) return Runtime::get().refuses() ? CUDA_ERROR_UNKNOWN : otherwise();
-  return guarded([&] {
+  return guarded_lightly([&] {
     const Inside inside;
     const CaptureTruce truce;
     DeviceAddress address;
@@ -74,8 +74,9 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
-  return guarded([&] {
+  return guarded_lightly([&] {
     const CurrentContext context(*active);
+    if (context.is_refused()) return otherwise();
     const Inside inside;
     const CaptureTruce truce;
     const DeviceAddress at{address};

@@ -6,9 +6,12 @@
 namespace thermocline {
 namespace {
 
+// Null also where the driver refuses every call (CurrentContext::is_refused).
 const ActiveEngine* engine_to_tell() {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  return active == nullptr || Runtime::get().broken() ? nullptr : active;
+  if (active == nullptr || Runtime::get().broken()) return nullptr;
+  CUcontext current = nullptr;
+  return real<Function::cuCtxGetCurrent>(&current) == CUDA_ERROR_NOT_PERMITTED ? nullptr : active;
 }
 
 // Other threads submit while this one waits, so what has passed afterwards is what stood there before.

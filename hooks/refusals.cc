@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/refusals.h"
+#include "driver/undisturbed.h"
 
 #include <atomic>
 #include <bit>
@@ -58,6 +59,7 @@ void keep_report(const std::string& report) {
 
 void give_out_report() noexcept {
   if (kept == nullptr || Inside::now()) return;
+  const Undisturbed undisturbed;
   try {
     give_out();
   } catch (...) {

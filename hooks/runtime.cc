@@ -15,6 +15,7 @@
 #include "allocator/host_ledger.h"
 #include "config/load.h"
 #include "driver/check.h"
+#include "driver/undisturbed.h"
 #include "hooks/dynamic_linker.h"
 #include "hooks/fallbacks.h"
 #include "hooks/layouts.h"
@@ -216,7 +217,10 @@ const ActiveEngine* Runtime::in_current_context() {
   CUcontext context = nullptr;
   if (real<Function::cuCtxGetCurrent>(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
   const ActiveEngine* found = active();
-  if (found == nullptr) found = activate(context);
+  if (found == nullptr) {
+    const Undisturbed undisturbed;
+    found = activate(context);
+  }
   if (found == nullptr || found->context == context) return found;
   count(Counter::kOtherContexts);
   THERMOCLINE_LOG_ONCE("more than one context is in use; memory of all but the first is left to the driver");

@@ -7,6 +7,7 @@
 #include <new>
 #include <set>
 
+#include "driver/undisturbed.h"
 #include "hooks/misuse.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
@@ -32,9 +33,13 @@ Recorded& all_recorded() {
   return *all;
 }
 
-bool is_current(const ActiveEngine& active) {
+enum class Standing { kHere, kElsewhere, kRefused };
+
+Standing standing_of(const ActiveEngine& active) {
   CUcontext current = nullptr;
-  return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS && current == active.context;
+  const CUresult result = real<Function::cuCtxGetCurrent>(&current);
+  if (result == CUDA_ERROR_NOT_PERMITTED) return Standing::kRefused;
+  return result == CUDA_SUCCESS && current == active.context ? Standing::kHere : Standing::kElsewhere;
 }
 
 CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
@@ -47,6 +52,7 @@ CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
 // A word may be one past the end, where no buffer needs to be: only what stands at a live buffer is kept.
 CUresult keep_ours(const ActiveEngine& active, const TouchList& touches, const char* reason) {
   const CurrentContext context(active);
+  if (context.is_refused()) return CUDA_SUCCESS;
   const Inside inside;
   const CaptureTruce truce;
   TouchList live = touches;
@@ -111,7 +117,9 @@ CUresult submit_seen(const ActiveEngine& active, StreamHandle stream, Host host,
                      const OperationInfo& info, Call call) {
   if (watches_misuse()) look_at(touches, stream);
   if (is_recording(stream)) return submit_recorded(active, touches, call);
-  if (!is_current(active)) return submit_elsewhere(active, touches, call);
+  const Standing standing = standing_of(active);
+  if (standing == Standing::kRefused) return call();
+  if (standing == Standing::kElsewhere) return submit_elsewhere(active, touches, call);
   const CUresult result = submit_here(
       active, stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
   if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active.engine, touches)) return result;
@@ -128,7 +136,9 @@ StreamHandle legacy(CUstream stream) {
 StreamHandle per_thread(CUstream stream) { return legacy(stream == nullptr ? CU_STREAM_PER_THREAD : stream); }
 
 CurrentContext::CurrentContext(const ActiveEngine& active) {
-  pushed_ = !is_current(active) && real<Function::cuCtxPushCurrent_v2>(active.context) == CUDA_SUCCESS;
+  const Standing standing = standing_of(active);
+  refused_ = standing == Standing::kRefused;
+  pushed_ = standing == Standing::kElsewhere && real<Function::cuCtxPushCurrent_v2>(active.context) == CUDA_SUCCESS;
 }
 
 CurrentContext::~CurrentContext() {
@@ -137,6 +147,11 @@ CurrentContext::~CurrentContext() {
 }
 
 CUresult guarded(Call body) {
+  const Undisturbed undisturbed;
+  return guarded_lightly(body);
+}
+
+CUresult guarded_lightly(Call body) {
   // Behind everything that the body holds.
   struct GiveOut {
     ~GiveOut() { give_out_report(); }
@@ -177,7 +192,9 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   count(Counter::kUnknownLaunches);
   THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as touched");
   return guarded([&] {
-    if (is_recording(stream) || !is_current(*active)) return CUDA_ERROR_NOT_SUPPORTED;
+    const Standing standing = standing_of(*active);
+    if (standing == Standing::kRefused) return call();
+    if (is_recording(stream) || standing == Standing::kElsewhere) return CUDA_ERROR_NOT_SUPPORTED;
     return submit_here(
         *active, stream, Host::kGoesOn, {}, {}, [&] { return active->engine->begin_unknown(stream); }, call);
   });

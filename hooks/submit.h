@@ -50,14 +50,20 @@ class CurrentContext {
   ~CurrentContext();
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
+  // The thread runs a function of the host for a stream, where the driver refuses every call: so must we, since who
+  // works with the engine may be waiting for that function.
+  bool is_refused() const { return refused_; }
 
  private:
   bool pushed_ = false;
+  bool refused_ = false;
 };
 
 // Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
-// program.
+// program. The thread is not cancelled meanwhile.
 CUresult guarded(Call body);
+// The same where the engine sees to that itself (allocate, free).
+CUresult guarded_lightly(Call body);
 
 // `touches` may name anything; what is not ours is left out.
 CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call);

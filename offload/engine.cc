@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/undisturbed.h"
 #include "offload/engine_state.h"
 
 namespace thermocline {
@@ -39,12 +40,14 @@ Engine::~Engine() = default;
 
 Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
   if (state_->caches.take(bytes, stream, out)) return {};
+  const Undisturbed undisturbed;
   const std::lock_guard lock(mutex_);
   return state_->allocate(bytes, stream, out);
 }
 
 Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
   if (state_->caches.park(address, stream)) return {};
+  const Undisturbed undisturbed;
   const std::lock_guard lock(mutex_);
   return state_->free(address, stream);
 }

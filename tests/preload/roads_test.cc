@@ -73,6 +73,7 @@ const std::vector<std::string> kPrograms = {
     "per_thread/rows",
     "per_thread/sets",
     "process/before_main",
+    "process/calls_in_callbacks",
     "process/constructor",
     "process/destructors",
     "process/fork_and_end",
@@ -152,6 +153,32 @@ TEST(Roads, SecondContextComputesTheSame) {
     const ProcessResult result = run_preloaded(arguments, budget);
     expect_same(plain, result);
     EXPECT_GT(statistic(result, "other_contexts"), 0u);
+  }
+}
+
+// Sanitizers unwind threads in ways of their own.
+bool sanitizers_unwind() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+TEST(Roads, CancelledThreadsLeaveTheRestAsItWas) {
+  if (sanitizers_unwind()) GTEST_SKIP() << "under a sanitizer threads are not cancelled";
+  expect_same_bits({"roads/process/cancelled"}, kBudget, kBudgetBytes);
+}
+
+// What is said about it is said to its end, and by nobody who must not be unwound.
+TEST(Roads, ThreadsAreCancelledWhileTheyAreRefusedMemory) {
+  if (sanitizers_unwind()) GTEST_SKIP() << "under a sanitizer threads are not cancelled";
+  const std::vector<std::string> arguments = {"roads/process/cancelled", "too much"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const char* budget : {"", kBudget}) {
+    const ProcessResult result = run_preloaded(arguments, budget);
+    expect_same(plain, result);
+    EXPECT_NE(result.err.find("out of memory"), std::string::npos) << result.err;
   }
 }
 
