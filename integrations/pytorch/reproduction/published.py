@@ -2,7 +2,7 @@
 """Published tables of other systems, on the simulated device: records each model at the published batch size with
 thermocline.torch, replays it under the published memory, and prints rows of Markdown for docs/reproduction.md.
 
-    python published.py THERMOCLINE_COMMAND [overhead|batch]
+    python published.py THERMOCLINE_COMMAND [overhead|batch|memory]
 
 Needs torch and torchvision, no GPU. Sources stand beside the figures.
 """
@@ -37,20 +37,31 @@ OVERHEAD = {
 # al., ASPLOS 2020), graph mode: P100 16 GB, TensorFlow 1.11; with recomputation.
 BATCH = [
     ("Meng", "m40-12g", 12 * GIB, "resnet50", 144, 664),
+    ("Meng", "m40-12g", 12 * GIB, "inception_v3@224", 208, 548),
     ("Capuchin", "p100-16g", 16 * GIB, "resnet50", 190, 1014),
     ("Capuchin", "p100-16g", 16 * GIB, "vgg16", 228, 350),
     ("Capuchin", "p100-16g", 16 * GIB, "resnet152", 86, 798),
+    ("Capuchin", "p100-16g", 16 * GIB, "inception_v3", 160, 716),
 ]
+
+# Meng et al., Table 1 (b): memory of a step of 32 images without and with swapping, in MB. What their ResNet-1001 and ResNet-2000 for images
+# of this size are made of is not said.
+MEMORY = [("resnet101", 32, 5815, 2660), ("resnet200", 32, 10662, 3052)]
 
 
 class Classifier(torch.nn.Module):
-    """Images and labels to a model without auxiliary heads."""
+    """Images and labels to a model without auxiliary heads; NAME@PIXELS for images of another size."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        options = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
+        name, _, pixels = name.partition("@")
+        options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
+        self.pixels = int(pixels) if pixels else 299 if name == "inception_v3" else 224
         with torch.device("meta"):
-            self.model = getattr(torchvision.models, name)(**options)
+            if name == "resnet200":
+                self.model = torchvision.models.resnet.ResNet(torchvision.models.resnet.Bottleneck, [3, 24, 36, 3])
+            else:
+                self.model = getattr(torchvision.models, name)(**options)
 
     def forward(self, images: torch.Tensor, _labels: torch.Tensor) -> torch.Tensor:
         return self.model(images)
@@ -61,8 +72,8 @@ def momentum(parameters: Any) -> torch.optim.Optimizer:
 
 
 def record(model: Classifier, batch: int, path: str, optimizer: Callable[..., Any] | None = None) -> None:
-    """Training steps on images of 224 x 224, by SGD with momentum where nothing else is said."""
-    images = torch.empty(batch, 3, 224, 224, device="meta")
+    """Training steps on images of 224 x 224 (Inception-V3: 299), by SGD with momentum where nothing else is said."""
+    images = torch.empty(batch, 3, model.pixels, model.pixels, device="meta")
     labels = torch.empty(batch, dtype=torch.long, device="meta")
     tt.record(
         model,
@@ -134,6 +145,23 @@ def print_batches(command: Command, trace: str) -> None:
         )
 
 
+def print_memory(command: Command, trace: str) -> None:
+    print("| model, batch | published: without, with | held at most | a step with the published memory | with half of it | least memory |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, batch, without, with_swapping in MEMORY:
+        record(Classifier(name), batch, trace)
+        steps = []
+        for megabytes in (with_swapping, with_swapping // 2):
+            result = command.replay(trace, "m40-12g", megabytes << 20)
+            ran = result["outcome"] == "ok"
+            steps.append(f"{result['steady_step_ms'] / result['compute_step_ms']:.2f} x" if ran else "out of memory")
+        least = command("tune", trace, "--device", "m40-12g", "--budget", "50%", "--no-curve")["least_budget_bytes"]
+        print(
+            f"| {name}, {batch} | {without}, {with_swapping} MB | {result['peak_live_bytes'] >> 20} MiB | {steps[0]} | {steps[1]} | {least >> 20} MiB |",
+            flush=True,
+        )
+
+
 def main() -> None:
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -145,6 +173,8 @@ def main() -> None:
             print_overheads(command, trace)
         if wanted in ("", "batch"):
             print_batches(command, trace)
+        if wanted in ("", "memory"):
+            print_memory(command, trace)
 
 
 if __name__ == "__main__":
