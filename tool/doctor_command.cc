@@ -118,9 +118,11 @@ void Examination::frameworks() {
                                        {"variable", setting.variable},
                                        {"wanted", setting.value},
                                        {"environment", own == nullptr ? ordered_json(nullptr) : ordered_json(own)},
+                                       {"price", setting.price},
                                        {"set_by_run", spoken == nullptr && loaded.settings.frameworks}});
     if (spoken == nullptr) {
-      lines_.emplace_back(setting.framework, who + wanted);
+      const bool has_price = loaded.settings.frameworks && *setting.price != '\0';
+      lines_.emplace_back(setting.framework, who + wanted + (has_price ? std::string("; ") + setting.price : ""));
     } else {
       lines_.emplace_back(setting.framework,
                           std::string(spoken) + " is '" + std::getenv(spoken) + "', and stays" +

@@ -24,7 +24,11 @@ bool is_python_or_script(const std::string& program) {
 
 const std::vector<FrameworkSetting>& framework_settings() {
   static const std::vector<FrameworkSetting> all = {
-      {"PyTorch", "PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}},
+      {"PyTorch",
+       "PYTORCH_NO_CUDA_MEMORY_CACHING",
+       "1",
+       {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"},
+       "CUDA graphs in which tensors are allocated need --no-frameworks (docs/pytorch.md)"},
       {"TensorFlow", "TF_GPU_ALLOCATOR", "cuda_malloc_async"},
       {"TensorFlow", "TF_FORCE_GPU_ALLOW_GROWTH", "true"},
       {"JAX", "XLA_PYTHON_CLIENT_ALLOCATOR", "platform"},

@@ -16,6 +16,7 @@ struct FrameworkSetting {
   const char* value;
   // Whoever has set one of these has chosen an allocator.
   std::vector<const char*> others = {};
+  const char* price = "";  // what no longer works then
 };
 
 const std::vector<FrameworkSetting>& framework_settings();
