@@ -87,8 +87,16 @@ Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;
   // Another thread could not record it later. If it fails, passed and wait try again from this thread.
-  if (stream.thread != 0) static_cast<void>(fence(index));
+  if (stream.thread != 0 || recording_) static_cast<void>(fence(index));
   return ordinal;
+}
+
+void StreamClock::recording(bool any) {
+  recording_ = any;
+  if (!any) return;
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].alive) static_cast<void>(fence(StreamIndex{i}));
+  }
 }
 
 bool StreamClock::can_record(const Stream& stream) const {

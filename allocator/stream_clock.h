@@ -7,8 +7,8 @@
 // stream in every thread, and since only its own thread can record an event in it, advance() fences it at once.
 //
 // Capture: while a stream records a graph nothing may be recorded in it or waited for on its behalf. fence, wait and
-// synchronize then answer not_supported and change nothing, and passed answers from what is known. Before every driver
-// call on a program's stream the clock asks whether it is capturing.
+// synchronize then answer not_supported and change nothing, and passed answers from what is known; recording() is there
+// so that this is rare. Before every driver call on a program's stream the clock asks whether it is capturing.
 //
 // Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same
 // lock.
@@ -45,6 +45,10 @@ class StreamClock {
   Ordinal submitted(StreamIndex stream) const;
   // One more operation was submitted; its ordinal.
   Ordinal advance(StreamIndex stream);
+
+  // Some stream of the program is about to record a graph (any), or none does any more. What was submitted is fenced
+  // now, and what is submitted meanwhile at once, because it may be that very stream that could not be fenced later.
+  void recording(bool any);
 
   // Afterwards the newest fence covers everything submitted so far.
   Status fence(StreamIndex stream);
@@ -135,6 +139,7 @@ class StreamClock {
   StreamIndex latest_{};
   std::vector<EventHandle> spare_events_;
   std::uint64_t host_waits_ = 0;
+  bool recording_ = false;
 };
 
 }  // namespace thermocline

@@ -249,6 +249,7 @@
   X(cuKernelGetName)                    \
   X(cuKernelGetParamInfo)               \
   X(cuLibraryGetKernelCount)            \
+  X(cuStreamCreate)                     \
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
 
@@ -395,7 +396,7 @@
   X("a value of the graph's own", \
     "cuGraphConditionalHandleCreate") \
   X("a stream that has done nothing", \
-    "cuGreenCtxStreamCreate cuStreamCreate cuStreamCreateWithPriority") \
+    "cuGreenCtxStreamCreate cuStreamCreateWithPriority") \
   X("memory of another process", \
     "cuIpcCloseMemHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuMemPoolImportPointer") \
   X("memory of a library", \

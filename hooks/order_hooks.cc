@@ -61,11 +61,15 @@ CUresult destroy(CUstream stream, Call call) {
   });
 }
 
-CUresult began(CUresult result, StreamHandle stream, CUstreamCaptureMode mode) {
-  if (result != CUDA_SUCCESS) return result;
+CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call) {
+  capture_began();
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    capture_ended();
+    return result;
+  }
   return guarded([&] {
     note_capture(stream, mode);
-    capture_began();
     return result;
   });
 }
@@ -90,26 +94,30 @@ THERMOCLINE_HOOK_PAIR(cuStreamSynchronize, _ptsz, (CUstream hStream),
 THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
                       { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
 
-THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream),
-                      { return began(real<kFunction>(hStream), stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {
+  return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return real<kFunction>(hStream); });
+})
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode),
-                      { return began(real<kFunction>(hStream, mode), stream_of(hStream), mode); })
+                      { return began(stream_of(hStream), mode, [&] { return real<kFunction>(hStream, mode); }); })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
                       (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
                        const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
                       {
-                        return began(
-                            real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode),
-                            stream_of(hStream), mode);
+                        return began(stream_of(hStream), mode, [&] {
+                          return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
+                        });
                       })
-THERMOCLINE_HOOK_PAIR(
-    cuStreamBeginRecaptureToGraph, _ptsz,
-    (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, CUgraphRecaptureCallback callbackFunc, void* userData),
-    { return began(real<kFunction>(hStream, mode, hGraph, callbackFunc, userData), stream_of(hStream), mode); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
+                      (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+                       CUgraphRecaptureCallback callbackFunc, void* userData),
+                      {
+                        return began(stream_of(hStream), mode,
+                                     [&] { return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData); });
+                      })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
                       (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams), {
-                        return began(real<kFunction>(hStream, streamCigCaptureParams), stream_of(hStream),
-                                     CU_STREAM_CAPTURE_MODE_RELAXED);
+                        return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_RELAXED,
+                                     [&] { return real<kFunction>(hStream, streamCigCaptureParams); });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
                       { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })

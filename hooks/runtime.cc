@@ -25,6 +25,7 @@
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/statistics.h"
+#include "hooks/submit.h"
 #include "hooks/symbols.h"
 
 namespace thermocline {
@@ -197,6 +198,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     engine->set_report_handler(&keep_report);
     // Small, and never freed: other threads may be reading it whenever its context ends.
     const auto* made = new ActiveEngine{engine.release(), context, facts.device};
+    if (any_capture()) made->engine->recording(true);
     Recorder::begin(Driver(*real_table()));
     all.mode.store(Mode::kActive);
     all.active.store(made, std::memory_order_release);

@@ -69,20 +69,41 @@ CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, C
   return call();
 }
 
+// Until nothing else uses their pages, and they are back. Waiting for the whole context would fail while any thread
+// records, and end its recording.
+CUresult wait_for(const ActiveEngine& active, const TouchList& touches) {
+  CUstream behind = nullptr;
+  if (CUresult result = real<Function::cuStreamCreate>(&behind, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const StreamHandle stream{reinterpret_cast<std::uintptr_t>(behind)};
+  CUresult result = CUDA_SUCCESS;
+  {
+    Operation operation = active.engine->begin(stream, touches.all());
+    result = to_cu(operation.status());
+    if (result == CUDA_SUCCESS) operation.commit();
+  }
+  const CUresult waited = real<Function::cuStreamSynchronize>(behind);
+  active.engine->retire(stream);
+  real<Function::cuStreamDestroy_v2>(behind);
+  return result != CUDA_SUCCESS ? result : waited;
+}
+
 // The engine orders work by events of its own context, which can not be recorded in streams of another. So the buffers
 // stay, and the host waits: before the call for what still uses their pages, or is bringing them back, and behind it
 // for the call. Right, and slow.
-CUresult submit_elsewhere(const ActiveEngine& active, const TouchList& touches, Call call) {
+CUresult submit_elsewhere(const ActiveEngine& active, StreamHandle stream, const TouchList& touches, Call call) {
+  if (touches.empty()) return call();
   THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
   if (CUresult result = keep_ours(active, touches, "used in another context"); result != CUDA_SUCCESS) return result;
   const Inside inside;
   {
     const CurrentContext context(active);
     const CaptureTruce truce;
-    if (CUresult result = real<Function::cuCtxSynchronize>(); result != CUDA_SUCCESS) return result;
+    if (CUresult result = wait_for(active, touches); result != CUDA_SUCCESS) return result;
   }
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) real<Function::cuCtxSynchronize>();
+  if (result == CUDA_SUCCESS) real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
 }
 
@@ -119,12 +140,29 @@ CUresult submit_seen(const ActiveEngine& active, StreamHandle stream, Host host,
   if (is_recording(stream)) return submit_recorded(active, touches, call);
   const Standing standing = standing_of(active);
   if (standing == Standing::kRefused) return call();
-  if (standing == Standing::kElsewhere) return submit_elsewhere(active, touches, call);
+  if (standing == Standing::kElsewhere) return submit_elsewhere(active, stream, touches, call);
   const CUresult result = submit_here(
       active, stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
   if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active.engine, touches)) return result;
   const Inside inside;
   return real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
+// Guards the count of captures while it changes and the engine is told.
+std::mutex& captures_change() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+void tell_engine(bool any_records) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  if (active == nullptr || Runtime::get().broken()) return;
+  static_cast<void>(guarded([&] {
+    const CurrentContext context(*active);
+    const Inside inside;
+    active->engine->recording(any_records);
+    return CUDA_SUCCESS;
+  }));
 }
 
 }  // namespace
@@ -213,8 +251,15 @@ CUresult keep(const TouchList& touches, const char* reason, Call call) {
   });
 }
 
-void capture_began() { captures.fetch_add(1); }
-void capture_ended() { captures.fetch_sub(1); }
+void capture_began() {
+  const std::lock_guard lock(captures_change());
+  if (captures.fetch_add(1) == 0) tell_engine(true);
+}
+
+void capture_ended() {
+  const std::lock_guard lock(captures_change());
+  if (captures.fetch_sub(1) == 1) tell_engine(false);
+}
 
 bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
 

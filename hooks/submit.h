@@ -84,6 +84,7 @@ CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments...
 }
 
 // Stream capture, as far as it must be known: whether any stream records, and which buffers graphs hold on to.
+// capture_began() comes before the driver's own call; if that fails, capture_ended() follows.
 void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);

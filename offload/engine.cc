@@ -167,6 +167,11 @@ void Engine::synchronized(const UseSet& uses) {
   state_->clock.synchronized(uses);
 }
 
+void Engine::recording(bool any) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.recording(any);
+}
+
 void Engine::retire(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
   // The handle may come again for another stream.

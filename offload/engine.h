@@ -272,6 +272,8 @@ class Engine {
   UseSet submitted(StreamHandle stream);
   UseSet submitted_all() const;
   void synchronized(const UseSet& uses);
+  // Some stream is about to record a graph (any), or none does any more.
+  void recording(bool any);
   // The program is about to destroy the stream.
   void retire(StreamHandle stream);
 

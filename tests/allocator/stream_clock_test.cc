@@ -213,6 +213,28 @@ TEST_F(StreamClockTest, ACapturingStreamIsNotMadeToWait) {
   EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 1u) << "the refused wait was not taken for done";
 }
 
+TEST_F(StreamClockTest, WhatWasSubmittedBeforeACaptureCanBeWaitedForDuringIt) {
+  const Use before = submit(a);
+  clock->recording(true);
+  fake.set_capturing(handle_a, true);
+  EXPECT_TRUE(clock->wait(b, before).ok());
+  fake.run_all();
+  EXPECT_TRUE(clock->passed(before));
+  clock->recording(false);
+}
+
+TEST_F(StreamClockTest, AStreamThatJoinsACaptureWasFencedBefore) {
+  clock->recording(true);
+  const Use between = submit(b);
+  fake.set_capturing(handle_b, true);
+  EXPECT_TRUE(clock->wait(a, between).ok());
+  fake.set_capturing(handle_b, false);
+  clock->recording(false);
+  const std::uint64_t records = fake.calls("cuEventRecord");
+  submit(b);
+  EXPECT_EQ(fake.calls("cuEventRecord"), records) << "nothing records any more";
+}
+
 TEST_F(StreamClockTest, AStreamRetiredWithoutAFenceIsAwaitedWithTheWholeContext) {
   const Use use = submit(a);
   fake.set_capturing(handle_a, true);

@@ -32,6 +32,7 @@ const std::vector<std::string> kPrograms = {
     "copies/values",
     "graphs/captured",
     "graphs/captured_while_others_allocate",
+    "graphs/captured_while_others_leave",
     "graphs/captured_with_a_fork",
     "graphs/children",
     "graphs/copy_and_set_nodes",
@@ -180,6 +181,13 @@ TEST(Roads, ThreadsAreCancelledWhileTheyAreRefusedMemory) {
     expect_same(plain, result);
     EXPECT_NE(result.err.find("out of memory"), std::string::npos) << result.err;
   }
+}
+
+TEST(Roads, SecondContextDoesNotEndTheFirstOnesRecording) {
+  const std::vector<std::string> arguments = {"roads/contexts/two_while_recording"};
+  const ProcessResult plain = run_plain(arguments);
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  for (const char* budget : {"", kBudget}) expect_same(plain, run_preloaded(arguments, budget));
 }
 
 TEST(Roads, ProcessThatEndsWithoutDestructorsComputesTheSame) {
