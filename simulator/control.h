@@ -72,6 +72,7 @@ typedef struct SimulatedDeviceControl {
    *   link-scale   factor on both link bandwidths
    *   memory-bytes capacity in place of the profile's
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
+   *   kernel-time  LOW-HIGH: undeclared kernels take between so many microseconds, log-uniform by name and parameters
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
    *   check        0 | 1 | strict: the race checker (docs/race_checker.md)
    *   timeline     a file: when each operation ran, for Perfetto or chrome://tracing; empty: none */

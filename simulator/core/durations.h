@@ -3,7 +3,7 @@
 //
 // Kernels, sets and copies on the device share the compute engine; each direction of the link has an engine; everything
 // else takes no time. A kernel whose arithmetic nobody declares takes the time to read and write the buffers that it
-// names, plus the launch.
+// names, plus the launch; or, where the settings name a shortest and a longest time, one between them, log-uniform.
 #pragma once
 
 #include "simulator/core/operation.h"

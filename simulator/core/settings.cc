@@ -51,6 +51,22 @@ bool set_memory_bytes(Settings& settings, std::string_view value) {
   return true;
 }
 
+// Two numbers of microseconds with a dash between them, or off.
+bool set_kernel_time(Settings& settings, std::string_view value) {
+  if (value == "off") {
+    settings.kernel_low = settings.kernel_high = 0;
+    return true;
+  }
+  const std::size_t line = value.find('-');
+  if (line == std::string_view::npos) return false;
+  const auto low = parse<double>(value.substr(0, line));
+  const auto high = parse<double>(value.substr(line + 1));
+  if (!low || !high || !(*low >= 0.001) || !(*high >= *low) || *high > 1e9) return false;
+  settings.kernel_low = *low;
+  settings.kernel_high = *high;
+  return true;
+}
+
 bool set_check(Settings& settings, std::string_view value) {
   if (value != "0" && value != "1" && value != "strict") return false;
   settings.check = value == "0" ? Checking::kOff : value == "1" ? Checking::kOn : Checking::kStrict;
@@ -77,6 +93,8 @@ constexpr Key kKeys[] = {
      [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",
      [](Settings& s, std::string_view v) { return choose(v, "1", "0", s.stats); }},
+    {"kernel-time", "THERMOCLINE_SIMULATE_KERNEL_TIME", "two numbers of microseconds, such as 5-50000, or off",
+     set_kernel_time},
     {"check", "THERMOCLINE_SIMULATE_CHECK", "0, 1 or strict", set_check},
     {"timeline", "THERMOCLINE_SIMULATE_TIMELINE", "a file",
      [](Settings& s, std::string_view v) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all programs of a process share: the contexts, the module, its functions.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace model {
+
+// Ends the process with status 2, and names the call.
+void check_cuda(CUresult result, const char* call);
+#define CHECK_CUDA(call) ::model::check_cuda(call, #call)
+
+struct Device {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  CUdeviceptr roots = 0;  // the module's global
+  CUmemoryPool pool = nullptr;
+
+  struct Function {
+    CUfunction of_module = nullptr;
+    CUfunction of_library = nullptr;  // a CUkernel, which needs no context
+  };
+  std::map<std::string, Function, std::less<>> functions;
+
+  Device();
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Nanoseconds on the simulated device's clock; 0 on another device.
+  static std::uint64_t simulated_ns();
+};
+
+}  // namespace model

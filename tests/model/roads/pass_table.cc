@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands in tables in memory: uploaded; moved on the device; two deep; behind a global of the module; written by a
+// kernel.
+#include "tests/model/road.h"
+
+namespace {
+using namespace model;
+
+constexpr std::size_t kBytes = kTableWords * sizeof(std::uint64_t);
+
+Task by(const char* kernel, World::Table& table, CUdeviceptr address, std::uint64_t salt) {
+  Task task{.kernel = kernel};
+  task.add(address);
+  task.add(salt);
+  task.tables.push_back(&table.buffer);
+  return task;
+}
+
+Task uploaded(World& world, unsigned stream, const Operands& operands) {
+  World::Table& table = world.table();
+  upload_table(world, stream, table, operands.table(), table.buffer.address);
+  return by("model_combine_by_table", table, table.buffer.address, operands.salt);
+}
+
+// By way of another place, which is cleared.
+Task moved(World& world, unsigned stream, const Operands& operands) {
+  World::Table& table = world.table();
+  const CUdeviceptr first = table.buffer.address + kBytes;
+  upload_table(world, stream, table, operands.table(), first);
+  copy(world, stream, {Place::Kind::kDevice, table.buffer.address}, {Place::Kind::kDevice, first}, kBytes);
+  CHECK_CUDA(cuMemsetD8Async(first, 0, kBytes, world.stream(stream)));
+  world.submitted(stream);
+  world.after_write(stream, table.buffer);
+  return by("model_combine_by_table", table, table.buffer.address, operands.salt);
+}
+
+// What the word leads to is touched by whatever is given the table later, too, and must then fit as well.
+void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr word) {
+  task.afterwards = [&world, &table, stream, word] {
+    world.before_write(stream, table.buffer);
+    CHECK_CUDA(cuMemsetD32Async(word, 0, 2, world.stream(stream)));
+    world.submitted(stream);
+    world.after_write(stream, table.buffer);
+  };
+}
+
+Task two_deep(World& world, unsigned stream, const Operands& operands) {
+  World::Table& table = world.table();
+  World::Table& root = world.table();
+  const CUdeviceptr word = root.buffer.address + 2 * kBytes;
+  upload_table(world, stream, table, operands.table(), table.buffer.address);
+  const std::uint64_t words[] = {table.buffer.address, 0};
+  upload_table(world, stream, root, words, word);
+  Task task = by("model_combine_by_chain", root, word, operands.salt);
+  task.tables.push_back(&table.buffer);
+  forget_afterwards(world, stream, task, root, word);
+  return task;
+}
+
+// The kernel is given no address at all.
+Task behind_a_global(World& world, unsigned stream, const Operands& operands) {
+  World::Table& table = world.table();
+  World::Table& root = world.root();
+  const CUdeviceptr word = world.device.roots + std::uint64_t{world.slot} * 8;
+  upload_table(world, stream, table, operands.table(), table.buffer.address);
+  const std::uint64_t words[] = {table.buffer.address};
+  upload_table(world, stream, root, words, word);
+  Task task{.kernel = "model_combine_by_root"};
+  task.add(world.slot);
+  task.add(operands.salt);
+  task.tables = {&table.buffer, &root.buffer};
+  forget_afterwards(world, stream, task, root, word);
+  return task;
+}
+
+Task written_by_a_kernel(World& world, unsigned stream, const Operands& operands) {
+  World::Table& table = world.table();
+  Task task{.kernel = "model_write_table"};
+  task.add(table.buffer.address);
+  for (const std::uint64_t word : operands.table()) task.add(word);
+  std::vector<void*> parameters = task.parameters();
+  // It touches none of them, but the race checker can not know that.
+  Buffer* const named[] = {operands.out.buffer, operands.a.buffer, operands.b.buffer};
+  for (const Buffer* buffer : named) world.before_read(stream, *buffer);
+  world.before_write(stream, table.buffer);
+  CHECK_CUDA(
+      cuLaunchKernel(function_of(world, task), 1, 1, 1, 32, 1, 1, 0, world.stream(stream), parameters.data(), nullptr));
+  world.submitted(stream);
+  world.after_write(stream, table.buffer);
+  for (Buffer* buffer : named) world.after_read(stream, *buffer);
+  return by("model_combine_by_table", table, table.buffer.address, operands.salt);
+}
+
+const Registered<Passing> one({{"pass_table", 4}, uploaded});
+const Registered<Passing> two({{"pass_moved_table", 2}, moved});
+const Registered<Passing> three({{"pass_table_of_tables", 2}, two_deep});
+const Registered<Passing> four({{"pass_behind_a_global", 1}, behind_a_global});
+const Registered<Passing> five({{"pass_written_table", 2}, written_by_a_kernel, true});
+}  // namespace
