@@ -64,7 +64,7 @@ CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, C
   count(Counter::kCapturedOperations);
   if (CUresult result = keep_ours(active, touches, "stream capture"); result != CUDA_SUCCESS) return result;
   remember_recorded(touches);
-  remember_moves(touches);
+  remember_moves(active.engine, touches);
   const Inside inside;
   return call();
 }

@@ -69,11 +69,17 @@ using MoveKey = std::tuple<CUdeviceptr, CUdeviceptr, Bytes, Bytes, Bytes, Bytes,
 struct Remembered {
   std::mutex mutex;
   std::uint64_t last = 0;
-  std::map<MoveKey, std::uint64_t> keys;         // and when each came
+  struct Known {
+    std::uint64_t came = 0;    // when
+    std::uint64_t buffer = 0;  // the number of the buffer that it leads to; 0: not ours
+  };
+  std::map<MoveKey, Known> keys;
   std::map<std::uint64_t, MoveKey> in_order_of;  // that
 
-  void add(const MoveKey& key) {
-    if (!keys.emplace(key, last + 1).second) return;
+  void add(const MoveKey& key, std::uint64_t buffer) {
+    const auto [at, is_new] = keys.emplace(key, Known{last + 1, buffer});
+    at->second.buffer = buffer;
+    if (!is_new) return;
     in_order_of.emplace(++last, key);
     if (keys.size() <= kMostRememberedMoves) return;
     keys.erase(in_order_of.begin()->second);
@@ -192,12 +198,20 @@ void Changes::happened(bool recorded) {
   give_in();
 }
 
-void remember_moves(const TouchList& touches) {
+namespace {
+std::uint64_t number_of(const Engine* engine, CUdeviceptr at) {
+  const std::optional<BufferFacts> facts = engine != nullptr ? engine->find(DeviceAddress{at}) : std::nullopt;
+  return facts.has_value() ? facts->number : 0;
+}
+}  // namespace
+
+void remember_moves(const Engine* engine, const TouchList& touches) {
   if (touches.moves().empty()) return;
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
   for (const Move& m : touches.moves()) {
-    all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer});
+    all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer},
+            number_of(engine, m.to));
   }
 }
 
@@ -213,9 +227,9 @@ void search_remembered_moves(const ActiveEngine& active) {
   for (auto at = all.keys.begin(); at != all.keys.end();) {
     const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
     Engine& engine = *active.engine;
-    // What has been freed since can only be written by mistake.
-    if (engine.owns(DeviceAddress{to}) && !engine.find(DeviceAddress{to}).has_value()) {
-      all.in_order_of.erase(at->second);
+    // What has been freed since can only be written by mistake, whoever has its addresses now.
+    if (engine.owns(DeviceAddress{to}) && (at->second.buffer == 0 || number_of(&engine, to) != at->second.buffer)) {
+      all.in_order_of.erase(at->second.came);
       at = all.keys.erase(at);
       continue;
     }

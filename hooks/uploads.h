@@ -51,7 +51,7 @@ bool changes_references(const Engine& engine, const TouchList& touches);
 inline constexpr std::size_t kMostRememberedMoves = 4096;
 
 // For launches of graphs.
-void remember_moves(const TouchList& touches);
+void remember_moves(const Engine* engine, const TouchList& touches);
 std::size_t remembered_moves();
 void search_remembered_moves(const ActiveEngine& active);
 

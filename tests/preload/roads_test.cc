@@ -41,6 +41,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",
     "graphs/memory_while_recording",
+    "graphs/reused_after_a_graph",
     "graphs/whole_updates",
     "launches/clusters",
     "launches/cooperative",
