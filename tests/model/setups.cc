@@ -59,16 +59,16 @@ Setup setup_of(std::uint64_t seed) {
   Random random(seed ^ 0x5e7);
   Setup setup;
   setup.first = seed * 1'000'000;
-  setup.operations = 200 + random.below(1200);
+  setup.operations = 500 + random.below(1000);
   setup.policy = random.one_in(3) ? "reactive" : "learned";
   setup.repeat = random.one_in(2) ? 1 : 4 + random.below(4);
   setup.order = random.one_in(4) ? 0 : seed;
   setup.threads = random.one_in(5) ? 2 + random.below(2) : 1;
   // Each thread has tables, graphs and mappings of its own, and one kernel may have to find all of them there.
-  setup.budget = std::to_string((setup.threads > 1 ? 64 : 44) * setup.threads + random.below(3) * 4) + "MiB";
-  setup.live = setup.threads * ((setup.threads > 1 ? 96 : 72) << 20);
+  setup.budget = std::to_string((setup.threads > 1 ? 52 : 44) * setup.threads + random.below(3) * 4) + "MiB";
+  setup.live = setup.threads * (68 << 20);
   setup.held = setup.threads * (4 << 20);
-  setup.eager = random.one_in(4);
+  setup.eager = random.one_in(8);
   setup.kernel_time = "5-100000";
   constexpr const char* kNets[] = {"off", "auto", "full"};
   setup.safety_net = kNets[random.below(3)];

@@ -163,7 +163,7 @@ class World {
   std::array<Staging, 3> staging_{};
   std::size_t next_staging_ = 0;
   std::vector<std::uint64_t> pageable_;
-  std::array<Table, 4> tables_{};
+  std::array<Table, 3> tables_{};
   Table root_;
   std::size_t next_table_ = 0;
   std::vector<std::unique_ptr<Buffer>> buffers_;

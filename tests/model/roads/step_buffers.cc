@@ -65,7 +65,7 @@ void copy_on_device(World& world) {
   std::memcpy(to.words().at, from.words().at, from.bytes());
 }
 
-const Registered<Step> one({{"allocate", 16}, allocate});
+const Registered<Step> one({{"allocate", 26}, allocate});
 const Registered<Step> two({{"free", 6}, free});
 const Registered<Step> three({{"upload", 10}, upload});
 const Registered<Step> four({{"read_back", 8}, read_back});
