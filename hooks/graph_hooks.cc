@@ -26,7 +26,7 @@ CUresult hold(Add add, Call call) {
     }
     touches.filter([&](DeviceAddress address) { return active->engine->owns(address); });
     if (touches.empty() && touches.moves().empty()) return call();
-    remember_recorded(touches);
+    remember_recorded(*active->engine, touches);
     remember_moves(active->engine, touches);
     Changes made(*active, touches);
     const CUresult result = keep(touches, kReason, call);

@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <new>
-#include <set>
 
 #include "driver/undisturbed.h"
 #include "hooks/misuse.h"
@@ -26,7 +26,7 @@ std::atomic<int> captures{0};
 // Addresses that recorded work was given.
 struct Recorded {
   std::mutex mutex;
-  std::set<std::uint64_t> addresses;
+  std::map<std::uint64_t, std::uint64_t> addresses;  // and the number of the buffer there
 };
 Recorded& all_recorded() {
   static auto* const all = new Recorded;
@@ -63,7 +63,7 @@ CUresult keep_ours(const ActiveEngine& active, const TouchList& touches, const c
 CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, Call call) {
   count(Counter::kCapturedOperations);
   if (CUresult result = keep_ours(active, touches, "stream capture"); result != CUDA_SUCCESS) return result;
-  remember_recorded(touches);
+  remember_recorded(*active.engine, touches);
   remember_moves(active.engine, touches);
   const Inside inside;
   return call();
@@ -279,10 +279,15 @@ CaptureTruce::~CaptureTruce() {
   if (active_) real<Function::cuThreadExchangeStreamCaptureMode>(&mode_);
 }
 
-void remember_recorded(const TouchList& touches) {
+std::uint64_t number_of(const Engine& engine, DeviceAddress at) {
+  const std::optional<BufferFacts> facts = engine.find(at);
+  return facts.has_value() ? facts->number : 0;
+}
+
+void remember_recorded(const Engine& engine, const TouchList& touches) {
   Recorded& all = all_recorded();
   const std::lock_guard lock(all.mutex);
-  for (const Touch& touch : touches.all()) all.addresses.insert(touch.address.value);
+  for (const Touch& touch : touches.all()) all.addresses[touch.address.value] = number_of(engine, touch.address);
 }
 
 TouchList recorded(const Engine& engine) {
@@ -290,11 +295,11 @@ TouchList recorded(const Engine& engine) {
   const std::lock_guard lock(all.mutex);
   TouchList touches;
   for (auto it = all.addresses.begin(); it != all.addresses.end();) {
-    // What has been freed since can only be touched by mistake.
-    if (!engine.find(DeviceAddress{*it}).has_value()) {
+    // What has been freed since can only be touched by mistake, whoever has its addresses now.
+    if (const std::uint64_t now = number_of(engine, DeviceAddress{it->first}); now == 0 || now != it->second) {
       it = all.addresses.erase(it);
     } else {
-      touches.word(*it++);
+      touches.word((it++)->first);
     }
   }
   return touches;

@@ -104,7 +104,9 @@ class CaptureTruce {
 };
 
 // What recorded work may touch when it runs: every launch of a graph touches all of it that is still alive.
-void remember_recorded(const TouchList& touches);
+void remember_recorded(const Engine& engine, const TouchList& touches);
+// Of the buffer that is there now: no other ever had it. 0: none is.
+std::uint64_t number_of(const Engine& engine, DeviceAddress at);
 TouchList recorded(const Engine& engine);
 
 }  // namespace thermocline

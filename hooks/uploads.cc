@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "hooks/own_memory.h"
+#include "hooks/submit.h"
 #include "hooks/symbols.h"
 #include "hooks/tensor_maps.h"
 #include "hooks/word_scan.h"
@@ -70,15 +71,16 @@ struct Remembered {
   std::mutex mutex;
   std::uint64_t last = 0;
   struct Known {
-    std::uint64_t came = 0;    // when
-    std::uint64_t buffer = 0;  // the number of the buffer that it leads to; 0: not ours
+    std::uint64_t came = 0;          // when
+    std::uint64_t to = 0, from = 0;  // numbers of the buffers at its ends; 0: not ours
   };
   std::map<MoveKey, Known> keys;
   std::map<std::uint64_t, MoveKey> in_order_of;  // that
 
-  void add(const MoveKey& key, std::uint64_t buffer) {
-    const auto [at, is_new] = keys.emplace(key, Known{last + 1, buffer});
-    at->second.buffer = buffer;
+  void add(const MoveKey& key, std::uint64_t to, std::uint64_t from) {
+    const auto [at, is_new] = keys.emplace(key, Known{last + 1});
+    at->second.to = to;
+    at->second.from = from;
     if (!is_new) return;
     in_order_of.emplace(++last, key);
     if (keys.size() <= kMostRememberedMoves) return;
@@ -199,9 +201,8 @@ void Changes::happened(bool recorded) {
 }
 
 namespace {
-std::uint64_t number_of(const Engine* engine, CUdeviceptr at) {
-  const std::optional<BufferFacts> facts = engine != nullptr ? engine->find(DeviceAddress{at}) : std::nullopt;
-  return facts.has_value() ? facts->number : 0;
+bool is_gone(const Engine& engine, CUdeviceptr at, std::uint64_t number) {
+  return engine.owns(DeviceAddress{at}) && (number == 0 || number_of(engine, DeviceAddress{at}) != number);
 }
 }  // namespace
 
@@ -211,7 +212,8 @@ void remember_moves(const Engine* engine, const TouchList& touches) {
   const std::lock_guard lock(all.mutex);
   for (const Move& m : touches.moves()) {
     all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer},
-            number_of(engine, m.to));
+            engine != nullptr ? number_of(*engine, DeviceAddress{m.to}) : 0,
+            engine != nullptr ? number_of(*engine, DeviceAddress{m.from}) : 0);
   }
 }
 
@@ -224,11 +226,11 @@ std::size_t remembered_moves() {
 void search_remembered_moves(const ActiveEngine& active) {
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
+  Engine& engine = *active.engine;
   for (auto at = all.keys.begin(); at != all.keys.end();) {
     const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
-    Engine& engine = *active.engine;
-    // What has been freed since can only be written by mistake, whoever has its addresses now.
-    if (engine.owns(DeviceAddress{to}) && (at->second.buffer == 0 || number_of(&engine, to) != at->second.buffer)) {
+    // What has been freed since can only be used by mistake, whoever has its addresses now.
+    if (is_gone(engine, to, at->second.to) || is_gone(engine, from, at->second.from)) {
       all.in_order_of.erase(at->second.came);
       at = all.keys.erase(at);
       continue;

@@ -42,6 +42,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/memory_in_capture",
     "graphs/memory_while_recording",
     "graphs/reused_after_a_graph",
+    "graphs/reused_as_a_source",
     "graphs/whole_updates",
     "launches/clusters",
     "launches/cooperative",
