@@ -17,7 +17,7 @@ struct Setup {
   std::uint64_t order = 0;    // adversarial order by this seed; 0: order of time
   std::string kernel_time{};  // "LOW-HIGH" in microseconds; empty: by the kernel's buffers
   std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1;
-  std::uint64_t live = 68 << 20, held = 4 << 20, largest = 2 << 20;
+  std::uint64_t live = 72 << 20, held = 4 << 20, largest = 2 << 20;
   bool unseen = false;
   std::uint64_t simulated_ms = 0;  // in place of `programs`
 
