@@ -15,7 +15,9 @@ void check_cuda(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return;
   const char* name = nullptr;
   cuGetErrorName(result, &name);
-  std::fprintf(stderr, "random_program: %s: %s\n", call, name != nullptr ? name : "unknown error");
+  std::fprintf(stderr, "random_program: seed %llu, operation %llu: %s: %s\n",
+               static_cast<unsigned long long>(current_seed), static_cast<unsigned long long>(current_step), call,
+               name != nullptr ? name : "unknown error");
   std::_Exit(2);
 }
 

@@ -12,6 +12,8 @@ namespace model {
 
 // Ends the process with status 2, and names the call.
 void check_cuda(CUresult result, const char* call);
+// Said with a call that fails: the program that this thread runs, and how far it has come.
+inline thread_local std::uint64_t current_seed = 0, current_step = 0;
 #define CHECK_CUDA(call) ::model::check_cuda(call, #call)
 
 struct Device {

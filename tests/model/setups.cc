@@ -65,8 +65,8 @@ Setup setup_of(std::uint64_t seed) {
   setup.order = random.one_in(4) ? 0 : seed;
   setup.threads = random.one_in(5) ? 2 + random.below(2) : 1;
   // Each thread has tables, graphs and mappings of its own, and one kernel may have to find all of them there.
-  setup.budget = std::to_string((setup.threads > 1 ? 64 : 56) * setup.threads + random.below(3) * 4) + "MiB";
-  setup.live = setup.threads * (80 << 20);
+  setup.budget = std::to_string((setup.threads > 1 ? 60 : 52) * setup.threads + random.below(3) * 4) + "MiB";
+  setup.live = setup.threads * (72 << 20);
   setup.held = setup.threads * (4 << 20);
   setup.eager = random.one_in(8);
   setup.kernel_time = "5-100000";

@@ -52,7 +52,11 @@ World::~World() {
 
 std::uint64_t World::run() {
   const auto any_road = [](const Step&) { return true; };
-  for (step_ = 0; step_ < options.operations; ++step_) pick<Step>(*this, any_road)->run(*this);
+  current_seed = seed_;
+  for (step_ = 0; step_ < options.operations; ++step_) {
+    current_step = step_;
+    pick<Step>(*this, any_road)->run(*this);
+  }
   finish();
   return digest_;
 }
@@ -124,8 +128,8 @@ void World::replace_stream(unsigned index) {
 }
 
 std::uint64_t World::any_size() {
-  // Half of them large, the rest log-uniform from 512 bytes on.
-  if (random.one_in(2)) return (options.largest / 4 + random.below(options.largest * 3 / 4)) / 8 * 8;
+  // Half of them fill pages of their own, the rest are log-uniform from 512 bytes on.
+  if (random.one_in(2)) return (options.largest - random.below(options.largest / 16)) / 8 * 8;
   unsigned octaves = 0;
   while ((std::uint64_t{1024} << octaves) <= options.largest) ++octaves;
   const std::uint64_t scale = std::uint64_t{512} << random.below(octaves);
