@@ -204,6 +204,11 @@ namespace {
 bool is_gone(const Engine& engine, CUdeviceptr at, std::uint64_t number) {
   return engine.owns(DeviceAddress{at}) && (number == 0 || number_of(engine, DeviceAddress{at}) != number);
 }
+
+// Or is gone.
+bool goes_to_the_host(const Engine& engine, CUdeviceptr to) {
+  return !engine.owns(DeviceAddress{to}) && !kind_of(to).device;
+}
 }  // namespace
 
 void remember_moves(const Engine* engine, const TouchList& touches) {
@@ -230,7 +235,7 @@ void search_remembered_moves(const ActiveEngine& active) {
   for (auto at = all.keys.begin(); at != all.keys.end();) {
     const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
     // What has been freed since can only be used by mistake, whoever has its addresses now.
-    if (is_gone(engine, to, at->second.to) || is_gone(engine, from, at->second.from)) {
+    if (is_gone(engine, to, at->second.to) || is_gone(engine, from, at->second.from) || goes_to_the_host(engine, to)) {
       all.in_order_of.erase(at->second.came);
       at = all.keys.erase(at);
       continue;

@@ -41,6 +41,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",
     "graphs/memory_while_recording",
+    "graphs/copies_to_the_host",
     "graphs/reused_after_a_graph",
     "graphs/reused_as_a_source",
     "graphs/whole_updates",
