@@ -25,7 +25,8 @@ struct Settings {
   double link_scale = 1;
   std::optional<Bytes> memory_bytes;
   bool tensor_rate = false;
-  double kernel_low = 0, kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers
+  double kernel_low = 0,
+         kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers
   bool stats = false;
   Checking check = Checking::kOff;
   FaultPlan faults;
