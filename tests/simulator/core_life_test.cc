@@ -35,6 +35,10 @@ TEST_F(CoreLifeTest, SettingsAreCheckedAndNamed) {
   EXPECT_NE(control_.configure("seed", "-1"), nullptr);
   EXPECT_NE(control_.configure("link-scale", "0"), nullptr);
   EXPECT_EQ(control_.configure("link-scale", "0.5"), nullptr);
+  for (const char* wrong : {"5", "0-5", "9-5", "5-", "5-x"})
+    EXPECT_NE(control_.configure("kernel-time", wrong), nullptr);
+  EXPECT_EQ(control_.configure("kernel-time", "5-100.5"), nullptr);
+  EXPECT_EQ(control_.configure("kernel-time", "off"), nullptr);
   EXPECT_EQ(control_.configure("device", "h200"), nullptr);
   const auto machine = Machine::enter();
   ASSERT_EQ(machine->initialize(), CUDA_SUCCESS);
