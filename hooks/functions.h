@@ -212,6 +212,7 @@
   X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, kAny, "keeps nodeParams") \
   X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "keeps nodeParams") \
   X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "keeps nodeParams") \
+  X(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute, 11000, kAny, "tells whether the device changes hNode") \
   X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what graphs were given; on hStream") \
   X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what graphs were given; on hStream") \
   /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
@@ -324,7 +325,7 @@
   X("orders nodes of a graph; touches no memory", \
     "cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
     "cuGraphAddEventWaitNode cuGraphCreate cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent " \
-    "cuGraphKernelNodeCopyAttributes cuGraphKernelNodeSetAttribute cuGraphRemoveDependencies " \
+    "cuGraphKernelNodeCopyAttributes cuGraphRemoveDependencies " \
     "cuGraphRemoveDependencies_v2 cuStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2") \
   X("lifetimes of the program's own objects", \
     "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \

@@ -105,9 +105,20 @@ CUresult hold_node(const CUgraphNodeParams* node, Call call) {
       call);
 }
 
+// Whether all that is live can be on the device at once.
+bool all_fits(const Engine& engine) {
+  const EngineStatistics now = engine.statistics();
+  return now.block_bytes + now.foreign_bytes <= now.budget_bytes;
+}
+
 CUresult launch_graph(StreamHandle stream, Call call) {
   const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   if (active == nullptr) return call();
+  if (any_node_changes_on_the_device() && !is_recording(stream)) {
+    if (all_fits(*active->engine)) return submit_unknown(stream, call);
+    count(Counter::kUnknownLaunches);
+    THERMOCLINE_LOG_ONCE("kernels may change what nodes of graphs are given; not all that is live fits beside them");
+  }
   return guarded([&] {
     search_remembered_moves(*active);
     return submit(stream, Host::kGoesOn, recorded(*active->engine), {.follows = true}, call);
@@ -151,6 +162,15 @@ THERMOCLINE_SET_NODE_HOOK(cuGraphMemsetNodeSetParams, hold_set, CUDA_MEMSET_NODE
 THERMOCLINE_ADD_NODE_HOOK(cuGraphAddBatchMemOpNode, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 THERMOCLINE_SET_NODE_HOOK(cuGraphBatchMemOpNodeSetParams, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+
+extern "C" CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                                          const CUkernelNodeAttrValue* value) {
+  using namespace thermocline;
+  if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE && value != nullptr &&
+      value->deviceUpdatableKernelNode.deviceUpdatable != 0)
+    nodes_change_on_the_device();
+  return real<Function::cuGraphKernelNodeSetAttribute>(hNode, attr, value);
+}
 
 extern "C" {
 

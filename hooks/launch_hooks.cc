@@ -53,6 +53,16 @@ CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, Ke
 // Parameters that were set one by one, before CUDA 4 (cuParamSetv): nobody remembers them.
 CUresult launch_unseen(CUstream stream, Call call) { return submit_unknown(legacy(stream), call); }
 
+void look_at_attributes(const CUlaunchConfig& config) {
+  if (config.attrs == nullptr) return;
+  for (unsigned int i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& one = config.attrs[i];
+    if (one.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE &&
+        one.value.deviceUpdatableKernelNode.deviceUpdatable != 0)
+      nodes_change_on_the_device();
+  }
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -71,6 +81,7 @@ THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
 THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
                       (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), {
                         if (config == nullptr) return real<kFunction>(config, f, kernelParams, extra);
+                        look_at_attributes(*config);
                         const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
                                           config->blockDimX, config->blockDimY, config->blockDimZ};
                         return launch(stream_of(config->hStream), f, shape, {kernelParams, extra},

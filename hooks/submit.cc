@@ -22,6 +22,7 @@ CUstream to_cu(StreamHandle stream) { return reinterpret_cast<CUstream>(static_c
 CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
 
 std::atomic<int> captures{0};
+std::atomic<bool> device_updatable{false};
 
 // Addresses that recorded work was given.
 struct Recorded {
@@ -260,6 +261,9 @@ void capture_ended() {
   const std::lock_guard lock(captures_change());
   if (captures.fetch_sub(1) == 1) tell_engine(false);
 }
+
+void nodes_change_on_the_device() { device_updatable.store(true, std::memory_order_relaxed); }
+bool any_node_changes_on_the_device() { return device_updatable.load(std::memory_order_relaxed); }
 
 bool any_capture() { return captures.load(std::memory_order_acquire) > 0; }
 

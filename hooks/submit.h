@@ -103,6 +103,11 @@ class CaptureTruce {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+// Kernels on the device may change what a node of some graph is given: from then on a launch of a graph touches all
+// that is live, where that fits.
+void nodes_change_on_the_device();
+bool any_node_changes_on_the_device();
+
 // What recorded work may touch when it runs: every launch of a graph touches all of it that is still alive.
 void remember_recorded(const Engine& engine, const TouchList& touches);
 // Of the buffer that is there now: no other ever had it. 0: none is.

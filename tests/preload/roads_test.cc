@@ -160,6 +160,20 @@ TEST(Roads, SecondContextComputesTheSame) {
   }
 }
 
+// A launch touches all that is live.
+TEST(Roads, NodesThatTheDeviceChangesFindWhatIsLive) {
+  const std::vector<std::string> arguments = {"roads/graphs/device_updatable"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult result = run_program(
+        arguments,
+        {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = order, .environment = {"THERMOCLINE_SAFETY_NET=off"}});
+    expect_same(plain, result);
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+    EXPECT_EQ(statistic(result, "unknown_launches"), 4u);
+  }
+}
+
 // Sanitizers unwind threads in ways of their own.
 bool sanitizers_unwind() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
