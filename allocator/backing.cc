@@ -44,11 +44,12 @@ Backing::~Backing() {
     if (!sweep(lent).ok()) break;
   }
   while (const StaleRange* stale = limbo_.stale_in(0, space_->pages())) {
-    if (!unmap_stale(*stale).ok()) break;
+    if (!unmap_stale(stale->first, stale->count).ok()) break;
   }
   static_cast<void>(hide(0, space_->pages()));
-  for (Limbo::Entry& entry : limbo_.entries()) {
-    limbo_.take(entry, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
+  while (limbo_.pages() > 0) {
+    const auto& [time, entry] = *limbo_.entries().begin();
+    limbo_.take(time, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
   }
 }
 
@@ -64,10 +65,7 @@ void Backing::collect_runs(bool newest) {
       page = end;
     }
   });
-  for (std::size_t i = 0; i < limbo_.entries().size(); ++i) {
-    const Limbo::Entry& entry = limbo_.entries()[i];
-    if (!entry.pages.empty()) runs_.push_back({nullptr, i, entry.pages.size(), entry.time});
-  }
+  for (const auto& [time, entry] : limbo_.entries()) runs_.push_back({nullptr, time, entry.pages.size(), time});
   std::sort(runs_.begin(), runs_.end(),
             [](const Run& a, const Run& b) { return a.time != b.time ? a.time < b.time : a.first < b.first; });
   if (newest) std::reverse(runs_.begin(), runs_.end());
@@ -75,7 +73,7 @@ void Backing::collect_runs(bool newest) {
 
 // A guard was laid over space that had been freed, and belongs to a block since.
 const UseSet& Backing::pending_on(const Run& run) const {
-  if (run.chunk == nullptr) return limbo_.entries()[run.first].pending;
+  if (run.chunk == nullptr) return limbo_.entry_of(run.time).pending;
   return run.chunk->tag.guard ? run.chunk->tag.pending : space_->pending_since(run.time);
 }
 
@@ -127,7 +125,6 @@ Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   if (pool_->free_pages() >= count) return Status();
   const std::uint64_t missing = count - pool_->free_pages();
   const std::uint64_t creatable = pool_->creatable_pages();
-  // Before anything is touched: is there enough?
   if (missing > creatable && available_pages(wait) < count) return Status::out_of_memory();
   // Nobody can be handed what stands behind a guard: it serves before more is created.
   if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
@@ -173,7 +170,6 @@ Status Backing::harvest_runs() {
     }
     if (const Status status = harvest_run(whole); !status.ok()) return status;
   }
-  limbo_.tidy();
   return Status();
 }
 
@@ -204,9 +200,12 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
       behind->join(pending_on(run));
       lend_run(run);
     }
-    limbo_.tidy();
   };
   if (newest) take_of(true, Kind::kFree, Kind::kFree);
+  if (!timetable_.empty()) {
+    take_of(false, Kind::kFree, Kind::kFree);
+    count -= borrow_unmissed(count, behind);
+  }
   take_of(false, Kind::kFree, Kind::kLimbo);
   take_of(newest, Kind::kGuard, Kind::kGuard);
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
@@ -214,7 +213,7 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
 
 void Backing::lend_run(const Run& run) {
   if (run.chunk == nullptr) {
-    limbo_.take(limbo_.entries()[run.first], run.count, [this](PageHandle page) { taken_.push_back(page); });
+    limbo_.take(run.time, run.count, [this](PageHandle page) { taken_.push_back(page); });
     return;
   }
   const UseSet pending = pending_on(run);
@@ -231,6 +230,19 @@ void Backing::lend_run(const Run& run) {
   space_->space().give(taken);
 }
 
+void Backing::loosen() {
+  choose_runs(space_->free_mapped_pages(), false, [](const Run& run) { return run.chunk != nullptr; });
+  for (const Run& run : runs_) {
+    const UseSet pending = pending_on(run);
+    // A guard has no time of its own.
+    const FreeTime time = run.chunk->tag.guard ? space_->log(pending) : run.time;
+    taken_.clear();
+    lend_run(run);
+    limbo_.add(taken_, pending, time);
+  }
+  taken_.clear();
+}
+
 Status Backing::sweep_all(Wait wait) {
   while (Chunk* const chunk = space_->largest_lent(
              [&](const Chunk& lent) { return wait == Wait::kYes || clock_->passed(lent.tag.pending); })) {
@@ -240,21 +252,6 @@ Status Backing::sweep_all(Wait wait) {
   if (Status status = sweep_abandoned(wait); !status.ok()) return status;
   if (wait == Wait::kYes) return sweep_stale(0, space_->pages(), wait);
   sweep_passed_stale(limbo_.stale_ranges());
-  return Status();
-}
-
-// Of blocks that somebody else has by now.
-Status Backing::sweep_abandoned(Wait wait) {
-  std::vector<std::uint64_t> firsts;
-  shown_.for_each([&](const ShownRange& range) {
-    const bool kept = space_->blocks()[range.first] != nullptr;
-    if (kept && range.host != nullptr && (wait == Wait::kYes || clock_->passed(range.pending)))
-      firsts.push_back(range.first);
-  });
-  for (const std::uint64_t first : firsts) {
-    if (const Status status = settle_shown(first, first + 1, Wait::kYes); !status.ok()) return status;
-    if (const Status status = hide(first, first + 1); !status.ok()) return status;
-  }
   return Status();
 }
 
@@ -276,131 +273,9 @@ Status Backing::sweep(Chunk* chunk) {
   return Status();
 }
 
-Status Backing::sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait) {
-  while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
-    if (wait == Wait::kNo && !clock_->passed(stale->pending)) return Status::out_of_memory();
-    if (const Status status = clock_->synchronize(stale->pending); !status.ok()) return status;
-    if (const Status status = unmap_stale(*stale); !status.ok()) return status;
-  }
-  return Status();
-}
-
-Status Backing::unmap_stale(const StaleRange& range) {
-  const Status status = driver_->unmap(space_->address_of(range.first), range.count * space_->page_bytes());
-  if (!status.ok()) return status;
-  ++unmaps_;
-  limbo_.forget_stale(range.first);
-  return status;
-}
-
-void Backing::sweep_passed_stale(std::size_t most) {
-  std::vector<std::uint64_t> firsts;
-  limbo_.for_each_stale([&](const StaleRange& stale) {
-    if (firsts.size() < most && clock_->passed(stale.pending)) firsts.push_back(stale.first);
-  });
-  for (const std::uint64_t first : firsts) {
-    if (!sweep_stale(first, first + 1, Wait::kNo).ok()) return;
-  }
-}
-
-void Backing::give_up(Block& block, PageRange range, const UseSet& pending) {
-  PageHandle* const handles = block.handles_ + range.first;
-  THERMOCLINE_CHECK(std::find(handles, handles + range.count, PageHandle{}) == handles + range.count,
-                    "What is given up has pages.");
-  limbo_.add(space_->page_of(block.begin()) + range.first, {handles, range.count}, pending, space_->log(pending));
-  std::fill_n(handles, range.count, PageHandle{});
-  block.mapped_pages_ -= range.count;
-  mapped_pages_ -= range.count;
-}
-
-Status Backing::show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
-  THERMOCLINE_CHECK(pages.size() == range.count, "What is shown has a page for each address.");
-  const Bytes page_bytes = space_->page_bytes();
-  const DeviceAddress begin = block.begin() + range.first * page_bytes;
-  const std::uint64_t first = space_->page_of(begin);
-  std::uint64_t mapped = 0;
-  Status status;
-  for (; mapped < range.count; ++mapped) {
-    THERMOCLINE_CHECK(block.handles_[range.first + mapped] == PageHandle{}, "What is shown has no pages of its own.");
-    status = driver_->map(begin + mapped * page_bytes, page_bytes, pages[mapped]);
-    if (!status.ok()) break;
-    ++maps_;
-  }
-  if (status.ok()) status = driver_->set_access(begin, range.count * page_bytes, device_);
-  if (mapped > 0) shown_.add(first, mapped);
-  if (status.ok()) {
-    ++set_accesses_;
-    return status;
-  }
-  // Where that fails, they lead there without access until they are mapped again.
-  static_cast<void>(hide(first, first + range.count));
-  return status;
-}
-
-bool Backing::abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending) {
-  ShownRange* const shown = shown_.at(space_->page_of(block.begin()) + range.first);
-  if (shown == nullptr) return false;
-  THERMOCLINE_CHECK(shown->host == nullptr && shown->count <= range.count, "Shown addresses are abandoned once.");
-  shown->host = host;
-  shown->pending = pending;
-  return true;
-}
-
-Status Backing::settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait) {
-  while (const ShownRange* const shown = shown_.in(begin, end)) {
-    if (wait == Wait::kNo && !clock_->passed(shown->pending)) return Status::out_of_memory();
-    if (const Status status = clock_->synchronize(shown->pending); !status.ok()) return status;
-    begin = shown->end();
-  }
-  return Status();
-}
-
-Status Backing::hide(std::uint64_t begin, std::uint64_t end) {
-  while (const ShownRange* const shown = shown_.in(begin, end)) {
-    const Status status = driver_->unmap(space_->address_of(shown->first), shown->count * space_->page_bytes());
-    if (!status.ok()) return status;
-    ++unmaps_;
-    shown_.hidden(shown->first, shown->end());
-  }
-  return Status();
-}
-
-bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
-  std::uint64_t begin = space_->page_of(block.begin()) + range.first;
-  const std::uint64_t end = begin + range.count;
-  while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
-    if (!clock_->passed(stale->pending)) return false;
-    begin = stale->end();
-  }
-  begin = space_->page_of(block.begin()) + range.first;
-  while (const ShownRange* const shown = shown_.in(begin, end)) {
-    if (!clock_->passed(shown->pending)) return false;
-    begin = shown->end();
-  }
-  return true;
-}
-
-std::vector<StaleRange> Backing::take_stale(const Block& block) {
-  std::vector<StaleRange> all;
-  const std::uint64_t begin = space_->page_of(block.begin());
-  while (const StaleRange* const stale = limbo_.stale_in(begin, begin + block.pages())) {
-    all.push_back(*stale);
-    limbo_.forget_stale(stale->first);
-  }
-  const std::size_t stale = all.size();
-  for (std::uint64_t page = begin; const ShownRange* const shown = shown_.in(page, begin + block.pages());) {
-    THERMOCLINE_CHECK(shown->host != nullptr, "What a block leads to has been abandoned before it goes.");
-    all.push_back({shown->first, shown->count, shown->pending});
-    page = shown->end();
-  }
-  std::inplace_merge(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(stale), all.end(),
-                     [](const StaleRange& a, const StaleRange& b) { return a.first < b.first; });
-  return all;
-}
-
 Status Backing::harvest_run(const Run& run) {
   if (run.chunk == nullptr) {
-    limbo_.take(limbo_.entries()[run.first], run.count, [this](PageHandle page) { pool_->give(page); });
+    limbo_.take(run.time, run.count, [this](PageHandle page) { pool_->give(page); });
     return Status();
   }
   AddressSpace::Space& space = space_->space();
@@ -427,27 +302,41 @@ Status Backing::unmap_pages(std::uint64_t first, std::uint64_t count) {
   return Status();
 }
 
-Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
+Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched) {
   const PageHandle* const handles = block.handles_ + range.first;
   const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
+  if (untouched != nullptr) *untouched = false;
   if (missing == 0) return Status();
   const std::uint64_t first = space_->page_of(block.begin()) + range.first;
   const std::uint64_t end = first + range.count;
-  if (const Status swept = sweep_stale(first, end, wait); !swept.ok()) return swept;
+  // Before anything is touched: is there enough?
+  if (missing > pool_->free_pages() + pool_->creatable_pages() && available_pages(wait) < missing) {
+    return Status::out_of_memory();
+  }
+  const bool as_left = choose_known(block, range, wait);
+  if (const Status swept = sweep_strays(block, range, wait); !swept.ok()) return swept;
   if (const Status settled = settle_shown(first, end, wait); !settled.ok()) return settled;
+  take_known(behind);
   taken_.clear();
-  Status status = gather(missing, wait, behind);
-  // As late as possible: what has no pages in the end still leads to the host.
-  if (status.ok()) status = hide(first, end);
-  if (status.ok()) status = map_missing(block, range, taken_);
+  Status status = gather(missing - took_.size(), wait, behind);
   if (!status.ok()) {
-    // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
-    bool passed = taken_.empty() || behind->empty();
-    for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) passed = clock_->synchronize(*behind).ok();
-    THERMOCLINE_CHECK(passed, "What was submitted can be waited for.");
-    for (const PageHandle page : taken_) pool_->give(page);
+    put_back_known();
     return status;
   }
+  auto next = taken_.begin();
+  for (PageHandle& page : known_) page = page != PageHandle{} ? page : *next++;
+  // As late as possible: what has no pages in the end still leads to the host.
+  status = hide(first, end);
+  if (status.ok()) status = map_missing(block, range, known_);
+  if (!status.ok()) {
+    // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
+    bool passed = known_.empty() || behind->empty();
+    for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) passed = clock_->synchronize(*behind).ok();
+    THERMOCLINE_CHECK(passed, "What was submitted can be waited for.");
+    for (const PageHandle page : known_) pool_->give(page);
+    return status;
+  }
+  if (untouched != nullptr) *untouched = as_left;
   block.mapped_pages_ += missing;
   mapped_pages_ += missing;
   peak_mapped_pages_ = std::max(peak_mapped_pages_, mapped_pages_);
@@ -456,27 +345,38 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
 
 Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandle>& pages) {
   const Bytes page_bytes = space_->page_bytes();
-  std::vector<std::uint64_t> done;
+  const std::uint64_t begin = space_->page_of(block.begin());
+  std::vector<std::uint64_t> done, kept;
   done.reserve(pages.size());
   Status status;
+  std::size_t next = 0;
   for (std::uint64_t page = range.first; page < range.first + range.count && status.ok(); ++page) {
     if (block.handles_[page] != PageHandle{}) continue;
-    status = driver_->map(block.begin() + page * page_bytes, page_bytes, pages[done.size()]);
+    const PageHandle physical = pages[next++];
+    if (limbo_.stale_at(begin + page) != nullptr) {
+      kept.push_back(page);
+      continue;
+    }
+    status = driver_->map(block.begin() + page * page_bytes, page_bytes, physical);
     if (!status.ok()) break;
     ++maps_;
-    block.handles_[page] = pages[done.size()];
+    block.handles_[page] = physical;
     done.push_back(page);
   }
-  THERMOCLINE_CHECK(!status.ok() || done.size() == pages.size(), "As many pages are mapped as were missing.");
-  if (status.ok()) {
+  THERMOCLINE_CHECK(!status.ok() || done.size() + kept.size() == pages.size(), "As many pages as were missing.");
+  if (status.ok() && !done.empty()) {
     // Pages between the first and the last new one are mapped too, so one call does.
     const std::uint64_t first = done.front();
     const std::uint64_t count = done.back() - first + 1;
     status = driver_->set_access(block.begin() + first * page_bytes, count * page_bytes, device_);
-    if (status.ok()) {
-      ++set_accesses_;
-      return status;
+    set_accesses_ += status.ok() ? 1 : 0;
+  }
+  if (status.ok()) {
+    for (const std::uint64_t page : kept) {
+      block.handles_[page] = limbo_.stale_at(begin + page)->page_at(begin + page);
+      limbo_.forget_stale(begin + page, 1);
     }
+    return status;
   }
   for (const std::uint64_t page : done) {
     if (!take_back(block, page)) std::erase(pages, block.handles_[page]);
@@ -535,6 +435,7 @@ void Backing::validate() const {
   THERMOCLINE_CHECK(mapped == mapped_pages_, "Mapped pages are counted.");
   THERMOCLINE_CHECK(mapped + limbo_.pages() + pool_->free_pages() == pool_->created_pages(),
                     "Every page is mapped, in limbo or in the pool.");
+  limbo_.validate();
   limbo_.for_each_stale([this](const StaleRange& stale) {
     const Block* const block = space_->blocks()[stale.first];
     THERMOCLINE_CHECK(block != nullptr && space_->address_of(stale.end() - 1) < block->end(),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "allocator/address_space.h"
@@ -12,6 +13,7 @@
 #include "allocator/page_pool.h"
 #include "allocator/shown.h"
 #include "allocator/stream_clock.h"
+#include "allocator/timetable.h"
 #include "driver/driver.h"
 #include "driver/status.h"
 
@@ -29,6 +31,10 @@ struct PageRange {
 };
 
 // Invariant: mapped pages + pages in limbo + pages in the pool == created pages.
+//
+// Homes are advice: an address that has one gets that page where nobody has it. Where it leads there still, since it
+// had it before, no call of the driver is needed: so two that are never mapped at the same time can share a page for
+// good.
 class Backing {
  public:
   Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
@@ -39,7 +45,7 @@ class Backing {
   Backing& operator=(const Backing&) = delete;
 
   // See Heap.
-  Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
+  Status map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched = nullptr);
   Status unmap(Block& block, PageRange range);
   // See Heap.
   void give_up(Block& block, PageRange range, const UseSet& pending);
@@ -48,6 +54,11 @@ class Backing {
   std::vector<void*> take_released() { return shown_.take_released(); }
   bool has_stale() const { return limbo_.has_stale(); }
   void sweep_passed_stale(std::size_t most);
+  void forget_homes(const Block& block);
+  void loosen();
+  Timetable& timetable() { return timetable_; }
+  const Limbo& limbo() const { return limbo_; }
+  bool homes_at_hand(const Block& block, PageRange range, bool early) const;
   bool can_map_without_waiting(const Block& block, PageRange range);
   // The block is about to be freed: its addresses that are mapped all the same, in order, which are the address space's
   // from now on.
@@ -81,7 +92,7 @@ class Backing {
 
  private:
   using Chunk = AddressSpace::Chunk;
-  // Free mapped pages side by side that were freed at one time; or (no chunk) pages in limbo, `first` an index.
+  // Free mapped pages side by side that were freed at one time; or (no chunk) pages in limbo, `first` the time.
   struct Run {
     Chunk* chunk;
     std::uint64_t first, count;
@@ -92,19 +103,33 @@ class Backing {
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
   // Brings `count` pages into the pool, or as many as there are without those to be borrowed.
   Status fill_pool(std::uint64_t count, Wait wait);
-  // Puts `pages` behind those of the range that have none, in order; all or none, but for those that the driver does
-  // not take away again: these stay, are accessible, and are in `pages` no more.
+  // A page that is to stand behind these addresses, or leads there still; none: any will do.
+  PageHandle known_page(std::uint64_t page) const;
+  // Nobody has it.
+  bool is_at_hand(PageHandle page, Wait wait) const;
+  // By missing page of the range, into known_: its known page where that is at hand, else none. True if what is missing
+  // is all of the range, and nobody has had any of it since it was given up.
+  bool choose_known(const Block& block, PageRange range, Wait wait);
+  // Unmaps those stale addresses of the range that do not lead to what is in known_. kNo, and not all has passed that
+  // may use them: out_of_memory.
+  Status sweep_strays(const Block& block, PageRange range, Wait wait);
+  void take_known(UseSet* behind);
+  void put_back_known();
+  // Puts `pages` behind those of the range that have none, in order; stale addresses lead there already. All or none,
+  // but for those that the driver does not take away again: these stay, are accessible, and are in `pages` no more.
   Status map_missing(Block& block, PageRange range, std::vector<PageHandle>& pages);
   bool take_back(Block& block, std::uint64_t page);
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
+  // The same, from limbo: what its owners will miss latest. How many there were.
+  std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
   void lend_run(const Run& run);
   // Unmaps lent addresses whose last users have passed.
   Status sweep_one();
   Status sweep(Chunk* lent);
   // Unmaps the stale addresses among these. kNo, and not all has passed that may use them: out_of_memory.
   Status sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait);
-  Status unmap_stale(const StaleRange& range);
+  Status unmap_stale(std::uint64_t first, std::uint64_t count);
   // What may go through shown addresses among these has passed. kNo, and it has not: out_of_memory.
   Status settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status sweep_abandoned(Wait wait);
@@ -130,9 +155,17 @@ class Backing {
   PagePool* pool_;
   Limbo limbo_;
   Shown shown_;
-  std::vector<PageHandle> taken_;   // scratch
-  std::vector<Chunk*> candidates_;  // scratch
-  std::vector<Run> runs_;           // scratch
+  Timetable timetable_;
+  struct Taken {
+    PageHandle page;
+    FreeTime time;  // when it went to limbo; 0: it was in the pool
+  };
+  std::vector<PageHandle> known_;           // scratch
+  std::vector<Taken> took_;                 // scratch: of these, what has been taken
+  std::unordered_set<PageHandle> claimed_;  // scratch
+  std::vector<PageHandle> taken_;           // scratch
+  std::vector<Chunk*> candidates_;          // scratch
+  std::vector<Run> runs_;                   // scratch
   std::uint64_t mapped_pages_ = 0;
   std::uint64_t peak_mapped_pages_ = 0;
   std::uint64_t maps_ = 0;

@@ -70,6 +70,8 @@ class Block {
   std::span<const PageHandle> page_handles() const { return {handles_, pages_}; }
 
   bool is_slab() const { return is_slab_; }
+  // Nobody's, and kept for whoever comes back (Heap::vacate).
+  bool is_vacant() const { return is_vacant_; }
   std::uint32_t live_buffers() const { return live_buffers_; }
   // Sum of what the live buffers asked for.
   Bytes live_bytes() const { return live_bytes_; }
@@ -96,6 +98,7 @@ class Block {
   BfcChunk<SpaceTag>* chunk_ = nullptr;
   BfcChunk<SlabTag>* first_ = nullptr;  // of a slab: the chunk that begins it
   bool is_slab_ = false;
+  bool is_vacant_ = false;
   std::uint32_t live_buffers_ = 0;
   Bytes live_bytes_ = 0;
   std::uint32_t index_ = 0;

@@ -31,17 +31,25 @@ bool Heap::owns_pages(Bytes requested) const {
   return (rounded - requested) <= rounded / 8;
 }
 
-Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
+Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
   if (requested == 0) return Status::invalid_value();
   if (requested > space_->bytes()) return Status::out_of_memory();
   Buffer* const buffer = buffer_objects_.take();
   buffer->former.clear();
   buffer->chunk_ = nullptr;
-  const bool placed = owns_pages(requested) ? place_in_pages(requested, buffer) : place_in_slab(requested, buffer);
+  const bool placed =
+      owns_pages(requested) ? place_in_pages(requested, buffer, vacant) : place_in_slab(requested, buffer, vacant);
   if (!placed) {
     buffer_objects_.give(buffer);
     return Status::out_of_memory();
   }
+  count_in(buffer, requested, hint);
+  *out = buffer;
+  return Status();
+}
+
+// Of a buffer that has its place.
+void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
   buffer->requested_ = requested;
   buffer->hint_ = hint;
   buffer->number_ = ++last_number_;
@@ -57,14 +65,25 @@ Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out) {
   SizeClass& size_class = classes_[SizeClass::of(requested)];
   size_class.live_bytes += requested;
   ++size_class.buffers;
-  *out = buffer;
-  return Status();
 }
 
-bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
+void Heap::count_out(const Buffer& buffer) {
+  Block* const block = buffer.block_;
+  THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
+  --block->live_buffers_;
+  block->live_bytes_ -= buffer.requested_;
+  live_bytes_ -= buffer.requested_;
+  ++frees_;
+  SizeClass& size_class = classes_[SizeClass::of(buffer.requested_)];
+  size_class.live_bytes -= buffer.requested_;
+  --size_class.buffers;
+  if (block->is_slab_) slab_live_bytes_ -= buffer.requested_;
+}
+
+bool Heap::place_in_pages(Bytes requested, Buffer* buffer, Block* vacant) {
   const bool fills_pages = requested % options_.page_bytes == 0;
   Block* const block =
-      new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks, fills_pages);
+      new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks, fills_pages, vacant);
   if (block == nullptr) return false;
   buffer->address_ = block->begin();
   buffer->block_ = block;
@@ -72,10 +91,10 @@ bool Heap::place_in_pages(Bytes requested, Buffer* buffer) {
   return true;
 }
 
-bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
+bool Heap::place_in_slab(Bytes requested, Buffer* buffer, Block* vacant) {
   if (slabs_.place(requested, buffer)) return true;
   Block* const slab =
-      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true);
+      new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true, vacant);
   if (slab == nullptr) return false;
   slab->is_slab_ = true;
   slabs_.add(slab);
@@ -84,7 +103,8 @@ bool Heap::place_in_slab(Bytes requested, Buffer* buffer) {
   return placed;
 }
 
-Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
+Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant) {
+  if (revive(vacant, pages, guarded)) return vacant;
   AddressSpace::Chunk* const chunk = space_->take(pages, zone, guarded);
   if (chunk == nullptr) return nullptr;
   Block* const block = block_objects_.take();
@@ -98,6 +118,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
   block->chunk_ = chunk;
   block->first_ = nullptr;
   block->is_slab_ = false;
+  block->is_vacant_ = false;
   block->sole_ = nullptr;
   block->slabs_ = nullptr;
   block->live_buffers_ = 0;
@@ -120,6 +141,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded) {
 
 void Heap::end_block(Block* block) {
   std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
+  backing_->forget_homes(*block);
   space_->give(block->chunk_, block->uses, backing_->take_stale(*block));
   block->uses.clear();
   block->chunk_ = nullptr;
@@ -130,18 +152,8 @@ void Heap::end_block(Block* block) {
 
 bool Heap::free(Buffer* buffer) {
   Block* const block = buffer->block_;
-  THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
-  --block->live_buffers_;
-  block->live_bytes_ -= buffer->requested_;
-  live_bytes_ -= buffer->requested_;
-  ++frees_;
-  SizeClass& size_class = classes_[SizeClass::of(buffer->requested_)];
-  size_class.live_bytes -= buffer->requested_;
-  --size_class.buffers;
-  if (block->is_slab_) {
-    slab_live_bytes_ -= buffer->requested_;
-    slabs_.remove(buffer);
-  }
+  count_out(*buffer);
+  if (block->is_slab_) slabs_.remove(buffer);
   buffer->block_ = nullptr;
   buffer_objects_.give(buffer);
   if (block->live_buffers_ != 0) return false;
@@ -150,13 +162,59 @@ bool Heap::free(Buffer* buffer) {
   return true;
 }
 
+Block& Heap::vacate(Buffer* buffer) {
+  Block* const block = buffer->block_;
+  THERMOCLINE_CHECK(block->live_buffers_ == 1, "A block is vacated by its last buffer.");
+  count_out(*buffer);
+  if (block->is_slab_) {
+    slabs_.remove(buffer);
+    slabs_.drop(block);
+  }
+  buffer->block_ = nullptr;
+  buffer_objects_.give(buffer);
+  for (std::uint64_t page = 0; page < block->pages_;) {
+    std::uint64_t end = page;
+    while (end < block->pages_ && block->handles_[end] != PageHandle{}) ++end;
+    if (end > page) backing_->give_up(*block, {page, end - page}, block->uses);
+    page = end + 1;
+  }
+  block->sole_ = nullptr;
+  block->is_slab_ = false;
+  block->slabs_ = nullptr;
+  block->is_vacant_ = true;
+  blocks_[block->index_] = nullptr;
+  vacant_.insert(block);
+  return *block;
+}
+
+// The vacant block, if it is as wanted.
+bool Heap::revive(Block* vacant, std::uint64_t pages, bool guarded) {
+  if (vacant == nullptr || vacant->pages_ != pages) return false;
+  THERMOCLINE_CHECK(vacant->is_vacant_, "What is handed out again was kept vacant.");
+  if (guarded && space_->pages_with_guard(vacant->chunk_) == pages) return false;
+  vacant->is_vacant_ = false;
+  vacant_.erase(vacant);
+  blocks_[vacant->index_] = vacant;
+  vacant->serial_ = ++last_serial_;
+  return true;
+}
+
+void Heap::dissolve(Block& vacant) {
+  THERMOCLINE_CHECK(vacant.is_vacant_, "Only vacant blocks are dissolved.");
+  vacant.is_vacant_ = false;
+  vacant_.erase(&vacant);
+  end_block(&vacant);
+}
+
 void Heap::renew(Buffer& buffer) {
   buffer.number_ = ++last_number_;
   if (!buffer.block_->is_slab_) buffer.block_->serial_ = ++last_serial_;
 }
 
 Block* Heap::block_at(DeviceAddress address) const {
-  return space_->contains(address) ? space_->blocks()[space_->page_of(address)] : nullptr;
+  if (!space_->contains(address)) return nullptr;
+  Block* const block = space_->blocks()[space_->page_of(address)];
+  return block == nullptr || block->is_vacant_ ? nullptr : block;
 }
 
 Buffer* Heap::buffer_in(Block* block, DeviceAddress address) const {
@@ -178,13 +236,15 @@ Buffer* Heap::find(DeviceAddress address) const {
 
 void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
   space_->space().for_each([&](const AddressSpace::Chunk& chunk) {
-    if (!chunk.is_free()) visit(*space_->blocks()[chunk.offset()]);
+    if (chunk.is_free()) return;
+    Block* const block = space_->blocks()[chunk.offset()];
+    if (!block->is_vacant_) visit(*block);
   });
 }
 
-Status Heap::map(Block& block, PageRange range, Wait wait, UseSet* behind) {
+Status Heap::map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched) {
   const bool was_mapped = block.mapped();
-  const Status status = backing_->map(block, range, wait, behind);
+  const Status status = backing_->map(block, range, wait, behind, untouched);
   if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
   return status;
 }
@@ -244,7 +304,7 @@ HeapStatistics Heap::statistics() const {
   s.slab_live_bytes = slab_live_bytes_;
   s.buffers = buffer_objects_.taken();
   s.classes = classes_;
-  s.blocks = block_objects_.taken();
+  s.blocks = block_objects_.taken() - vacant_.size();
   s.slabs = slabs_.count();
   s.allocations = allocations_;
   s.frees = frees_;
@@ -311,10 +371,15 @@ void Heap::validate() const {
     slab_live += block->is_slab_ ? block_live : 0;
     buffers += block->live_buffers_;
   }
+  for (const Block* const block : vacant_) {
+    THERMOCLINE_CHECK(block->is_vacant_ && block->live_buffers_ == 0 && block->mapped_pages_ == 0 && !block->is_slab_ &&
+                          blocks_[block->index_] == nullptr && !block->chunk_->is_free(),
+                      "A vacant block is a chunk in use that has neither buffer nor pages.");
+  }
   THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
-  THERMOCLINE_CHECK(
-      buffers == buffer_objects_.taken() && buffers == this->buffers() && blocks == block_objects_.taken(),
-      "Every object is in its place.");
+  THERMOCLINE_CHECK(buffers == buffer_objects_.taken() && buffers == this->buffers() &&
+                        blocks + vacant_.size() == block_objects_.taken(),
+                    "Every object is in its place.");
   for (unsigned i = 0; i < SizeClass::kCount; ++i) {
     THERMOCLINE_CHECK(classes[i].live_bytes == classes_[i].live_bytes && classes[i].buffers == classes_[i].buffers,
                       "A size class is the sum of its live buffers.");

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "allocator/address_space.h"
@@ -76,7 +77,8 @@ class Heap {
 
   // Finds addresses. Its block may be mapped or not, and new or (a slab) old. Fails when the addresses are exhausted
   // (out_of_memory) or `requested` is 0 (invalid_value).
-  Status allocate(Bytes requested, StreamIndex hint, Buffer** out);
+  // `vacant`: where a block is needed it is this one, if it has the size (vacate).
+  Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
   // True when the block went away with its last buffer (`buffer` is gone in any case): its pages, if it had any, stay
   // behind the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
@@ -84,9 +86,15 @@ class Heap {
   // The buffer, and with it a block that is its own, gets a new number and serial: another owner has it, or soon will.
   void renew(Buffer& buffer);
 
+  // Frees the last buffer of a block, and keeps the addresses: the block is vacant, and counts for nothing. Its pages
+  // are given up (below).
+  Block& vacate(Buffer* buffer);
+  // The addresses of a vacant block are free for anybody.
+  void dissolve(Block& vacant);
+
   // The live buffer that contains the address; one past the end counts for the buffer before it if none begins there.
   Buffer* find(DeviceAddress address) const;
-  // The block whose addresses contain it, live buffer or not.
+  // The block whose addresses contain it, live buffer or not; no vacant one.
   Block* block_at(DeviceAddress address) const;
   // In order of address.
   template <class Visit>
@@ -103,7 +111,8 @@ class Heap {
   // Puts memory behind a part of the block. kNo and kBehind never block; kYes may synchronise the uses of freed space.
   // What uses the part from now on has to be ordered behind `behind`, to which the uses of borrowed pages are added.
   // out_of_memory leaves everything as it was, except that pages may have moved from free addresses into the pool.
-  Status map(Block& block, PageRange range, Wait wait, UseSet* behind);
+  // `untouched`: true if nobody has had the part's pages since it gave them up; its contents are what they were.
+  Status map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched = nullptr);
   // The whole block; block.uses takes what it has to be ordered behind.
   Status map(Block& block, Wait wait) { return map(block, {0, block.pages()}, wait, &block.uses); }
   // Everything that uses the part must have passed. Its pages return to the pool.
@@ -112,6 +121,20 @@ class Heap {
   // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
   // programs all of whose touches are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
+  // Which pages of memory are to stand behind which addresses (both by page of the reservation), and when; what is
+  // said of a block is forgotten with it.
+  Timetable& timetable() { return backing_->timetable(); }
+  // Pages behind free addresses become loose: their addresses serve nobody until the driver leads them there no more.
+  void loosen() { backing_->loosen(); }
+  std::uint64_t page_of(DeviceAddress address) const { return space_->page_of(address); }
+  // Calls visit(handle) for every page that is nobody's and stands behind no address.
+  template <class Visit>
+  void for_each_loose_page(Visit visit) const {
+    for (const PageHandle page : pool_.free_list()) visit(page);
+    for (const auto& [time, entry] : backing_->limbo().entries()) {
+      for (const PageHandle page : entry.pages) visit(page);
+    }
+  }
   // The part, which has no pages, leads to these on the host until it is mapped; on failure to nothing, or to them
   // without access.
   Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
@@ -125,6 +148,10 @@ class Heap {
   std::vector<void*> take_released() { return backing_->take_released(); }
   // Unmaps what lent and abandoned addresses lead to, where it has passed (kYes: waits for it).
   Status sweep(Wait wait) { return backing_->sweep_all(wait); }
+  // False: somebody else has a page that is to stand behind the part; or (`early`) comes there before this part does.
+  bool homes_at_hand(const Block& block, PageRange range, bool early) const {
+    return backing_->homes_at_hand(block, range, early);
+  }
   // False: map() would have to wait for what may still use the part's addresses.
   bool can_map_without_waiting(const Block& block, PageRange range) {
     return backing_->can_map_without_waiting(block, range);
@@ -160,6 +187,8 @@ class Heap {
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
   std::uint64_t buffers() const { return allocations_ - frees_; }
   HeapStatistics statistics() const;
+  // Calls of the driver so far that change what addresses lead to.
+  std::uint64_t mapping_calls() const { return backing_->maps() + backing_->unmaps(); }
   // Every peak becomes what is so now.
   void reset_peaks();
 
@@ -173,11 +202,14 @@ class Heap {
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
   bool owns_pages(Bytes requested) const;
-  Block* new_block(std::uint64_t pages, Zone zone, bool guarded);
+  Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
+  bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);
-  bool place_in_slab(Bytes requested, Buffer* buffer);
-  bool place_in_pages(Bytes requested, Buffer* buffer);
+  bool place_in_slab(Bytes requested, Buffer* buffer, Block* vacant);
+  bool place_in_pages(Bytes requested, Buffer* buffer, Block* vacant);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
+  void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
+  void count_out(const Buffer& buffer);
 
   HeapOptions options_;
   // In order of construction: what is built on what.
@@ -189,6 +221,7 @@ class Heap {
   ObjectPool<Buffer> buffer_objects_;
   std::vector<Block*> blocks_;  // by index; null where free
   std::vector<std::uint32_t> free_indices_;
+  std::unordered_set<Block*> vacant_;
   std::uint64_t last_serial_ = 0;
   std::uint64_t last_number_ = 0;
   std::uint64_t allocations_ = 0;

@@ -6,6 +6,7 @@
 // Not thread-safe: the owner locks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,9 @@ class PagePool {
   // limit or the driver says so (what the driver did create stays in the pool).
   Status take(std::uint64_t count, std::vector<PageHandle>* out);
   void give(PageHandle page) { free_.push_back(page); }
+  bool holds(PageHandle page) const { return std::find(free_.begin(), free_.end(), page) != free_.end(); }
+  // This very page, which lies in the pool.
+  void take(PageHandle page) { std::erase(free_, page); }
 
   // Creates up to `count` pages under the limit, into the pool; how many lie there afterwards may be less.
   Status create(std::uint64_t count);

@@ -2,6 +2,7 @@
 // Random programs against a simple model of what is alive. The heap validates itself after every operation; the fake
 // driver checks that no page is mapped twice, pulled away or destroyed while in use, and that work of a new owner of
 // some bytes never runs before that of the former ones, in whatever order the streams run.
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <vector>
@@ -56,10 +57,15 @@ class Program {
     std::uint64_t number;
   };
 
+  struct Vacant {
+    Block* block;
+    Bytes bytes;
+  };
+
   std::uint64_t pick(std::uint64_t below) { return random_() % below; }
 
   void one() {
-    switch (pick(16)) {
+    switch (pick(20)) {
       case 0:
       case 1:
       case 2:
@@ -82,6 +88,14 @@ class Program {
         return pick(4) == 0 ? change_limit() : trim();
       case 14:
         return pick(3) == 0 ? change_stream() : fail();
+      case 15:
+        return give_up();
+      case 16:
+        return vacate();
+      case 17:
+        return pick(6) == 0 ? dissolve() : occupy();
+      case 18:
+        return settle();
       default:
         return synchronize();
     }
@@ -163,6 +177,67 @@ class Program {
     if (!clock_.passed(block.uses)) return;
     if (pick(8) == 0 && block.mapped_pages() != 0) fake_.fail("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
     static_cast<void>(heap_->unmap(block));
+  }
+
+  // A part of a block loses its pages while work may still use them.
+  void give_up() {
+    if (live_.empty()) return;
+    Block& block = live_[pick(live_.size())].buffer->block();
+    const std::uint64_t first = pick(block.pages());
+    const PageRange range{first, 1 + pick(block.pages() - first)};
+    const auto pages = block.page_handles().subspan(range.first, range.count);
+    if (std::find(pages.begin(), pages.end(), PageHandle{}) != pages.end()) return;
+    heap_->give_up(block, range, block.uses);
+    EXPECT_FALSE(block.mapped());
+  }
+
+  void vacate() {
+    if (live_.empty()) return;
+    const std::size_t which = pick(live_.size());
+    const Live live = live_[which];
+    if (live.buffer->block().live_buffers() > 1) return;
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
+    vacant_.push_back({&heap_->vacate(live.buffer), live.bytes});
+    EXPECT_EQ(heap_->block_at(live.address), nullptr);
+  }
+
+  void occupy() {
+    if (vacant_.empty()) return;
+    const std::size_t which = pick(vacant_.size());
+    const Vacant vacant = vacant_[which];
+    vacant_.erase(vacant_.begin() + static_cast<std::ptrdiff_t>(which));
+    Buffer* buffer = nullptr;
+    const Bytes bytes = pick(8) == 0 ? some_size() : vacant.bytes;
+    if (!heap_->allocate(bytes, stream(), &buffer, vacant.block).ok()) buffer = nullptr;
+    if (buffer == nullptr || &buffer->block() != vacant.block) {
+      vacant_.push_back(vacant);
+    } else {
+      EXPECT_EQ(buffer->address(), vacant.block->begin());
+    }
+    if (buffer == nullptr) return;
+    live_.push_back({buffer, buffer->address(), bytes, buffer->number()});
+    if (pick(4) != 0) touch(live_.back());
+  }
+
+  void dissolve() {
+    if (vacant_.empty()) return;
+    heap_->dissolve(*vacant_.back().block);
+    vacant_.pop_back();
+  }
+
+  // Homes are advice, so any will do: the page behind some address, or one that has gone.
+  void settle() {
+    if (live_.empty()) return;
+    const Block& block = live_[pick(live_.size())].buffer->block();
+    const Block& other = live_[pick(live_.size())].buffer->block();
+    for (std::uint64_t page = 0; page < std::min(block.pages(), other.pages()); ++page) {
+      const PageHandle home = other.page_handles()[page];
+      if (home != PageHandle{}) heap_->timetable().add(heap_->page_of(block.begin()) + page, pick(100), pick(100), home);
+    }
+    heap_->timetable().set_period(100);
+    heap_->timetable().now(pick(100));
+    if (pick(20) == 0) heap_->timetable().clear();
+    if (pick(10) == 0) heap_->loosen();
   }
 
   void advance() {
@@ -266,6 +341,7 @@ class Program {
   std::unique_ptr<Heap> heap_;
   std::vector<StreamHandle> streams_;
   std::vector<Live> live_;
+  std::vector<Vacant> vacant_;
 };
 
 TEST(HeapModel, RandomProgramsKeepEveryPromise) {
