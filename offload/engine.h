@@ -5,7 +5,7 @@
 //
 // It is a deterministic state machine: it reads no clock and draws no random number. All it knows of the world are
 // these calls and the answers of the driver it was given. A plan is made on a thread, from copies, and is taken at a
-// fixed place of the program (planning.h).
+// fixed place of the program (background.h).
 //
 // An operation:
 //

@@ -267,7 +267,9 @@ void Engine::State::lower_host_claim() {
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
-  Status status = heap.allocate(bytes, hint, out);
+  Block* const berth = options.policy == Policy::kLearned ? learned.berth(bytes) : nullptr;
+  if (berth != nullptr) reclaim();
+  Status status = heap.allocate(bytes, hint, out, berth);
   if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
     // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
     if (status.ok()) heap.free(*out);
@@ -278,8 +280,12 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy != Policy::kNone;
+  if (options.policy == Policy::kLearned && new_block) learned.placed(bytes, block);
   // A slab that is away has contents: it comes back with them, at its first touch.
-  if (new_block && !block.mapped()) status = heap.map(block, Wait::kBehindNewest);
+  if (new_block && !block.mapped()) {
+    status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
+                                                                  : Status::out_of_memory();
+  }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
     // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of
@@ -288,7 +294,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
     const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
     if (pinned_block_bytes + block.bytes() <= limit && host_holds(live, limit)) status = Status();
   }
-  if (!status.ok()) heap.free(*out);
+  if (!status.ok()) give_back(*out);
   return status;
 }
 
@@ -353,7 +359,16 @@ void Engine::State::release(Buffer& buffer) {
   }
   references.forget(buffer);
   show_references();
-  heap.free(&buffer);
+  give_back(&buffer);
+}
+
+void Engine::State::give_back(Buffer* buffer) {
+  const Block& block = buffer->block();
+  if (block.live_buffers() == 1 && options.policy == Policy::kLearned && learned.keeps(block)) {
+    heap.vacate(buffer);
+  } else {
+    heap.free(buffer);
+  }
 }
 
 void Engine::State::show_references() {

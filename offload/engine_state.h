@@ -136,6 +136,7 @@ class Engine::State {
   void collect_host(EngineStatistics* all) const;
   void collect_movements(EngineStatistics* all) const;
   void release(Buffer& buffer);
+  void give_back(Buffer* buffer);
 };
 
 }  // namespace thermocline

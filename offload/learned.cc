@@ -64,6 +64,7 @@ void Learned::arriving(const Arrival& arrival) {
   timed_ = arrival.info.nanoseconds != 0;
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
+  aliasing_.arriving(current_, submitted_ns_);
   submitted_ns_ += nanoseconds;
   recorder_.add(scratch_, nanoseconds, arrival.live_block_bytes);
   switch (recogniser_.add(token_, arrival.live_bytes)) {
@@ -75,6 +76,7 @@ void Learned::arriving(const Arrival& arrival) {
       break;
     case Recogniser::Event::kDiverged:
       if (following_) ++divergences_;
+      aliasing_.diverged();
       following_ = false;
       returns_.clear();
       break;
@@ -89,9 +91,15 @@ void Learned::step() {
 
 void Learned::match() {
   if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
-  if (current_ != recogniser_.iteration()) returns_.clear();
+  if (current_ != recogniser_.iteration()) {
+    returns_.clear();
+    aliasing_.diverged();
+  }
   current_ = recogniser_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
+  if (following_ && !known_[current_].plan.gaps.empty() && recogniser_.position() == 0) {
+    aliasing_.begins(current_, submitted_ns_, migration_.link());
+  }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
 }
 
@@ -103,6 +111,7 @@ void Learned::learn() {
   current_ = recogniser_.iteration();
   Known& known = known_[current_];
   known.plan = {};
+  aliasing_.forget(current_);
   known.profile = recorder_.make(recogniser_.period());
   if (!timed_) {
     durations_.collect();
@@ -112,7 +121,9 @@ void Learned::learn() {
     }
   }
   planned_ = current_;
-  planning_.start(known.profile, heap_.limit(), migration_.link());
+  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link()] {
+    return plan_iteration(profile, limit, link);
+  });
   adopt_at_ = recogniser_.operations() + recogniser_.period();
   known.actors.assign(known.profile.buffers.size(), {});
   std::unordered_map<std::uint64_t, std::uint32_t> names;
@@ -158,7 +169,7 @@ void Learned::after_operation(StreamIndex stream) {
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
     if (marks_.size() > kMostMarks) marks_.pop_front();
     // What has left will want its addresses back when there is less time than now.
-    if (heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
+    if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t place = recogniser_.position();
   const Known& known = known_[current_];
@@ -179,7 +190,8 @@ void Learned::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
     if (actor.alive() && !residency_.bring_back(*actor.state, false)) {
-      if (!is_far_ahead() || !residency_.bring_back(*actor.state, true)) return;
+      if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
+      if (!residency_.bring_back(*actor.state, true)) return;
     }
     returns_.pop_front();
   }

@@ -17,11 +17,11 @@
 
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "offload/aliasing.h"
 #include "offload/duration_meter.h"
 #include "offload/engine.h"
 #include "offload/migration.h"
 #include "offload/planner.h"
-#include "offload/planning.h"
 #include "offload/profile.h"
 #include "offload/recogniser.h"
 #include "offload/residency.h"
@@ -37,7 +37,8 @@ class Learned {
         clock_(clock),
         migration_(migration),
         residency_(residency),
-        min_offload_bytes_(min_offload_bytes) {}
+        min_offload_bytes_(min_offload_bytes),
+        aliasing_(driver, heap, residency) {}
 
   // An operation that is being prepared.
   struct Arrival {
@@ -52,15 +53,28 @@ class Learned {
   void submitting(StreamHandle stream) {
     // Nothing is sampled while a plan decides: by then durations are known, and it is the time that counts.
     if (!timed_ && !following_) durations_.begin(token_, stream);
+    if (following_) aliasing_.submitting(stream);
   }
   // It has been submitted. Never blocks.
   void submitted(StreamIndex stream) {
     if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
+    aliasing_.submitted(submitted_ns_);
   }
   // While following, after submitted().
   void after_operation(StreamIndex stream);
   // The block is about to be freed.
   void freed(const Block& block);
+
+  // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
+  Block* berth(Bytes bytes) { return following_ ? aliasing_.berth(current_, recogniser_.position(), bytes) : nullptr; }
+  // A buffer has got this block to itself.
+  void placed(Bytes bytes, Block& block) {
+    if (following_) aliasing_.occupied(current_, recogniser_.position(), bytes, block);
+  }
+  // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
+  bool keeps(const Block& block) { return aliasing_.vacated(block); }
+  // Addresses run short.
+  void keep_nothing() { aliasing_.forget_all(); }
 
   // The program says that a step ends here.
   void step();
@@ -100,6 +114,7 @@ class Learned {
   Residency& residency_;
   const Bytes min_offload_bytes_;
 
+  Aliasing aliasing_;
   Recogniser recogniser_;
   ProfileRecorder recorder_;
   // What is known of an iteration. Without leaves there is no plan for it, or none yet.
@@ -110,7 +125,7 @@ class Learned {
   };
   std::array<Known, Recogniser::kIterations> known_;  // by the recogniser's number
   std::size_t current_ = 0;                           // the iteration that is followed
-  Planning planning_;                                 // uses the profile of known_[planned_]
+  Background<Plan> planning_;                         // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
   std::deque<Actor> returns_;   // on their way back, what is needed first first

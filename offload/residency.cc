@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "driver/check.h"
 #include "offload/part_size.h"
@@ -126,8 +127,9 @@ Status Residency::bring(std::span<BlockState* const> blocks) {
     if (state->resident() || map_whole(*state)) continue;
     for (BlockPart& part : state->parts()) {
       if (part.mapped()) continue;
-      if (Status status = make_room(part); !status.ok()) return status;
-      if (Status status = restore(part); !status.ok()) return status;
+      bool untouched = false;
+      if (Status status = make_room(part, &untouched); !status.ok()) return status;
+      if (Status status = restore(part, untouched); !status.ok()) return status;
     }
   }
   return {};
@@ -150,11 +152,11 @@ bool Residency::map_whole(BlockState& state) {
 }
 
 // Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
-// touch tries again.
-Status Residency::restore(BlockPart& part) {
+// touch tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
+Status Residency::restore(BlockPart& part, bool untouched) {
   part.whole->wait_for.join(part.uses);
   net_.uncovered(part);
-  if (part.host != nullptr) {
+  if (part.host != nullptr && !untouched) {
     if (Status status = migration_.copy_in(part); !status.ok()) return status;
     ++statistics_.restores;
   }
@@ -167,20 +169,32 @@ void Residency::touched(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   state.defined = true;
   for (BlockPart& part : state.parts()) {
+    if (part.prefetched && log_ != nullptr) log_->changed(TenancyChange::Kind::kUses, *part.whole->block, part.range);
     part.prefetched = false;
     if (state.may_write) migration_.drop_host_copy(part);
     place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   }
 }
 
-bool Residency::prefetch(BlockPart& part) {
-  return heap_.can_map_without_waiting(*part.whole->block, part.range) && fetch(part);
+bool Residency::prefetch(BlockPart& part) { return is_free_to_come(part) && fetch(part); }
+
+void Residency::give_up_at_once(bool does) {
+  const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
+  if (did || !gives_up_at_once_) return;
+  ++preparation_;
+  give_up_leaving(~Bytes{0});
+}
+
+bool Residency::is_free_to_come(const BlockPart& part) {
+  const Block& block = *part.whole->block;
+  return heap_.homes_at_hand(block, part.range, true) && heap_.can_map_without_waiting(block, part.range);
 }
 
 bool Residency::fetch(BlockPart& part) {
-  if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses).ok()) return false;
+  bool untouched = false;
+  if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
   const bool returns = part.host != nullptr;
-  if (!restore(part).ok()) return false;
+  if (!restore(part, untouched).ok()) return false;
   part.prefetched = returns;
   return true;
 }
@@ -202,6 +216,7 @@ void Residency::leave(BlockState& state, std::size_t parts) {
     part.prefetched = false;
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
     place(part, Place::kClean);
+    if (gives_up_at_once_) give_up(part);
   }
 }
 
@@ -210,7 +225,7 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
     if (part.mapped()) {
       part.prefetched = true;
       place(part, part.place);
-    } else if (!may_wait && !heap_.can_map_without_waiting(*state.block, part.range)) {
+    } else if (!may_wait && !is_free_to_come(part)) {
       return false;
     } else if (!fetch(part)) {
       // What has left by now gives its room to what comes.
@@ -257,6 +272,7 @@ bool Residency::may_leave(const BlockPart& part) const {
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
 void Residency::place(BlockPart& part, Place where) {
+  const bool was_mapped = part.mapped();
   switch (part.place) {
     case Place::kNowhere:
       break;
@@ -288,12 +304,27 @@ void Residency::place(BlockPart& part, Place where) {
       ++part.whole->absent_parts;
       break;
   }
+  if (log_ == nullptr || part.mapped() == was_mapped) return;
+  using Kind = TenancyChange::Kind;
+  const bool copied = part.host != nullptr;
+  const Block& block = *part.whole->block;
+  log_->changed(part.mapped() ? (copied ? Kind::kReturns : Kind::kTakes)
+                              : (where == Place::kAway && copied ? Kind::kLeaves : Kind::kFrees),
+                block, part.range);
 }
 
-Status Residency::make_room(BlockPart& part) {
+void Residency::watch(TenancyLog* log) {
+  log_ = log;
+  if (log == nullptr) return;
+  for (const PartList* list : {&dirty_, &clean_}) {
+    for (const BlockPart& part : *list) log->begins_with(*part.whole->block, part.range);
+  }
+}
+
+Status Residency::make_room(BlockPart& part, bool* untouched) {
   Block& block = *part.whole->block;
   for (;;) {
-    Status status = heap_.map(block, part.range, Wait::kBehind, &part.uses);
+    Status status = heap_.map(block, part.range, Wait::kBehind, &part.uses, untouched);
     if (!status.is_out_of_memory()) return status;
     const Bytes at_hand = heap_.available_bytes(Wait::kBehind);
     const bool enough_pending = heap_.available_bytes(Wait::kYes) >= part.bytes();
@@ -301,7 +332,7 @@ Status Residency::make_room(BlockPart& part) {
     status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
     if (!status.ok()) return status;
     if (progress) continue;
-    status = heap_.map(block, part.range, Wait::kYes, &part.uses);
+    status = heap_.map(block, part.range, Wait::kYes, &part.uses, untouched);
     if (!status.is_out_of_memory() || !enough_pending) return status;
     // The limit allows more than the device has, because others use it too.
     if (status = start_copies(part.bytes(), &progress); !status.ok()) return status;

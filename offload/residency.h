@@ -26,6 +26,7 @@
 #include "allocator/stream_clock.h"
 #include "offload/block_state.h"
 #include "offload/migration.h"
+#include "offload/tenancy_log.h"
 
 namespace thermocline {
 
@@ -76,6 +77,13 @@ class Residency {
   // false, too.
   bool bring_back(BlockState& state, bool may_wait);
 
+  bool is_trusting() const { return options_.trusting; }
+  // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
+  // returns, it finds them as it left them.
+  void give_up_at_once(bool does);
+  // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
+  void watch(TenancyLog* log);
+
   BlockPart* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
@@ -93,7 +101,7 @@ class Residency {
   // True once nobody uses the part's pages.
   bool idle(const BlockPart& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const BlockPart& part);
-  Status restore(BlockPart& part);
+  Status restore(BlockPart& part, bool untouched);
   // With a full net: nothing runs that could touch what is about to change its place, and no copy is older than that.
   Status come_to_rest();
   Status settle(std::span<BlockState* const> blocks);
@@ -102,7 +110,7 @@ class Residency {
   // The same: what is away leads to the host, whether or not it has contents.
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
-  Status make_room(BlockPart& part);
+  Status make_room(BlockPart& part, bool* untouched);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean_if(Bytes missing, bool wanted);
@@ -112,6 +120,8 @@ class Residency {
   Status start_copies(Bytes missing, bool* progress);
   // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
   bool fetch(BlockPart& part);
+  // Nobody has its pages, and nobody uses its addresses.
+  bool is_free_to_come(const BlockPart& part);
   bool drop(BlockPart& part);
   // Trusting: the part loses its pages while its uses, and its copy out, may still be to come.
   void give_up(BlockPart& part);
@@ -127,6 +137,8 @@ class Residency {
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
+  TenancyLog* log_ = nullptr;
+  bool gives_up_at_once_ = false;
   ResidencyStatistics statistics_;
 };
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/planning.h"
+#include "offload/background.h"
 
 #include <pthread.h>
 
 #include <csignal>
 #include <system_error>
-#include <utility>
-
-#include "driver/check.h"
 
 namespace thermocline {
 namespace {
@@ -34,37 +31,14 @@ class SignalsBlocked {
 
 }  // namespace
 
-Planning::~Planning() { wait(); }
-
-void Planning::wait() {
-  if (thread_.joinable()) thread_.join();
-}
-
-void Planning::start(const Profile& profile, Bytes limit, Link link) {
-  wait();
-  begun_ = true;
-  plan_ = {};
-  const auto work = [this, &profile, limit, link] {
-    // No plan is an answer, too.
-    try {
-      plan_ = plan_iteration(profile, limit, link);
-    } catch (...) {
-      plan_ = {};
-    }
-  };
+std::thread start_in_background(std::function<void()> work) {
   try {
     const SignalsBlocked blocked;
-    thread_ = std::thread(work);
+    return std::thread(work);
   } catch (const std::system_error&) {
     work();
+    return {};
   }
-}
-
-Plan Planning::take() {
-  THERMOCLINE_CHECK(begun_, "A plan is taken once, after it was begun.");
-  wait();
-  begun_ = false;
-  return std::exchange(plan_, {});
 }
 
 }  // namespace thermocline
