@@ -2,6 +2,8 @@
 #include "allocator/timetable.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
 
 namespace thermocline {
 
@@ -14,6 +16,57 @@ void Timetable::add(std::uint64_t page, std::uint64_t from, std::uint64_t to, Pa
   homes_[page].push_back({from, to, home});
   std::vector<std::uint64_t>& times = wanted_[home];
   times.insert(std::upper_bound(times.begin(), times.end(), from), from);
+}
+
+void Timetable::rebind(std::span<const Held> held, std::span<const PageHandle> loose) {
+  now_ = 0;
+  std::unordered_map<PageHandle, PageHandle> moved;  // from a home to the page that it is now
+  std::unordered_set<PageHandle> taken;
+  for (const Held& one : held) {
+    taken.insert(one.home);
+    // Who comes early, or leaves late, is at home all the same.
+    const PageHandle home = is_home(one.page, one.home) ? one.home : is_there(one.page);
+    if (home != PageHandle{}) moved.emplace(home, one.home);
+  }
+  for (const auto& [home, times] : wanted_) {
+    if (!taken.contains(home) && moved.emplace(home, home).second) taken.insert(home);
+  }
+  std::vector<PageHandle> left(loose.begin(), loose.end());
+  std::sort(left.begin(), left.end());
+  std::erase_if(left, [&taken](PageHandle page) { return taken.contains(page); });
+  std::vector<PageHandle> lost;
+  for (const auto& [home, times] : wanted_) {
+    if (!moved.contains(home)) lost.push_back(home);
+  }
+  std::sort(lost.begin(), lost.end());
+  for (std::size_t i = 0; i < std::min(lost.size(), left.size()); ++i) moved[lost[i]] = left[i];
+  rename(moved);
+}
+
+void Timetable::rename(const std::unordered_map<PageHandle, PageHandle>& moved) {
+  auto all = std::exchange(homes_, {});
+  wanted_.clear();
+  for (const auto& [page, visits] : all) {
+    for (const Visit& visit : visits) {
+      const auto to = moved.find(visit.home);
+      if (to != moved.end()) add(page, visit.from, visit.to, to->second);
+    }
+  }
+}
+
+bool Timetable::is_home(std::uint64_t page, PageHandle home) const {
+  const auto found = homes_.find(page);
+  return found != homes_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                              [home](const Visit& visit) { return visit.home == home; });
+}
+
+PageHandle Timetable::is_there(std::uint64_t page) const {
+  const auto found = homes_.find(page);
+  if (found == homes_.end()) return {};
+  for (const Visit& visit : found->second) {
+    if (between(visit.from, now_) < between(visit.from, visit.to)) return visit.home;
+  }
+  return {};
 }
 
 // Nobody comes at quite the same time in every iteration: the nearest visit is meant.

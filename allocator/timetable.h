@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -26,12 +27,22 @@ class Timetable {
   void now(std::uint64_t time) { now_ = time; }
   // Something else goes on: until resume() nobody has a home.
   void rest() { rests_ = true; }
+  bool rests() const { return rests_; }
   void resume() { rests_ = false; }
 
   // From `from` to `to` this page of addresses has its home there.
   void add(std::uint64_t page, std::uint64_t from, std::uint64_t to, PageHandle home);
+  // At the beginning: `held` are the pages of memory that stand behind pages of addresses, `loose` those that are
+  // nobody's. Whoever is there is at home from now on, and all others that had their home there move together, to
+  // another page that is as good; where there is none they have none.
+  struct Held {
+    std::uint64_t page;
+    PageHandle home;
+  };
+  void rebind(std::span<const Held> held, std::span<const PageHandle> loose);
   // The page of addresses means something else now.
   void forget(std::uint64_t page) { homes_.erase(page); }
+  bool has_home(std::uint64_t page) const { return homes_.contains(page); }
   // Where it has its home when it comes now; none: it has none.
   PageHandle home_of(std::uint64_t page) const;
   // It is there by now, or will be before anybody else comes to its home. True where it has none.
@@ -48,6 +59,11 @@ class Timetable {
   std::uint64_t between(std::uint64_t earlier, std::uint64_t later) const {
     return later >= earlier ? later - earlier : later + period_ - earlier;
   }
+
+  bool is_home(std::uint64_t page, PageHandle home) const;
+  // Its home, if it is there now.
+  PageHandle is_there(std::uint64_t page) const;
+  void rename(const std::unordered_map<PageHandle, PageHandle>& moved);
 
   std::unordered_map<std::uint64_t, std::vector<Visit>> homes_;        // by page of addresses
   std::unordered_map<PageHandle, std::vector<std::uint64_t>> wanted_;  // times, ascending

@@ -31,9 +31,10 @@ void Aliasing::begins(std::size_t iteration, std::uint64_t submitted_ns, const L
 
 void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
   Known& known = known_[iteration];
-  if (known.rounds <= kSettled) ++known.rounds;
+  if (known.rounds <= kSettled + 1) ++known.rounds;
   if (known.berths.keeps()) {
     residency_.give_up_at_once(true);
+    if (heap_.timetable().rests() || known.rounds == kSettled + 1) rebind();
     return heap_.timetable().resume();
   }
   const bool another = std::any_of(known_.begin(), known_.end(), [](const Known& one) { return one.berths.keeps(); });
@@ -71,7 +72,7 @@ void Aliasing::measure(std::size_t iteration) {
   }
   if (known.measured >= kMeasured) {
     if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) forget(iteration);
-    known.rounds = kSettled + 1;
+    known.rounds = kSettled + 2;
     return;
   }
   if (known.rounds < 2 || (known.rounds > kSettled && !known.berths.keeps())) return;
@@ -152,7 +153,30 @@ void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nano
       known.homes[static_cast<Berths::Name>(tenant.id)].push_back(home);
     }
   }
+  // Who always stays may be driven out by something else that comes between.
+  heap_.for_each_block([&](const Block& block) {
+    for (std::uint64_t page = 0; page < block.pages(); ++page) {
+      const PageHandle home = block.page_handles()[page];
+      const std::uint64_t at = heap_.page_of(block.begin()) + page;
+      if (home != PageHandle{} && !heap_.timetable().has_home(at)) heap_.timetable().add(at, 0, nanoseconds, home);
+    }
+  });
   known.berths.keep();
+}
+
+// What came between, or was left over when homes were moved to, may be on pages that are others' homes.
+void Aliasing::rebind() {
+  heap_.loosen();
+  std::vector<Timetable::Held> held;
+  heap_.for_each_block([&](const Block& block) {
+    const std::uint64_t first = heap_.page_of(block.begin());
+    for (std::uint64_t page = 0; page < block.pages(); ++page) {
+      if (block.page_handles()[page] != PageHandle{}) held.push_back({first + page, block.page_handles()[page]});
+    }
+  });
+  std::vector<PageHandle> loose;
+  heap_.for_each_loose_page([&loose](PageHandle page) { loose.push_back(page); });
+  heap_.timetable().rebind(held, loose);
 }
 
 void Aliasing::put(const Block& block, const Home& home) {

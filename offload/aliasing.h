@@ -85,6 +85,7 @@ class Aliasing {
   void watch(Known& known);
   void assign(const Link& link);
   void settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds);
+  void rebind();
   std::vector<PageHandle> bind(const Known& known, const Assigned& assigned);
   const Block* block_of(const Known& known, const Tenant& tenant) const;
   void put(const Block& block, const Home& home);

@@ -232,7 +232,8 @@ class Program {
     const Block& other = live_[pick(live_.size())].buffer->block();
     for (std::uint64_t page = 0; page < std::min(block.pages(), other.pages()); ++page) {
       const PageHandle home = other.page_handles()[page];
-      if (home != PageHandle{}) heap_->timetable().add(heap_->page_of(block.begin()) + page, pick(100), pick(100), home);
+      if (home != PageHandle{})
+        heap_->timetable().add(heap_->page_of(block.begin()) + page, pick(100), pick(100), home);
     }
     heap_->timetable().set_period(100);
     heap_->timetable().now(pick(100));

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

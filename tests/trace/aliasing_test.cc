@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trusting, under a plan, addresses keep pages of their own: a steady step makes no mapping calls, and computes what it
+// computed before, in any order of the device, also when something else comes between.
+#include <array>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "tests/trace/trace_file.h"
+#include "trace/replay.h"
+
+namespace thermocline::test {
+namespace {
+
+constexpr Bytes kPage = 2 * kMiB;
+constexpr int kLayers = 24;
+
+// A step of training as frameworks do it: what each layer keeps is allocated on the way forth and freed on the way
+// back, beside weights that stay. Sizes differ, so that pages change between owners of different sizes.
+class Steps {
+ public:
+  Steps() {
+    for (int layer = 0; layer < kLayers; ++layer) lines_.push_back(alloc(layer, bytes(2)));
+  }
+
+  Steps& train() {
+    const int kept = next_;
+    next_ += kLayers;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      lines_.push_back(alloc(kept + layer, bytes(3 + layer % 5)));
+      const int before = layer > 0 ? kept + layer - 1 : layer;
+      lines_.push_back(op("conv", {before, layer}, {kept + layer}, 2000));
+    }
+    for (int layer = kLayers - 1; layer >= 0; --layer) {
+      const int scratch = next_++;
+      lines_.push_back(alloc(scratch, bytes(1 + layer % 3)));
+      lines_.push_back(op("conv_backward", {kept + layer, layer}, {scratch}, 2000));
+      lines_.push_back(op("sgd", {scratch, layer}, {layer}, 300));
+      lines_.push_back(release(scratch));
+      lines_.push_back(release(kept + layer));
+    }
+    return end();
+  }
+  // The way forth alone, with other sizes.
+  Steps& validate() {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const int kept = next_++;
+      lines_.push_back(alloc(kept, bytes(2 + layer % 4)));
+      lines_.push_back(op("conv", {layer}, {kept}, 1000));
+      lines_.push_back(release(kept));
+    }
+    return end();
+  }
+
+  Trace trace() {
+    std::vector<std::string> all{kHeader};
+    all.insert(all.end(), lines_.begin(), lines_.end());
+    return read_valid(TraceFile(all));
+  }
+
+ private:
+  static long long bytes(int pages) { return static_cast<long long>(pages) * static_cast<long long>(kPage); }
+  Steps& end() {
+    lines_.push_back(step(steps_++));
+    return *this;
+  }
+
+  std::vector<std::string> lines_;
+  int next_ = 1000, steps_ = 0;
+};
+
+struct Terms {
+  Safety safety = Safety::kTrusting;
+  Policy policy = Policy::kLearned;
+  Bytes budget = 100 * kPage;
+  std::optional<std::uint64_t> seed = {};
+  std::size_t steps = 0;
+};
+
+ReplayResult run(const Trace& trace, const Terms& terms) {
+  StepProgram program;
+  std::string reason;
+  EXPECT_TRUE(plan_steps(trace, terms.steps, &program, &reason)) << reason;
+  ReplayOptions options;
+  options.device.library = THERMOCLINE_SIMULATED_CUDA;
+  options.device.seed = terms.seed;
+  options.device.check = true;
+  options.engine.budget_bytes = terms.budget;
+  options.engine.policy = terms.policy;
+  options.engine.safety = terms.safety;
+  ReplayResult result;
+  EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
+  EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
+  EXPECT_EQ(result.races, 0u);
+  return result;
+}
+
+std::uint64_t unlimited_checksum(const Trace& trace, std::size_t steps = 0) {
+  return run(trace, {.policy = Policy::kNone, .budget = 0, .steps = steps}).checksum;
+}
+
+TEST(Aliasing, ASteadyStepMakesNoMappingCalls) {
+  const Trace trace = Steps().train().train().trace();
+  const ReplayResult result = run(trace, {.steps = 20});
+  EXPECT_EQ(result.checksum, unlimited_checksum(trace, 20));
+  ASSERT_EQ(result.steps.size(), 20u);
+  EXPECT_GT(result.steps[5].maps, 0u) << "first pages change hands by calls";
+  for (std::size_t i = 14; i < 20; ++i) {
+    EXPECT_GT(result.steps[i].evicted_bytes, 0u);
+    EXPECT_EQ(result.steps[i].maps, 0u) << "step " << i;
+    EXPECT_EQ(result.steps[i].unmaps, 0u) << "step " << i;
+    EXPECT_LE(result.steps[i].ms, result.steps[5].ms * 1.006) << "step " << i << " of simulated time";
+  }
+}
+
+TEST(Aliasing, InEveryOrderTheResultsAreTheSame) {
+  const Trace trace = Steps().train().train().trace();
+  const std::uint64_t expected = unlimited_checksum(trace, 16);
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ(run(trace, {.seed = seed, .steps = 16}).checksum, expected);
+  }
+}
+
+TEST(Aliasing, WhereTouchesAreNotTrustedAddressesAreRemapped) {
+  const Trace trace = Steps().train().train().trace();
+  const ReplayResult result = run(trace, {.safety = Safety::kStrict, .steps = 20});
+  EXPECT_EQ(result.checksum, unlimited_checksum(trace, 20));
+  EXPECT_GT(result.steps.back().maps, 0u);
+}
+
+TEST(Aliasing, SomethingElseBetweenStepsLosesNothing) {
+  Steps steps;
+  for (int i = 0; i < 14; ++i) steps.train();
+  steps.validate();
+  for (int i = 0; i < 5; ++i) steps.train();
+  steps.validate().validate();
+  for (int i = 0; i < 3; ++i) steps.train();
+  const Trace trace = steps.trace();
+  const std::uint64_t expected = unlimited_checksum(trace);
+  EXPECT_EQ(run(trace, {}).checksum, expected);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ(run(trace, {.seed = seed}).checksum, expected);
+  }
+}
+
+// Some pages have changed their owners for good by then.
+TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
+  Steps steps;
+  for (int i = 0; i < 14; ++i) steps.train();
+  steps.validate();
+  for (int i = 0; i < 6; ++i) steps.train();
+  const ReplayResult result = run(steps.trace(), {});
+  EXPECT_EQ(result.steps[13].maps, 0u);
+  EXPECT_LE(result.steps.back().maps * 20, result.steps[5].maps);
+}
+
+}  // namespace
+}  // namespace thermocline::test
