@@ -119,6 +119,7 @@ std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
 }
 
 void Backing::forget_homes(const Block& block) {
+  if (!timetable_.has_homes()) return;
   const std::uint64_t begin = space_->page_of(block.begin());
   for (std::uint64_t page = begin; page < begin + block.pages(); ++page) timetable_.forget(page);
 }

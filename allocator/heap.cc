@@ -31,25 +31,8 @@ bool Heap::owns_pages(Bytes requested) const {
   return (rounded - requested) <= rounded / 8;
 }
 
-Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
-  if (requested == 0) return Status::invalid_value();
-  if (requested > space_->bytes()) return Status::out_of_memory();
-  Buffer* const buffer = buffer_objects_.take();
-  buffer->former.clear();
-  buffer->chunk_ = nullptr;
-  const bool placed =
-      owns_pages(requested) ? place_in_pages(requested, buffer, vacant) : place_in_slab(requested, buffer, vacant);
-  if (!placed) {
-    buffer_objects_.give(buffer);
-    return Status::out_of_memory();
-  }
-  count_in(buffer, requested, hint);
-  *out = buffer;
-  return Status();
-}
-
 // Of a buffer that has its place.
-void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
+inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
   buffer->requested_ = requested;
   buffer->hint_ = hint;
   buffer->number_ = ++last_number_;
@@ -67,7 +50,7 @@ void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
   ++size_class.buffers;
 }
 
-void Heap::count_out(const Buffer& buffer) {
+inline void Heap::count_out(const Buffer& buffer) {
   Block* const block = buffer.block_;
   THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
   --block->live_buffers_;
@@ -78,6 +61,23 @@ void Heap::count_out(const Buffer& buffer) {
   size_class.live_bytes -= buffer.requested_;
   --size_class.buffers;
   if (block->is_slab_) slab_live_bytes_ -= buffer.requested_;
+}
+
+Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
+  if (requested == 0) return Status::invalid_value();
+  if (requested > space_->bytes()) return Status::out_of_memory();
+  Buffer* const buffer = buffer_objects_.take();
+  buffer->former.clear();
+  buffer->chunk_ = nullptr;
+  const bool placed =
+      owns_pages(requested) ? place_in_pages(requested, buffer, vacant) : place_in_slab(requested, buffer, vacant);
+  if (!placed) {
+    buffer_objects_.give(buffer);
+    return Status::out_of_memory();
+  }
+  count_in(buffer, requested, hint);
+  *out = buffer;
+  return Status();
 }
 
 bool Heap::place_in_pages(Bytes requested, Buffer* buffer, Block* vacant) {
@@ -323,6 +323,14 @@ void Heap::reset_peaks() {
   backing_->reset_peak();
 }
 
+void Heap::validate_vacant() const {
+  for (const Block* const block : vacant_) {
+    THERMOCLINE_CHECK(block->is_vacant_ && block->live_buffers_ == 0 && block->mapped_pages_ == 0 && !block->is_slab_ &&
+                          blocks_[block->index_] == nullptr && !block->chunk_->is_free(),
+                      "A vacant block is a chunk in use that has neither buffer nor pages.");
+  }
+}
+
 void Heap::validate() const {
   space_->validate();
   backing_->validate();
@@ -371,11 +379,7 @@ void Heap::validate() const {
     slab_live += block->is_slab_ ? block_live : 0;
     buffers += block->live_buffers_;
   }
-  for (const Block* const block : vacant_) {
-    THERMOCLINE_CHECK(block->is_vacant_ && block->live_buffers_ == 0 && block->mapped_pages_ == 0 && !block->is_slab_ &&
-                          blocks_[block->index_] == nullptr && !block->chunk_->is_free(),
-                      "A vacant block is a chunk in use that has neither buffer nor pages.");
-  }
+  validate_vacant();
   THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
   THERMOCLINE_CHECK(buffers == buffer_objects_.taken() && buffers == this->buffers() &&
                         blocks + vacant_.size() == block_objects_.taken(),

@@ -210,6 +210,7 @@ class Heap {
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
   void count_out(const Buffer& buffer);
+  void validate_vacant() const;
 
   HeapOptions options_;
   // In order of construction: what is built on what.

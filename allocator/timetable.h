@@ -42,6 +42,7 @@ class Timetable {
   void rebind(std::span<const Held> held, std::span<const PageHandle> loose);
   // The page of addresses means something else now.
   void forget(std::uint64_t page) { homes_.erase(page); }
+  bool has_homes() const { return !homes_.empty(); }
   bool has_home(std::uint64_t page) const { return homes_.contains(page); }
   // Where it has its home when it comes now; none: it has none.
   PageHandle home_of(std::uint64_t page) const;

@@ -186,6 +186,7 @@ void Aliasing::put(const Block& block, const Home& home) {
 void Aliasing::occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block) {
   if (!residency_.is_trusting()) return;
   Known& known = known_[iteration];
+  any_names_ = true;
   const auto name = known.berths.occupied(place, bytes, heap_, block);
   if (!name.has_value() || known.homes.empty()) return;
   const auto homes = known.homes.find(*name);
@@ -194,7 +195,7 @@ void Aliasing::occupied(std::size_t iteration, std::size_t place, Bytes bytes, B
   known.homes.erase(homes);
 }
 
-bool Aliasing::vacated(const Block& block) {
+bool Aliasing::vacated_by_name(const Block& block) {
   for (Known& known : known_) {
     if (known.berths.vacated(block)) return true;
   }

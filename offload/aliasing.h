@@ -57,7 +57,7 @@ class Aliasing {
     return residency_.is_trusting() ? known_[iteration].berths.find(place, bytes) : nullptr;
   }
   void occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block);
-  bool vacated(const Block& block);
+  bool vacated(const Block& block) { return any_names_ && vacated_by_name(block); }
 
   // Addresses that lead elsewhere are as they should be.
   bool is_settled(std::size_t iteration) const { return known_[iteration].berths.keeps(); }
@@ -80,6 +80,7 @@ class Aliasing {
     TenancyHistory history;
     PageHomes homes;
   };
+  bool vacated_by_name(const Block& block);
   void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
   void measure(std::size_t iteration);
   void watch(Known& known);
@@ -96,6 +97,7 @@ class Aliasing {
   IterationMeter meter_;
   TenancyLog log_;
   bool watching_ = false;
+  bool any_names_ = false;
   Background<Assigned> assigning_;
   std::size_t assigned_ = 0;  // for which iteration
   std::uint64_t began_ns_ = 0;

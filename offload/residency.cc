@@ -169,7 +169,7 @@ void Residency::touched(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   state.defined = true;
   for (BlockPart& part : state.parts()) {
-    if (part.prefetched && log_ != nullptr) log_->changed(TenancyChange::Kind::kUses, *part.whole->block, part.range);
+    if (log_ != nullptr && part.prefetched) log_->changed(TenancyChange::Kind::kUses, *part.whole->block, part.range);
     part.prefetched = false;
     if (state.may_write) migration_.drop_host_copy(part);
     place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
@@ -272,7 +272,8 @@ bool Residency::may_leave(const BlockPart& part) const {
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
 void Residency::place(BlockPart& part, Place where) {
-  const bool was_mapped = part.mapped();
+  if (log_ != nullptr) [[unlikely]]
+    log_change(part, where);
   switch (part.place) {
     case Place::kNowhere:
       break;
@@ -304,13 +305,16 @@ void Residency::place(BlockPart& part, Place where) {
       ++part.whole->absent_parts;
       break;
   }
-  if (log_ == nullptr || part.mapped() == was_mapped) return;
+}
+
+// It is about to be placed there.
+void Residency::log_change(const BlockPart& part, Place where) {
+  const bool comes = where == Place::kDirty || where == Place::kClean;
+  if (part.mapped() == comes) return;
   using Kind = TenancyChange::Kind;
   const bool copied = part.host != nullptr;
-  const Block& block = *part.whole->block;
-  log_->changed(part.mapped() ? (copied ? Kind::kReturns : Kind::kTakes)
-                              : (where == Place::kAway && copied ? Kind::kLeaves : Kind::kFrees),
-                block, part.range);
+  const Kind leaves = where == Place::kAway && copied ? Kind::kLeaves : Kind::kFrees;
+  log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
 }
 
 void Residency::watch(TenancyLog* log) {

@@ -98,6 +98,7 @@ class Residency {
   bool may_leave(const BlockPart& part) const;
   void cut(BlockState& state);
   void place(BlockPart& part, Place where);
+  void log_change(const BlockPart& part, Place where);
   // True once nobody uses the part's pages.
   bool idle(const BlockPart& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const BlockPart& part);

@@ -135,7 +135,10 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   EXPECT_EQ(homes.homeless, 0u);
   EXPECT_DOUBLE_EQ(homes.at_home_ns, homes.anywhere_ns);
   PageNumber of_a = 0, of_b = 0;
-  for (const PageHome& one : homes.homes) (one.tenant == a ? of_a : one.tenant == b ? of_b : of_b) = one.home;
+  for (const PageHome& one : homes.homes) {
+    if (one.tenant == a) of_a = one.home;
+    if (one.tenant == b) of_b = one.home;
+  }
   EXPECT_NE(of_a, of_b);
 }
 
