@@ -251,7 +251,7 @@ Status Backing::sweep_all(Wait wait) {
   }
   if (Status status = sweep_abandoned(wait); !status.ok()) return status;
   if (wait == Wait::kYes) return sweep_stale(0, space_->pages(), wait);
-  sweep_passed_stale(limbo_.stale_ranges());
+  sweep_passed_stale(limbo_.stale_ranges(), true);
   return Status();
 }
 

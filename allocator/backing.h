@@ -53,7 +53,8 @@ class Backing {
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending);
   std::vector<void*> take_released() { return shown_.take_released(); }
   bool has_stale() const { return limbo_.has_stale(); }
-  void sweep_passed_stale(std::size_t most);
+  // `homes`: those that lead home, too.
+  void sweep_passed_stale(std::size_t most, bool homes);
   void forget_homes(const Block& block);
   void loosen();
   Timetable& timetable() { return timetable_; }

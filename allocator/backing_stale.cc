@@ -156,10 +156,10 @@ Status Backing::unmap_stale(std::uint64_t first, std::uint64_t count) {
   return status;
 }
 
-void Backing::sweep_passed_stale(std::size_t most) {
+void Backing::sweep_passed_stale(std::size_t most, bool homes) {
   std::vector<std::uint64_t> firsts;
   limbo_.for_each_stale([&](const StaleRange& stale) {
-    if (firsts.size() >= most || timetable_.home_of(stale.first) == stale.leads_to.front()) return;
+    if (firsts.size() >= most || (!homes && timetable_.home_of(stale.first) == stale.leads_to.front())) return;
     if (clock_->passed(stale.pending)) firsts.push_back(stale.first);
   });
   for (const std::uint64_t first : firsts) {

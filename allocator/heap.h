@@ -158,7 +158,7 @@ class Heap {
   }
   // Frees up to `most` such parts' addresses whose uses have passed.
   bool has_stale() const { return backing_->has_stale(); }
-  void sweep_stale(std::size_t most) { backing_->sweep_passed_stale(most); }
+  void sweep_stale(std::size_t most) { backing_->sweep_passed_stale(most, false); }
   // The whole block: block.uses must have passed (checked), and is cleared.
   Status unmap(Block& block);
   // How many bytes there are that no live block holds.

@@ -165,5 +165,85 @@ TEST_F(HeapLendingTest, PartsOfABlockAreMappedAndUnmappedOnTheirOwn) {
   free(buffer);
 }
 
+TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  const std::uint64_t page = fake.page_behind(buffer->address());
+  use(buffer, a);
+  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  heap->validate();
+  const std::uint64_t calls = heap->mapping_calls();
+  bool untouched = false;
+  UseSet behind;
+  ASSERT_TRUE(heap->map(buffer->block(), {0, 3}, Wait::kBehind, &behind, &untouched).ok());
+  heap->validate();
+  EXPECT_TRUE(untouched) << "its contents are what they were";
+  EXPECT_EQ(heap->mapping_calls(), calls);
+  EXPECT_EQ(fake.page_behind(buffer->address()), page);
+  EXPECT_NE(behind.newest(a), 0u);
+}
+
+TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
+  make(3 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  use(buffer, a);
+  for (std::uint64_t page = 0; page < 3; ++page) {
+    heap->timetable().add(heap->page_of(buffer->address()) + page, 0, 1, buffer->block().page_handles()[page]);
+  }
+  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  Buffer* const other = allocate(2 * kPage - 1);
+  ASSERT_TRUE(heap->map(other->block(), Wait::kBehind).ok());
+  heap->give_up(other->block(), {0, 2}, other->block().uses);
+  const std::uint64_t calls = heap->mapping_calls();
+  bool untouched = true;
+  UseSet behind;
+  ASSERT_TRUE(heap->map(buffer->block(), {0, 3}, Wait::kBehind, &behind, &untouched).ok());
+  heap->validate();
+  EXPECT_FALSE(untouched);
+  EXPECT_EQ(heap->mapping_calls(), calls) << "its addresses lead home all the same";
+}
+
+TEST_F(HeapLendingTest, TrimmingGivesHomesBackToo) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const buffer = allocate_mapped(3 * kPage - 1);
+  use(buffer, a);
+  for (std::uint64_t page = 0; page < 3; ++page) {
+    heap->timetable().add(heap->page_of(buffer->address()) + page, 0, 1, buffer->block().page_handles()[page]);
+  }
+  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  fake.run_all();
+  ASSERT_TRUE(heap->trim(0).ok());
+  EXPECT_EQ(heap->created_bytes(), 0u);
+  heap->validate();
+}
+
+TEST_F(HeapLendingTest, AVacantBlockKeepsItsAddressesAndNothingElse) {
+  make(8 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const former = allocate_mapped(3 * kPage);
+  const DeviceAddress at = former->address();
+  use(former, a);
+  Block& vacant = heap->vacate(former);
+  heap->validate();
+  EXPECT_EQ(heap->live_bytes(), 0u);
+  EXPECT_EQ(heap->block_at(at), nullptr);
+  EXPECT_EQ(heap->find(at), nullptr);
+  EXPECT_EQ(heap->free_bytes(), 8 * kPage);
+  Buffer* const other = allocate_mapped(3 * kPage);
+  EXPECT_NE(other->address(), at);
+  free(other);
+  Buffer* next = nullptr;
+  ASSERT_TRUE(heap->allocate(3 * kPage, b, &next, &vacant).ok());
+  heap->validate();
+  EXPECT_EQ(next->address(), at);
+  EXPECT_NE(next->former.newest(a), 0u) << "its first use waits for its predecessor's";
+  EXPECT_EQ(heap->find(at + 3 * kPage), next) << "the guard is still there";
+  heap->dissolve(heap->vacate(next));
+  heap->validate();
+}
+
 }  // namespace
 }  // namespace thermocline
