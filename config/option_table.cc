@@ -110,7 +110,7 @@ constexpr std::array kOptions = {
                                      "Early copies keep up to this part of the budget ready to be given away."),
     option<&Settings::operators>("operators", "THERMOCLINE_OPERATORS", OptionType::kOperators, "",
                                  "What operators are, by name, before the built-in rules: PATTERN=CLASS, ... "
-                                 "(docs/offload.md)."),
+                                 "(docs/offload.md; tables: docs/hidden_pointers.md)."),
     option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
     option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",

@@ -41,6 +41,7 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.host_waits += earlier.host_waits;
   all.out_of_memory += earlier.out_of_memory;
   all.followed += earlier.followed;
+  all.left_out_targets += earlier.left_out_targets;
   return all;
 }
 
@@ -105,6 +106,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"allocated_bytes", statistics.allocated_bytes},
       {"freed_bytes", statistics.freed_bytes},
       {"followed", statistics.followed},
+      {"left_out_targets", statistics.left_out_targets},
       {"oom_reports", statistics.out_of_memory},
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},

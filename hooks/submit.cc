@@ -215,6 +215,11 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   if (touches.empty() && !changes && !follows) return call();
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
+    if (info.operator_class == OperatorClass::kTables) {
+      const CUresult result = submit_seen(*active, stream, host, touches, info, call);
+      if (result == CUDA_SUCCESS) active->engine->written_by_kernel(touches.all());
+      return result;
+    }
     if (!changes) return submit_seen(*active, stream, host, touches, info, call);
     Changes made(*active, touches);
     const bool records = is_recording(stream);

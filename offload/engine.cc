@@ -114,6 +114,13 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   state_->show_references();
 }
 
+void Engine::written_by_kernel(std::span<const Touch> touches) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->counters.left_out_targets += state_->references.written_by_kernel(touches);
+  state_->show_references();
+}
+
 Status Engine::pin(DeviceAddress address, const char* reason) {
   const std::lock_guard lock(mutex_);
   return state_->pin(address, reason);

@@ -163,6 +163,8 @@ struct EngineStatistics {
   Bytes pinned_bytes = 0;                           // blocks of these
   std::uint64_t references = 0;                     // places in memory where addresses of buffers stand
   std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
+  // Buffers that a table which a kernel wrote may lead to, and that it is not known to lead to (References).
+  std::uint64_t left_out_targets = 0;
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
   std::uint64_t unsearched_uploads = 0, unseen_collectives = 0;
@@ -250,6 +252,8 @@ class Engine {
   void overwritten(AddressRange range);
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);
+  // A kernel was given these, and may have written them into the small ones among them.
+  void written_by_kernel(std::span<const Touch> touches);
 
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).

@@ -132,15 +132,30 @@ void Engine::State::resolve(std::span<const Touch> list, bool follows) {
 }
 
 void Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
+  if (!collect_operands(list, follows, true) || operands_fit()) return;
+  // Tables of kernels need not lead to all that they may lead to.
+  const std::size_t before = operands.size();
+  static_cast<void>(collect_operands(list, follows, false));
+  counters.left_out_targets += before - operands.size();
+}
+
+bool Engine::State::collect_operands(std::span<const Touch> list, bool follows, bool tables) {
   ++resolution;
   operands.clear();
   for (const Touch& one : list) touch(one);
-  if (!follows || references.empty()) return;
+  if (!follows || references.empty()) return false;
   led_to.clear();
-  references.follow(list, &led_to);
+  const bool by_tables = references.follow(list, tables, &led_to);
   const std::size_t named = operands.size();
   for (const DeviceAddress address : led_to) touch({address, 0, Access::kUnknown});
   counters.followed += operands.size() - named;
+  return by_tables;
+}
+
+bool Engine::State::operands_fit() const {
+  Bytes bytes = pinned_block_bytes + foreign_bytes;
+  for (const BlockState* state : operands) bytes += state->pins == 0 ? state->block->bytes() : 0;
+  return bytes <= budget_bytes;
 }
 
 bool Engine::State::any_absent() const {

@@ -127,6 +127,9 @@ class Engine::State {
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
   void collect_operands(std::span<const Touch> list, bool follows);
+  // True: tables that kernels wrote led to some of them.
+  bool collect_operands(std::span<const Touch> list, bool follows, bool tables);
+  bool operands_fit() const;
   bool any_absent() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);

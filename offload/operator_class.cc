@@ -19,7 +19,7 @@ constexpr double kGuessedCubicFactor = 8;
 constexpr std::uint64_t kGuessedLaunchNs = 4000;
 
 constexpr std::array<const char*, kOperatorClasses> kNames = {
-    "other", "matrix_multiply", "convolution", "attention", "normalisation", "elementwise", "copy",
+    "other", "matrix_multiply", "convolution", "attention", "normalisation", "elementwise", "copy", "tables",
 };
 
 struct KnownPattern {
@@ -31,6 +31,12 @@ struct KnownPattern {
 // An implicit GEMM is a convolution, and a softmax within an attention kernel is attention: so from the special to the
 // general.
 constexpr KnownPattern kTable[] = {
+    // Write the pointers that a grouped or batched GEMM finds in memory: PyTorch (GroupMMCommon.cuh), vLLM and SGLang
+    // (CUTLASS MoE), MAGMA (set_pointer.cu, and copies of such tables, shifted).
+    {"prepare_grouped_gemm_data", OperatorClass::kTables},
+    {"get_group_gemm_starts", OperatorClass::kTables},
+    {"set_pointer", OperatorClass::kTables},
+    {"displace_pointers", OperatorClass::kTables},
     {"flash_", OperatorClass::kAttention},
     {"fmha", OperatorClass::kAttention},
     {"attention", OperatorClass::kAttention},

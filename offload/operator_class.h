@@ -20,8 +20,9 @@ enum class OperatorClass : std::uint8_t {
   kNormalisation,
   kElementwise,
   kCopy,
+  kTables,  // writes addresses of its operands into memory, where other kernels find them (references.h)
 };
-inline constexpr int kOperatorClasses = 7;
+inline constexpr int kOperatorClasses = 8;
 
 // "matrix_multiply" and so on; see operator_class_of.
 const char* name_of(OperatorClass what);

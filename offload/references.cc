@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kLookBack = 8;
 constexpr Bytes kGap = 256;
 
+constexpr auto kLower = [](const Buffer* a, const Buffer* b) { return a->address() < b->address(); };
+
 DeviceAddress lower(DeviceAddress a, DeviceAddress b) { return a < b ? a : b; }
 DeviceAddress higher(DeviceAddress a, DeviceAddress b) { return a < b ? b : a; }
 
@@ -28,7 +30,7 @@ void References::for_each_in(AddressRange range, Visit visit) {
   if (at != holders_.begin()) --at;
   while (at != holders_.end() && at->first < range.end().value) {
     if (at->first + at->second.bytes > range.at.value) visit(at->second);
-    at = at->second.runs.empty() ? holders_.erase(at) : std::next(at);
+    at = at->second.empty() ? holders_.erase(at) : std::next(at);
   }
 }
 
@@ -42,8 +44,8 @@ References::Holder* References::holder_at(DeviceAddress at, DeviceAddress* end) 
   *end = buffer->end();
   Holder& holder = holders_[buffer->address().value];
   if (holder.number != buffer->number()) {
-    runs_ -= holder.runs.size();
-    holder = Holder{.bytes = buffer->requested(), .number = buffer->number(), .runs = {}};
+    runs_ -= holder.size();
+    holder = Holder{.bytes = buffer->requested(), .number = buffer->number(), .runs = {}, .written = {}};
   }
   return &holder;
 }
@@ -99,16 +101,18 @@ void References::hold(std::span<const HeldWord> words) {
 }
 
 void References::clear(Holder& holder, AddressRange range) {
-  const std::size_t before = holder.runs.size();
-  std::erase_if(holder.runs, [&](Run& run) {
+  const std::size_t before = holder.size();
+  const auto is_over = [&](Run& run) {
     if (run.begin >= range.end() || run.end <= range.at) return false;
     if (run.begin >= range.at && run.end <= range.end()) return true;
     // What is written over in the middle leaves words on both sides.
     if (run.begin >= range.at) run.begin = range.end();
     if (run.end <= range.end()) run.end = range.at;
     return false;
-  });
-  runs_ -= before - holder.runs.size();
+  };
+  std::erase_if(holder.runs, is_over);
+  std::erase_if(holder.written, is_over);
+  runs_ -= before - holder.size();
 }
 
 void References::overwritten(DeviceAddress at, Bytes bytes) {
@@ -116,9 +120,11 @@ void References::overwritten(DeviceAddress at, Bytes bytes) {
 }
 
 void References::collect(const Holder& holder, AddressRange range, std::vector<Run>* out) const {
-  for (const Run& run : holder.runs) {
-    const Run part{higher(run.begin, range.at), lower(run.end, range.end()), run.target};
-    if (part.begin < part.end) out->push_back(part);
+  for (const std::vector<Run>* runs : {&holder.runs, &holder.written}) {
+    for (const Run& run : *runs) {
+      const Run part{higher(run.begin, range.at), lower(run.end, range.end()), run.target};
+      if (part.begin < part.end) out->push_back(part);
+    }
   }
 }
 
@@ -144,11 +150,68 @@ void References::copied(AddressRange to, AddressRange from, bool exact) {
 void References::forget(const Buffer& buffer) {
   const auto at = holders_.find(buffer.address().value);
   if (at == holders_.end()) return;
-  runs_ -= at->second.runs.size();
+  runs_ -= at->second.size();
   holders_.erase(at);
 }
 
-void References::visit(DeviceAddress address, std::vector<DeviceAddress>* out) {
+References::Targets References::targets_at(std::span<const DeviceAddress> addresses) const {
+  Targets targets;
+  for (const DeviceAddress at : addresses) {
+    // One past the end: where no buffer begins there, it can only be the one before.
+    const Buffer* target = is_ours(at) ? heap_.find(at) : nullptr;
+    if (target == nullptr && is_ours(at - 1)) target = heap_.find(at - 1);
+    if (target != nullptr) targets.push_back(target);
+  }
+  // By address, not by where our own objects are: the same for every run of the program.
+  std::sort(targets.begin(), targets.end(), kLower);
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  return targets;
+}
+
+std::uint64_t References::add_written(const Buffer& buffer, const Targets& led_to, const Targets& given) {
+  DeviceAddress end;
+  Holder& holder = *holder_at(buffer.address(), &end);
+  runs_ -= holder.written.size();
+  // What leads nowhere any more may go. What was given is the newest now; what is only led to keeps its place.
+  Targets known;
+  std::erase_if(holder.written, [&](const Run& run) {
+    const Buffer* const target = heap_.find(run.target);
+    if (target == nullptr || std::binary_search(given.begin(), given.end(), target, kLower)) return true;
+    known.push_back(target);
+    return false;
+  });
+  std::sort(known.begin(), known.end(), kLower);
+  const auto add_one = [&](const Buffer* target) {
+    if (target != &buffer) holder.written.push_back({buffer.address(), end, target->address()});
+  };
+  for (const Buffer* const target : led_to) {
+    const auto is_in = [&](const Targets& all) { return std::binary_search(all.begin(), all.end(), target, kLower); };
+    if (!is_in(known) && !is_in(given)) add_one(target);
+  }
+  for (const Buffer* const target : given) add_one(target);
+  const std::size_t left_out = holder.written.size() - std::min(holder.written.size(), kMostWritten);
+  holder.written.erase(holder.written.begin(), holder.written.begin() + static_cast<std::ptrdiff_t>(left_out));
+  runs_ += holder.written.size();
+  if (holder.empty()) holders_.erase(buffer.address().value);
+  return left_out;
+}
+
+std::uint64_t References::written_by_kernel(std::span<const Touch> touches) {
+  std::vector<DeviceAddress> addresses;
+  follow(touches, true, &addresses);
+  const Targets led_to = targets_at(addresses);
+  addresses.clear();
+  for (const Touch& touch : touches) addresses.push_back(touch.address);
+  const Targets given = targets_at(addresses);
+  std::uint64_t left_out = 0;
+  for (const Buffer* const buffer : given) {
+    if (buffer->requested() <= kMostTableBytes) left_out += add_written(*buffer, led_to, given);
+  }
+  return left_out;
+}
+
+bool References::visit(DeviceAddress address, bool tables, std::vector<DeviceAddress>* out) {
+  bool any = false;
   // One past the end of a buffer may mean that one, or the one that begins there.
   for (const DeviceAddress at : {address, address - 1}) {
     if (!is_ours(at)) continue;
@@ -158,16 +221,22 @@ void References::visit(DeviceAddress address, std::vector<DeviceAddress>* out) {
     if (found == holders_.end() || found->second.number != buffer->number() || found->second.walk == walk_) continue;
     found->second.walk = walk_;
     for (const Run& run : found->second.runs) out->push_back(run.target);
+    if (!tables) continue;
+    for (const Run& run : found->second.written) out->push_back(run.target);
+    any |= !found->second.written.empty();
   }
+  return any;
 }
 
-void References::follow(std::span<const Touch> touches, std::vector<DeviceAddress>* out) {
+bool References::follow(std::span<const Touch> touches, bool tables, std::vector<DeviceAddress>* out) {
+  bool any = false;
   ++walk_;
   for (const Run& run : outside_.runs) out->push_back(run.target);
   for (const Touch& touch : touches) {
-    if (touch.bytes == 0) visit(touch.address, out);
+    if (touch.bytes == 0) any |= visit(touch.address, tables, out);
   }
-  for (std::size_t i = 0; i < out->size(); ++i) visit((*out)[i], out);
+  for (std::size_t i = 0; i < out->size(); ++i) any |= visit((*out)[i], tables, out);
+  return any;
 }
 
 void References::validate() const {
@@ -176,13 +245,16 @@ void References::validate() const {
     const Buffer* const buffer = heap_.find(DeviceAddress{address});
     THERMOCLINE_CHECK(buffer != nullptr && buffer->address().value == address && buffer->number() == holder.number,
                       "what holds addresses is a live buffer");
-    THERMOCLINE_CHECK(!holder.runs.empty() && holder.runs.size() <= holder.most, "its runs are some, and not too many");
-    for (const Run& run : holder.runs) {
-      THERMOCLINE_CHECK(run.begin >= buffer->address() && run.end <= buffer->end() && run.begin < run.end,
-                        "addresses stand inside their holder");
-      THERMOCLINE_CHECK(is_ours(run.target), "addresses that are followed are ours");
+    THERMOCLINE_CHECK(!holder.empty() && holder.runs.size() <= holder.most && holder.written.size() <= kMostWritten,
+                      "its runs are some, and not too many");
+    for (const std::vector<Run>* all : {&holder.runs, &holder.written}) {
+      for (const Run& run : *all) {
+        THERMOCLINE_CHECK(run.begin >= buffer->address() && run.end <= buffer->end() && run.begin < run.end,
+                          "addresses stand inside their holder");
+        THERMOCLINE_CHECK(is_ours(run.target), "addresses that are followed are ours");
+      }
     }
-    runs += holder.runs.size();
+    runs += holder.size();
   }
   THERMOCLINE_CHECK(runs == runs_, "runs are counted");
 }

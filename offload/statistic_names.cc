@@ -106,6 +106,8 @@ constexpr std::array kTable = {
     row<&S::references>("references", StatisticKind::kCurrent, false,
                         "Places in memory where addresses of buffers stand."),
     calls<&S::followed>("followed", "Touches of buffers that such addresses led to."),
+    calls<&S::left_out_targets>("left_out_targets",
+                                "Blocks that tables of kernels may lead to, and that were not brought."),
     calls<&S::unknown_launches>("unknown_launches", "Launches whose parameters could not be read."),
     calls<&S::captured_operations>("captured_operations", "Operations recorded into graphs; what they touch stays."),
     calls<&S::other_contexts>("other_contexts", "Allocations in other contexts, left to the driver."),

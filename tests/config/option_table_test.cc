@@ -66,7 +66,7 @@ TEST(OptionTable, AnOperatorRuleWithoutAClassListsTheClasses) {
   EXPECT_FALSE(parse_value(*find_option("operators"), "my_pack=copy, my_gemm=matrix", &value, &error));
   EXPECT_EQ(error.message,
             "'my_gemm=matrix' is not PATTERN=CLASS with a class of other, matrix_multiply, convolution, attention, "
-            "normalisation, elementwise, copy");
+            "normalisation, elementwise, copy, tables");
 }
 
 TEST(OptionTable, AnUnknownChoiceListsTheKnownOnesAndSuggests) {

@@ -40,6 +40,7 @@ static inline void change_every_word(const Words& out, std::uint64_t salt) {
 
 // What kernels that are given a table find in it: out, a and b, each with its count.
 inline constexpr unsigned kTableWords = 6;
+inline constexpr std::size_t kTableBytes = 4 * kTableWords * sizeof(std::uint64_t);  // of a buffer for tables
 // Tables that a global of the module leads to: one for each thread of the host.
 inline constexpr unsigned kRoots = 64;
 inline std::uint64_t* roots = nullptr;  // that global's address; found by the program, read by the kernel's body

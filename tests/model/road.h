@@ -75,7 +75,6 @@ struct Task {
 // How a kernel learns what it works on. Uploads what it needs in the stream.
 struct Passing : Road {
   Task (*prepare)(World&, unsigned stream, const Operands&);
-  bool unseen = false;  // by the library, as docs/hidden_pointers.md says
 };
 
 // How a kernel is launched.

@@ -9,11 +9,6 @@
 #include "tests/model/road.h"
 
 namespace model {
-namespace {
-
-constexpr std::size_t kTableBytes = 4 * kTableWords * sizeof(std::uint64_t);
-
-}  // namespace
 
 World::World(std::uint64_t seed, unsigned own_slot, const Options& what, const Device& on)
     : random(seed), options(what), device(on), slot(own_slot), seed_(seed), pageable_(what.largest / 8) {

@@ -31,7 +31,7 @@ struct Options {
   std::uint64_t live = 96 * kMiB;    // most bytes of buffers at a time
   std::uint64_t held = 16 * kMiB;    // of these, most that graphs may name
   std::uint64_t largest = 8 * kMiB;  // buffer
-  std::uint64_t unseen = 0;          // 1: also roads that the library does not see
+  std::uint64_t unseen = 0;          // 1: the library is not told which kernels write tables
   std::uint64_t simulated_ms = 0;    // instead of `programs`: until the device's clock shows so many milliseconds
 };
 

@@ -24,6 +24,10 @@ TEST(OperatorClassTest, KnowsTheKernelsOfTheLibraries) {
   EXPECT_EQ(classify("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512>"), OperatorClass::kNormalisation);
   EXPECT_EQ(classify("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"),
             OperatorClass::kElementwise);
+  EXPECT_EQ(classify("_ZN2at4cuda6detail25prepare_grouped_gemm_dataIN7cutlass10bfloat16_tES4_S4_fEEvPT_"),
+            OperatorClass::kTables);
+  EXPECT_EQ(classify("_Z23__get_group_gemm_startsI"), OperatorClass::kTables);
+  EXPECT_EQ(classify("_Z18dset_pointer_kernelPPdS_"), OperatorClass::kTables);
   EXPECT_EQ(classify("my_own_kernel"), OperatorClass::kOther);
   EXPECT_EQ(classify(""), OperatorClass::kOther);
 }

@@ -22,7 +22,7 @@ class ReferencesTest : public testing::Test {
   void SetUp() override {
     HeapOptions options;
     options.page_bytes = kPage;
-    options.limit = 64 * kPage;
+    options.limit = 320 * kPage;
     ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
     references = std::make_unique<References>(*heap);
   }
@@ -42,12 +42,20 @@ class ReferencesTest : public testing::Test {
     references->hold({&word, 1});
     references->validate();
   }
+  // By a kernel that writes tables.
+  std::uint64_t write(const std::vector<DeviceAddress>& given) {
+    std::vector<Touch> touches;
+    for (const DeviceAddress address : given) touches.push_back({address});
+    const std::uint64_t left_out = references->written_by_kernel(touches);
+    references->validate();
+    return left_out;
+  }
   // The buffers that a kernel may come to that was given these addresses.
   std::set<std::uint64_t> reached(const std::vector<DeviceAddress>& given) {
     std::vector<Touch> touches;
     for (const DeviceAddress address : given) touches.push_back({address});
     std::vector<DeviceAddress> out;
-    references->follow(touches, &out);
+    references->follow(touches, true, &out);
     std::set<std::uint64_t> buffers;
     for (const DeviceAddress address : out) {
       if (const Buffer* buffer = heap->find(address)) buffers.insert(buffer->address().value);
@@ -129,6 +137,54 @@ TEST_F(ReferencesTest, AnAddressThatIsHandedOutAgainIsLedToAgain) {
   target = allocate(kPage);
   ASSERT_EQ(target->address(), address);
   EXPECT_EQ(reached({table->address()}), of({target}));
+}
+
+TEST_F(ReferencesTest, SmallBuffersLeadToAllThatAKernelWasGivenThatWritesTables) {
+  Buffer *table = allocate(64), *nested = allocate(64), *a = allocate(kPage), *b = allocate(kPage);
+  put(nested->address() + 8, b->address());
+  write({table->address() + 16, nested->address(), a->address() + 100});
+  EXPECT_EQ(reached({table->address()}), of({nested, a, b, table}));
+  references->overwritten(nested->address(), 64);
+  EXPECT_EQ(reached({table->address()}), of({nested, a, b})) << "it may have been copied";
+  EXPECT_EQ(reached({nested->address()}), of({}));
+  EXPECT_EQ(reached({a->address()}), of({})) << "large ones are no tables";
+}
+
+TEST_F(ReferencesTest, TablesOfKernelsStayUntilAllOfThemIsWrittenOver) {
+  Buffer *table = allocate(64), *target = allocate(kPage);
+  write({table->address(), target->end()});
+  references->overwritten(table->address() + 8, 48);
+  EXPECT_EQ(reached({table->address()}), of({target}));
+  references->overwritten(table->address(), 64);
+  EXPECT_TRUE(references->empty());
+  write({table->address(), target->address()});
+  free(table);
+  EXPECT_TRUE(references->empty());
+}
+
+TEST_F(ReferencesTest, CopiesOfTablesOfKernelsLeadToTheSame) {
+  Buffer *table = allocate(64), *target = allocate(kPage), *copy = allocate(4096);
+  write({table->address(), target->address()});
+  references->copied({copy->address() + 64, 64}, {table->address(), 64}, true);
+  references->overwritten(table->address(), 64);
+  EXPECT_EQ(reached({copy->address()}), of({target}));
+}
+
+TEST_F(ReferencesTest, TheOldestTargetsOfAKernelsTableAreLeftOutAndCounted) {
+  Buffer *table = allocate(64), *freed = allocate(kPage);
+  write({table->address(), freed->address()});
+  free(freed);
+  std::vector<Buffer*> targets;
+  for (std::size_t i = 0; i < References::kMostWritten; ++i) {
+    targets.push_back(allocate(kPage));
+    EXPECT_EQ(write({table->address(), targets.back()->address()}), 0u) << "what was freed is not in the way";
+  }
+  EXPECT_EQ(write({table->address(), targets.front()->address()}), 0u) << "it is known, and the newest now";
+  Buffer* const one_more = allocate(kPage);
+  EXPECT_EQ(write({table->address(), one_more->address()}), 1u);
+  targets.erase(targets.begin() + 1);
+  targets.push_back(one_more);
+  EXPECT_EQ(reached({table->address()}), of(targets));
 }
 
 TEST_F(ReferencesTest, CopiesTakeWordsAlong) {

@@ -20,9 +20,45 @@ TEST_P(Table, LeadsToWhatIsThere) {
 
 INSTANTIATE_TEST_SUITE_P(Preload, Table,
                          testing::Values("pageable", "unified", "pinned", "rows", "layers", "batch", "nested", "moved",
-                                         "interior", "global", "captured", "built", "maps", "map_in_global",
-                                         "maps_captured"),
+                                         "interior", "written", "displaced", "global", "captured", "built", "maps",
+                                         "map_in_global", "maps_captured"),
                          [](const auto& test) { return test.param; });
+
+// `checked`: the race checker looks on, and nothing that it finds is right.
+ProcessResult run_without_net(const std::vector<std::string>& arguments, const std::string& operators,
+                              bool checked = true) {
+  Running running{.preload = {LIBRARY_FILE},
+                  .budget = "20MiB",
+                  .environment = {"THERMOCLINE_SAFETY_NET=off", "THERMOCLINE_OPERATORS=" + operators}};
+  if (!checked) running.environment.emplace_back("THERMOCLINE_SIMULATE_CHECK=0");
+  return run_program(arguments, running);
+}
+
+// Kernels that write tables are known by name: some to the library, others are named in the settings.
+TEST(WrittenTables, LeadToWhatTheirKernelWasGivenWhereItIsNamed) {
+  const std::vector<std::string> program = {"tables", "written_by_no_name"};
+  const ProcessResult plain = run_plain(program);
+  for (const char* const operators : {"write_*=tables", "*=tables"}) {
+    const ProcessResult named = run_without_net(program, operators);
+    expect_same(plain, named);
+    EXPECT_GT(statistic(named, "followed"), 0u);
+    EXPECT_GT(statistic(named, "evicted_bytes"), 0u);
+    EXPECT_EQ(statistic(named, "left_out_targets"), 0u);
+  }
+  EXPECT_NE(run_without_net(program, "", false).status, 0) << "nothing else tells of them";
+  for (const char* const known : {"written", "displaced"}) {
+    expect_same(run_plain({"tables", known}), run_without_net({"tables", known}, ""));
+    EXPECT_NE(run_without_net({"tables", known}, "_pointers=other", false).status, 0) << "the settings come first";
+  }
+}
+
+TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreFollowedNoFarther) {
+  const std::vector<std::string> program = {"tables", "written_too_often"};
+  const ProcessResult squeezed = run_without_net(program, "");
+  expect_same(run_plain(program), squeezed);
+  EXPECT_GT(statistic(squeezed, "left_out_targets"), 0u);
+  EXPECT_NE(squeezed.err.find("left out for lack of room"), std::string::npos) << squeezed.err;
+}
 
 ProcessResult run_audited(const std::vector<std::string>& arguments) {
   return run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_AUDIT=true"}});
@@ -40,6 +76,7 @@ TEST(TensorMaps, KeepNothingOnTheDevice) {
 TEST(Audit, SaysSafeOfProgramsWhoseTouchesAreSeen) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"tables", "nested"},
                                                     {"tables", "global"},
+                                                    {"tables", "written"},
                                                     {"tables", "captured"},
                                                     {"tables", "maps"},
                                                     {"roads/launches/tensor_maps"},

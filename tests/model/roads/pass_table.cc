@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands in tables in memory: uploaded; moved on the device; two deep; behind a global of the module; written by a
 // kernel.
+#include <algorithm>
+#include <iterator>
+
 #include "tests/model/road.h"
 
 namespace {
@@ -35,10 +38,11 @@ Task moved(World& world, unsigned stream, const Operands& operands) {
 }
 
 // What the word leads to is touched by whatever is given the table later, too, and must then fit as well.
-void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr word) {
-  task.afterwards = [&world, &table, stream, word] {
+void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr word,
+                       std::size_t bytes = 8) {
+  task.afterwards = [&world, &table, stream, word, bytes] {
     world.before_write(stream, table.buffer);
-    CHECK_CUDA(cuMemsetD32Async(word, 0, 2, world.stream(stream)));
+    CHECK_CUDA(cuMemsetD32Async(word, 0, bytes / 4, world.stream(stream)));
     world.submitted(stream);
     world.after_write(stream, table.buffer);
   };
@@ -73,7 +77,18 @@ Task behind_a_global(World& world, unsigned stream, const Operands& operands) {
   return task;
 }
 
+// Where the library knows of such kernels, small operands would be taken for tables, too, and lead to each other for
+// good; and all that they lead to would have to fit.
+bool may_be_tables(const Operands& operands) {
+  constexpr std::uint64_t kMostTableBytes = 256 << 10;
+  const Buffer* const all[] = {operands.out.buffer, operands.a.buffer, operands.b.buffer};
+  return std::any_of(std::begin(all), std::end(all),
+                     [](const Buffer* buffer) { return buffer->bytes() <= kMostTableBytes; });
+}
+
 Task written_by_a_kernel(World& world, unsigned stream, const Operands& operands) {
+  const bool is_seen = world.options.unseen == 0;
+  if (is_seen && may_be_tables(operands)) return uploaded(world, stream, operands);
   World::Table& table = world.table();
   Task task{.kernel = "model_write_table"};
   task.add(table.buffer.address);
@@ -88,12 +103,14 @@ Task written_by_a_kernel(World& world, unsigned stream, const Operands& operands
   world.submitted(stream);
   world.after_write(stream, table.buffer);
   for (Buffer* buffer : named) world.after_read(stream, *buffer);
-  return by("model_combine_by_table", table, table.buffer.address, operands.salt);
+  Task combine = by("model_combine_by_table", table, table.buffer.address, operands.salt);
+  if (is_seen) forget_afterwards(world, stream, combine, table, table.buffer.address, kTableBytes);
+  return combine;
 }
 
 const Registered<Passing> one({{"pass_table", 4}, uploaded});
 const Registered<Passing> two({{"pass_moved_table", 2}, moved});
 const Registered<Passing> three({{"pass_table_of_tables", 2}, two_deep});
 const Registered<Passing> four({{"pass_behind_a_global", 1}, behind_a_global});
-const Registered<Passing> five({{"pass_written_table", 2}, written_by_a_kernel, true});
+const Registered<Passing> five({{"pass_written_table", 2}, written_by_a_kernel});
 }  // namespace

@@ -15,8 +15,7 @@ void launch(World& world) {
   Buffer* const named[] = {operands.a.buffer, operands.b.buffer, operands.out.buffer};
   const bool may_record = world.may_hold(named);
   const auto* launching = pick<Launching>(world, [&](const Launching& road) { return may_record || !road.records; });
-  const auto* passing =
-      pick<Passing>(world, [&](const Passing& road) { return world.options.unseen != 0 || !road.unseen; });
+  const auto* passing = pick<Passing>(world, [](const Passing&) { return true; });
   const unsigned stream = stream_for(world, launching->needs);
   if (launching->records) world.hold(named);
   Task task = passing->prepare(world, stream, operands);

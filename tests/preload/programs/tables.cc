@@ -32,6 +32,18 @@ const char kTableKernels[] = R"(.version 8.0
 {
   ret;
 }
+.visible .entry write_table(.param .u64 table, .param .u64 a, .param .u64 b, .param .u64 c)
+{
+  ret;
+}
+.visible .entry set_pointers(.param .u64 table, .param .u64 a, .param .u64 b, .param .u64 c)
+{
+  ret;
+}
+.visible .entry displace_pointers(.param .u64 to, .param .u64 from, .param .u32 count, .param .u64 bytes)
+{
+  ret;
+}
 .visible .entry follow_root(.param .u32 words, .param .u32 salt)
 {
   ret;
@@ -240,6 +252,48 @@ void moved(Program& p) {
   rounds(p, p.other + 128, kTargets);
 }
 
+// By a kernel, from its parameters.
+void write_table(Program& p, const char* kernel) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, kernel));
+  void* list[] = {&p.table, &p.buffers[0], &p.buffers[1], &p.buffers[2]};
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+}
+
+void written(Program& p) {
+  write_table(p, "set_pointers");
+  rounds(p, p.table, kTargets);
+}
+
+void written_by_no_name(Program& p) {
+  write_table(p, "write_table");
+  rounds(p, p.table, kTargets);
+}
+
+// What the table may lead to in the end is more than fits, but none of it is needed.
+void written_too_often(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "set_pointers"));
+  for (int i = 0; i + 2 < kBuffers; ++i) {
+    void* list[] = {&p.table, &p.buffers[i], &p.buffers[i + 1], &p.buffers[i + 2]};
+    CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+  }
+  rounds(p, p.table, 0);
+}
+
+// From a table that a kernel wrote, into another; then the first one is cleared.
+void displaced(Program& p) {
+  CUfunction function = nullptr;
+  std::uint32_t count = kTargets;
+  std::uint64_t bytes = 0;
+  write_table(p, "set_pointers");
+  CHECK(cuModuleGetFunction(&function, p.module, "displace_pointers"));
+  void* list[] = {&p.other, &p.table, &count, &bytes};
+  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
+  CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+  rounds(p, p.other, kTargets);
+}
+
 // The words lead into the middle of buffers.
 void interior(Program& p) {
   const std::uint64_t words[] = {p.buffers[0] + kBytes / 2, p.buffers[1] + 4096};
@@ -412,6 +466,10 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"batch", batch},
                            {"nested", nested},
                            {"moved", moved},
+                           {"written", written},
+                           {"written_by_no_name", written_by_no_name},
+                           {"written_too_often", written_too_often},
+                           {"displaced", displaced},
                            {"interior", interior},
                            {"global", global},
                            {"captured", captured},
@@ -440,6 +498,21 @@ extern "C" {
 __attribute__((visibility("default"))) void simulated_follow(void** arguments, dim3, dim3) {
   walk(read<const std::uint64_t*>(arguments[0]), read<std::uint32_t>(arguments[1]), read<std::uint32_t>(arguments[2]),
        read<std::uint32_t>(arguments[3]), read<std::uint32_t>(arguments[4]));
+}
+
+__attribute__((visibility("default"))) void simulated_write_table(void** arguments, dim3, dim3) {
+  for (int i = 0; i < kTargets; ++i) read<std::uint64_t*>(arguments[0])[i] = read<std::uint64_t>(arguments[1 + i]);
+}
+
+__attribute__((visibility("default"))) void simulated_set_pointers(void** arguments, dim3 grid, dim3 block) {
+  simulated_write_table(arguments, grid, block);
+}
+
+__attribute__((visibility("default"))) void simulated_displace_pointers(void** arguments, dim3, dim3) {
+  const auto* from = read<const std::uint64_t*>(arguments[1]);
+  for (std::uint32_t i = 0; i < read<std::uint32_t>(arguments[2]); ++i) {
+    read<std::uint64_t*>(arguments[0])[i] = from[i] + read<std::uint64_t>(arguments[3]);
+  }
 }
 
 __attribute__((visibility("default"))) void simulated_follow_map(void** arguments, dim3, dim3) {
