@@ -37,15 +37,17 @@ Task moved(World& world, unsigned stream, const Operands& operands) {
   return by("model_combine_by_table", table, table.buffer.address, operands.salt);
 }
 
-// What the word leads to is touched by whatever is given the table later, too, and must then fit as well.
-void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr word,
+void clear(World& world, unsigned stream, World::Table& table, CUdeviceptr at, std::size_t bytes) {
+  world.before_write(stream, table.buffer);
+  CHECK_CUDA(cuMemsetD32Async(at, 0, bytes / 4, world.stream(stream)));
+  world.submitted(stream);
+  world.after_write(stream, table.buffer);
+}
+
+// What the words lead to is touched by whatever is given the table later, too, and must then fit as well.
+void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr at,
                        std::size_t bytes = 8) {
-  task.afterwards = [&world, &table, stream, word, bytes] {
-    world.before_write(stream, table.buffer);
-    CHECK_CUDA(cuMemsetD32Async(word, 0, bytes / 4, world.stream(stream)));
-    world.submitted(stream);
-    world.after_write(stream, table.buffer);
-  };
+  task.afterwards = [&world, &table, stream, at, bytes] { clear(world, stream, table, at, bytes); };
 }
 
 Task two_deep(World& world, unsigned stream, const Operands& operands) {
@@ -86,10 +88,23 @@ bool may_be_tables(const Operands& operands) {
                      [](const Buffer* buffer) { return buffer->bytes() <= kMostTableBytes; });
 }
 
+// Touches all the others, so that what the table leads to is where only the table tells of it.
+void crowd_out(World& world, unsigned stream) {
+  const Place there{Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(world.staging())};
+  for (const auto& buffer : world.buffers()) {
+    if (!buffer->defined) continue;
+    world.before_read(stream, *buffer);
+    copy(world, stream, there, {Place::Kind::kDevice, buffer->address}, sizeof(std::uint64_t));
+    world.after_read(stream, *buffer);
+  }
+  world.staging_used(stream);
+}
+
 Task written_by_a_kernel(World& world, unsigned stream, const Operands& operands) {
   const bool is_seen = world.options.unseen == 0;
   if (is_seen && may_be_tables(operands)) return uploaded(world, stream, operands);
   World::Table& table = world.table();
+  clear(world, stream, table, table.buffer.address, kTableBytes);
   Task task{.kernel = "model_write_table"};
   task.add(table.buffer.address);
   for (const std::uint64_t word : operands.table()) task.add(word);
@@ -103,6 +118,7 @@ Task written_by_a_kernel(World& world, unsigned stream, const Operands& operands
   world.submitted(stream);
   world.after_write(stream, table.buffer);
   for (Buffer* buffer : named) world.after_read(stream, *buffer);
+  if (world.random.one_in(3)) crowd_out(world, stream);
   Task combine = by("model_combine_by_table", table, table.buffer.address, operands.salt);
   if (is_seen) forget_afterwards(world, stream, combine, table, table.buffer.address, kTableBytes);
   return combine;
