@@ -124,8 +124,6 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
 Status Backing::fill_pool(std::uint64_t count, Wait wait) {
   if (pool_->free_pages() >= count) return Status();
   const std::uint64_t missing = count - pool_->free_pages();
-  const std::uint64_t creatable = pool_->creatable_pages();
-  if (missing > creatable && available_pages(wait) < count) return Status::out_of_memory();
   // Nobody can be handed what stands behind a guard: it serves before more is created.
   if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
     if (const Status status = harvest_guards(missing); !status.ok()) return status;

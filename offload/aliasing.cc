@@ -214,13 +214,19 @@ void Aliasing::diverged() {
 
 void Aliasing::forget(std::size_t iteration) {
   diverged();
-  if (known_[iteration].berths.keeps()) heap_.timetable().clear();
-  known_[iteration].berths.clear(heap_);
-  known_[iteration] = {};
+  Known& known = known_[iteration];
+  if (known.berths.keeps()) heap_.timetable().clear();
+  known.berths.clear(heap_);
+  known.homes.clear();
+  known.rounds = known.measured = 0;
+  known.before_ms = known.after_ms = 0;
 }
 
-void Aliasing::forget_all() {
-  for (std::size_t i = 0; i < known_.size(); ++i) forget(i);
+void Aliasing::give_up() {
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    forget(i);
+    known_[i].rounds = kSettled + 2;
+  }
 }
 
 }  // namespace thermocline

@@ -6,11 +6,12 @@
 // Addresses lead to pages of others as long as their own contents are away. So this is for programs all of whose
 // touches are known (trusting); without that, nothing here does anything.
 //
-// Under a plan the first iteration shows which buffers there are, the second when they have pages. Then homes are
-// worked out on a thread of its own, and taken two iterations later, always there. In the next one buffers move to
-// their addresses, which costs a call for each, once. Where homes would make the iteration slower, or too many pages
-// find none, nothing is changed. Of several iterations only the first to get that far has homes. Guarded by the
-// engine's lock.
+// Under a plan (rounds, see aliasing.cc): two iterations show which buffers there are, and how long they take; in the
+// third parts give up their pages as they will with homes; the fourth is written down: who has pages, and when. Homes
+// are worked out on a thread of its own, and taken two iterations later, always there. In the next one buffers move to
+// their addresses, which costs a call for each, once. Where too many pages find no home, or homes would make the
+// iteration slower, nothing is changed; where they have made it slower, all is given up. Of several iterations only the
+// first to get that far has homes. Guarded by the engine's lock.
 #pragma once
 
 #include <array>
@@ -50,7 +51,8 @@ class Aliasing {
   void diverged();
   // What was known of it is not so any more.
   void forget(std::size_t iteration);
-  void forget_all();
+  // Addresses run short: none are kept from now on.
+  void give_up();
 
   // See Berths; `iteration` is followed.
   Block* berth(std::size_t iteration, std::size_t place, Bytes bytes) {

@@ -74,7 +74,10 @@ void Berths::clear(Heap& heap) {
   for (const Berth& berth : berths_) {
     if (berth.vacant) heap.dissolve(*berth.block);
   }
+  // The present allocation stays announced: it may be what nothing can be kept for.
+  const std::size_t number = number_;
   *this = Berths();
+  number_ = number;
 }
 
 }  // namespace thermocline

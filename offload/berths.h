@@ -37,7 +37,6 @@ class Berths {
   std::optional<Name> name_of(const Block& block) const;
   // The block that has the name now, or is kept for it; null: none.
   const Block* block_of(Name name) const { return berths_[name].block; }
-  std::size_t size() const { return berths_.size(); }
 
   // Nothing is known or kept any more: vacant blocks are dissolved.
   void clear(Heap& heap);

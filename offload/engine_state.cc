@@ -277,14 +277,24 @@ void Engine::State::lower_host_claim() {
   if (needed < host_claim && host.claim(needed)) host_claim = needed;
 }
 
+// Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
+Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
+  Block* const berth = options.policy == Policy::kLearned ? learned.berth(bytes) : nullptr;
+  if (berth != nullptr) reclaim();
+  const Status status = heap.allocate(bytes, hint, out, berth);
+  if (!status.is_out_of_memory()) return status;
+  reclaim();
+  if (options.policy == Policy::kLearned) learned.keep_nothing();
+  if (Status swept = heap.sweep(Wait::kYes); !swept.ok()) return swept;
+  return heap.allocate(bytes, hint, out);
+}
+
 // Addresses, and a block that has pages or may get them at its first touch. What is parked goes before more pages are
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
-  Block* const berth = options.policy == Policy::kLearned ? learned.berth(bytes) : nullptr;
-  if (berth != nullptr) reclaim();
-  Status status = heap.allocate(bytes, hint, out, berth);
+  Status status = find_addresses(bytes, hint, out);
   if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
     // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
     if (status.ok()) heap.free(*out);

@@ -133,6 +133,7 @@ class Engine::State {
   bool any_absent() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);
+  Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);
   void keep_unseen();

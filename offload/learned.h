@@ -74,7 +74,7 @@ class Learned {
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
   // Addresses run short.
-  void keep_nothing() { aliasing_.forget_all(); }
+  void keep_nothing() { aliasing_.give_up(); }
 
   // The program says that a step ends here.
   void step();

@@ -55,6 +55,17 @@ class HeapLendingTest : public testing::Test {
     fake.submit(clock->handle_of(stream), buffer->number(), buffer->address(), buffer->requested());
     buffer->block().uses.add({stream, clock->advance(stream)});
   }
+  // Its addresses have their homes where they are.
+  void settle(Buffer* buffer) {
+    const Block& block = buffer->block();
+    for (std::uint64_t page = 0; page < block.pages(); ++page) {
+      heap->timetable().add(heap->page_of(block.begin()) + page, 0, 1, block.page_handles()[page]);
+    }
+  }
+  void give_up(Buffer* buffer) {
+    heap->give_up(buffer->block(), {0, buffer->block().pages()}, buffer->block().uses);
+    heap->validate();
+  }
 
   void TearDown() override {
     fake.run_all();
@@ -171,7 +182,7 @@ TEST_F(HeapLendingTest, AnAddressGetsBackThePageItLeadsToWithoutACall) {
   Buffer* const buffer = allocate_mapped(3 * kPage - 1);
   const std::uint64_t page = fake.page_behind(buffer->address());
   use(buffer, a);
-  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  give_up(buffer);
   heap->validate();
   const std::uint64_t calls = heap->mapping_calls();
   bool untouched = false;
@@ -189,13 +200,11 @@ TEST_F(HeapLendingTest, WhatAnotherHasHadMeanwhileIsNotUntouched) {
   fake.allow_aliases = true;
   Buffer* const buffer = allocate_mapped(3 * kPage - 1);
   use(buffer, a);
-  for (std::uint64_t page = 0; page < 3; ++page) {
-    heap->timetable().add(heap->page_of(buffer->address()) + page, 0, 1, buffer->block().page_handles()[page]);
-  }
-  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  settle(buffer);
+  give_up(buffer);
   Buffer* const other = allocate(2 * kPage - 1);
   ASSERT_TRUE(heap->map(other->block(), Wait::kBehind).ok());
-  heap->give_up(other->block(), {0, 2}, other->block().uses);
+  give_up(other);
   const std::uint64_t calls = heap->mapping_calls();
   bool untouched = true;
   UseSet behind;
@@ -210,10 +219,8 @@ TEST_F(HeapLendingTest, TrimmingGivesHomesBackToo) {
   fake.allow_aliases = true;
   Buffer* const buffer = allocate_mapped(3 * kPage - 1);
   use(buffer, a);
-  for (std::uint64_t page = 0; page < 3; ++page) {
-    heap->timetable().add(heap->page_of(buffer->address()) + page, 0, 1, buffer->block().page_handles()[page]);
-  }
-  heap->give_up(buffer->block(), {0, 3}, buffer->block().uses);
+  settle(buffer);
+  give_up(buffer);
   fake.run_all();
   ASSERT_TRUE(heap->trim(0).ok());
   EXPECT_EQ(heap->created_bytes(), 0u);

@@ -2,6 +2,7 @@
 // Trusting, under a plan, addresses keep pages of their own: a steady step makes no mapping calls, and computes what it
 // computed before, in any order of the device, also when something else comes between.
 #include <array>
+#include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -19,8 +20,8 @@ constexpr int kLayers = 24;
 // back, beside weights that stay. Sizes differ, so that pages change between owners of different sizes.
 class Steps {
  public:
-  Steps() {
-    for (int layer = 0; layer < kLayers; ++layer) lines_.push_back(alloc(layer, bytes(2)));
+  explicit Steps(int weight_pages = 2) {
+    for (int layer = 0; layer < kLayers; ++layer) lines_.push_back(alloc(layer, bytes(weight_pages)));
   }
 
   Steps& train() {
@@ -90,7 +91,7 @@ ReplayResult run(const Trace& trace, const Terms& terms) {
   options.engine.safety = terms.safety;
   ReplayResult result;
   EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
-  EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
+  EXPECT_EQ(result.outcome, ReplayOutcome::kOk) << result.report;
   EXPECT_EQ(result.races, 0u);
   return result;
 }
@@ -154,6 +155,23 @@ TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   const ReplayResult result = run(steps.trace(), {});
   EXPECT_EQ(result.steps[13].maps, 0u);
   EXPECT_LE(result.steps.back().maps * 20, result.steps[5].maps);
+}
+
+// Blocks that are kept vacant go before an allocation is refused for want of addresses.
+TEST(Aliasing, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
+  for (const int weight_pages : {6, 12}) {
+    SCOPED_TRACE(weight_pages);
+    const Trace trace = Steps(weight_pages).train().train().trace();
+    const std::uint64_t expected = unlimited_checksum(trace, 20);
+    const Bytes budget = static_cast<Bytes>(60 + kLayers * weight_pages) * kPage;
+    // 512 pages of addresses: little more than is alive at once.
+    ASSERT_EQ(setenv("THERMOCLINE_SIMULATE_FAULTS", "address-bits 30", 1), 0);
+    const ReplayResult reactive = run(trace, {.policy = Policy::kReactive, .budget = budget, .steps = 20});
+    const ReplayResult learned = run(trace, {.budget = budget, .steps = 20});
+    unsetenv("THERMOCLINE_SIMULATE_FAULTS");
+    EXPECT_EQ(reactive.checksum, expected);
+    EXPECT_EQ(learned.checksum, expected);
+  }
 }
 
 }  // namespace
