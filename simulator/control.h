@@ -66,6 +66,7 @@ typedef struct SimulatedDeviceControl {
 
   /* Before the first driver call (or after reset). Returns NULL, or a sentence that says what is wrong.
    *   device       name of a profile
+   *   devices      how many of them there are: 1 to 8
    *   memory       real | tagged
    *   seed         a number: adversarial order; "time": order of time
    *   progress     on | off: the thread that runs pending work when the host is silent

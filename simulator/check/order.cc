@@ -8,10 +8,15 @@
 
 namespace simulator {
 
-void Order::stream_created(StreamId stream, bool non_blocking) {
+Order::Order(DeviceId devices) : entries_(kFirstEntries), streams_(devices), devices_(devices), blocking_(devices) {
+  for (DeviceId device = 0; device < devices; ++device) streams_[device].device = device;
+}
+
+void Order::stream_created(StreamId stream, bool non_blocking, DeviceId device) {
   if (streams_.size() <= stream) streams_.resize(stream + 1);
   streams_[stream] = Stream();
   streams_[stream].non_blocking = non_blocking;
+  streams_[stream].device = device;
 }
 
 void Order::stream_destroyed(StreamId stream) {
@@ -63,10 +68,10 @@ void Order::join_stream(Stream& stream, StreamId id) {
     stream.has_chain = true;
   }
   stream.clock.join(host_);
-  if (id == kLegacyStream) {
-    stream.clock.join(blocking_);
+  if (is_legacy(id)) {
+    stream.clock.join(blocking_[stream.device]);
   } else if (!stream.non_blocking) {
-    stream.clock.join(streams_[kLegacyStream].clock);
+    stream.clock.join(streams_[stream.device].clock);
   }
 }
 
@@ -90,7 +95,7 @@ void Order::submitted(OperationId id, StreamId stream, std::span<const Operation
       if (const Clock* clock = clock_of(before)) s.clock.join(*clock);
     }
     s.clock.set(s.chain, id);
-    if (!s.non_blocking && stream != kLegacyStream) blocking_.join(s.clock);
+    if (!s.non_blocking && !is_legacy(stream)) blocking_[s.device].join(s.clock);
     entry.clock = s.clock;
     entry.chain = s.chain;
   }
@@ -139,8 +144,15 @@ void Order::host_knows(OperationId id) {
 }
 
 void Order::host_knows_stream(StreamId stream) {
-  if (stream == kLegacyStream) host_.join(blocking_);
+  if (is_legacy(stream)) host_.join(blocking_[stream]);
   host_.join(streams_[stream].clock);
+}
+
+void Order::host_knows_device(DeviceId device) {
+  host_.join(blocking_[device]);
+  for (const Stream& stream : streams_) {
+    if (stream.device == device) host_.join(stream.clock);
+  }
 }
 
 void Order::host_knows_everything() {

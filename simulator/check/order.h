@@ -26,9 +26,9 @@ class Order {
     Chain chain = 0;
   };
 
-  Order() : entries_(kFirstEntries), streams_(1) {}
+  explicit Order(DeviceId devices = 1);
 
-  void stream_created(StreamId stream, bool non_blocking);
+  void stream_created(StreamId stream, bool non_blocking, DeviceId device = 0);
   // Its work still counts as a blocking stream's.
   void stream_destroyed(StreamId stream);
 
@@ -47,6 +47,8 @@ class Order {
   void host_knows(OperationId id);
   void host_knows_stream(StreamId stream);
   void host_knows_everything();
+  // Of the device's streams; what is detached is known where a stream comes behind it.
+  void host_knows_device(DeviceId device);
   const Clock& host() const { return host_; }
 
  private:
@@ -65,12 +67,14 @@ class Order {
     Chain chain = 0;
     bool has_chain = false;
     bool non_blocking = false;
+    DeviceId device = 0;
   };
   struct ChainState {
     OperationId tip = 0;
     bool detached = false;
   };
 
+  bool is_legacy(StreamId stream) const { return stream < devices_; }
   Entry& at(OperationId id) { return entries_[id & (entries_.size() - 1)]; }
   const Entry& at(OperationId id) const { return entries_[id & (entries_.size() - 1)]; }
   // nullptr: known to the host.
@@ -88,7 +92,8 @@ class Order {
   std::vector<ChainState> chains_;
   std::vector<Chain> free_chains_;  // usable once the host knows their tips
   Clock host_;
-  Clock blocking_;                                   // of everything ever submitted to blocking streams
+  const DeviceId devices_;
+  std::vector<Clock> blocking_;                      // by device: of everything ever submitted to blocking streams
   std::unordered_map<OperationId, Clock> kept_;      // of kept operations that have left the ring
   std::size_t most_kept_ = kMostKept;                // then those that the host knows are dropped
   std::unordered_map<EventId, OperationId> newest_;  // records

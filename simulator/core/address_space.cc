@@ -79,7 +79,7 @@ CUresult AddressSpace::map(Address at, Bytes bytes, Bytes offset, PhysicalId id)
   const auto next = mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + bytes) return CUDA_ERROR_INVALID_VALUE;
   if (mapping_at(at)) return CUDA_ERROR_INVALID_VALUE;
-  const auto mapping = mappings_.emplace_hint(next, at, Mapping{bytes, id, *run, Access::kNone});
+  const auto mapping = mappings_.emplace_hint(next, at, Mapping{bytes, id, *run, Rights()});
   physical_.mapped(id);
   set_entries(at, mapping->second);
   return CUDA_SUCCESS;
@@ -87,7 +87,7 @@ CUresult AddressSpace::map(Address at, Bytes bytes, Bytes offset, PhysicalId id)
 
 void AddressSpace::set_entries(Address at, const Mapping& mapping) {
   for (std::uint32_t page = 0; page < mapping.run.count; ++page) {
-    table_.set_device(at + page * kPageBytes, mapping.run.first + page, mapping.access);
+    table_.set_device(at + page * kPageBytes, mapping.run.first + page, mapping.rights);
   }
 }
 
@@ -102,21 +102,26 @@ AddressSpace::Mappings::iterator AddressSpace::whole_mappings(Address at, Bytes 
   return expected == at + bytes ? first : mappings_.end();
 }
 
-// Runs that continue each other in the store are shown in one call.
-CUresult AddressSpace::set_access(Address at, Bytes bytes, Access access) {
+// Runs that continue each other in the store, and are shown alike, are shown in one call.
+CUresult AddressSpace::set_rights(Address at, Bytes bytes, Rights rights, Rights mask) {
+  const auto changed = [&](Rights before) {
+    return Rights{static_cast<std::uint16_t>((before.bits & ~mask.bits) | (rights.bits & mask.bits))};
+  };
   auto mapping = whole_mappings(at, bytes);
   if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
   while (mapping != mappings_.end() && mapping->first < at + bytes) {
     const Address begin = mapping->first;
     PageRun joined{mapping->second.run.first, 0};
+    const Access shown = changed(mapping->second.rights).of_any();
     while (mapping != mappings_.end() && mapping->first < at + bytes &&
-           mapping->second.run.first == joined.first + joined.count) {
+           mapping->second.run.first == joined.first + joined.count &&
+           changed(mapping->second.rights).of_any() == shown) {
       joined.count += mapping->second.run.count;
-      mapping->second.access = access;
+      mapping->second.rights = changed(mapping->second.rights);
       set_entries(mapping->first, mapping->second);
       ++mapping;
     }
-    if (!contents_.show(begin, joined, access)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!contents_.show(begin, joined, shown)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return CUDA_SUCCESS;
 }
@@ -175,7 +180,8 @@ void AddressSpace::validate() const {
       const auto index = static_cast<std::uint32_t>((page - mapping->first) / kPageBytes);
       SIMULATOR_CHECK(PageTable::page(entry) == mapping->second.run.first + index,
                       "the page table shows the mapping's pages");
-      SIMULATOR_CHECK(PageTable::access(entry) == mapping->second.access, "the page table shows the mapping's access");
+      SIMULATOR_CHECK(PageTable::access(entry) == mapping->second.rights.of_any(),
+                      "the page table shows the mapping's access");
     }
   }
   for (const auto& [at, mapping] : mappings_) {

@@ -33,7 +33,8 @@ class AddressSpace {
   CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
   CUresult release(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId id);
-  CUresult set_access(Address at, Bytes bytes, Access access);
+  // Of the devices that have bits in `mask`; the others keep theirs.
+  CUresult set_rights(Address at, Bytes bytes, Rights rights, Rights mask);
   CUresult unmap(Address at, Bytes bytes);
 
   bool is_mapped(Address at, Bytes bytes) { return whole_mappings(at, bytes) != mappings_.end(); }
@@ -44,6 +45,14 @@ class AddressSpace {
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;
   bool is_reserved(Address at) const { return reservation_at(at).has_value(); }
 
+  // Calls visit(address, bytes, rights) for each mapping of memory on a device.
+  template <typename Visit>
+  void for_device_mappings(Visit visit) const {
+    for (const auto& [at, mapping] : mappings_) {
+      if (!physical_.on_host(mapping.id)) visit(at, mapping.bytes, mapping.rights);
+    }
+  }
+
   void validate() const;
 
  private:
@@ -51,7 +60,7 @@ class AddressSpace {
     Bytes bytes = 0;
     PhysicalId id = 0;
     PageRun run;
-    Access access = Access::kNone;
+    Rights rights;
   };
   using Mappings = std::map<Address, Mapping>;
 

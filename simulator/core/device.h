@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of one simulated device, made together from settings and dropped together. Declared in order of dependency:
-// each part refers to earlier ones only.
+// The parts of the simulated devices, made together from settings and dropped together. Declared in order of
+// dependency: each part refers to earlier ones only.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "simulator/core/address_space.h"
 #include "simulator/core/buffers.h"
@@ -37,28 +38,37 @@ class HostClock {
 
 struct Device {
   explicit Device(const Settings& chosen)
-      : settings(chosen), contents(settings.tagged ? make_tagged_contents(table) : make_real_contents()) {}
+      : settings(chosen), contents(settings.tagged ? make_tagged_contents(table) : make_real_contents()) {
+    for (DeviceId device = 0; device < settings.devices; ++device) add_heap(device);
+  }
+
+  std::size_t add_heap(DeviceId device) {
+    heaps.push_back(std::make_unique<DeviceHeap>(addresses, physical, device));
+    return heaps.size() - 1;
+  }
 
   const Settings settings;
   HostClock clock;
   Faults faults{settings.faults};
-  PageTable table;
+  PageTable table{settings.devices};
   std::unique_ptr<Contents> contents;
   PhysicalMemory physical{settings.capacity(), [this](PageRun run) {
                             contents->discard(run);
                             if (checker) checker->discarded(run);
                           }};
   AddressSpace addresses{table, physical, *contents};
-  DeviceHeap heap{addresses, physical};
+  std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one a device first, then those of pools
   HostMemory host{*contents};
   Buffers buffers;
   Events events;
   std::unique_ptr<RaceChecker> checker =
-      settings.check == Checking::kOff ? nullptr : std::make_unique<RaceChecker>(table, host, buffers, settings.tagged);
-  std::unique_ptr<TimelineFile> timeline_file = TimelineFile::open(settings.timeline);
-  Executor executor{table, *contents, buffers, host, events, settings.tagged, checker.get(), timeline_file.get()};
-  Timeline timeline{executor, settings.seed};
-  Streams streams{timeline};
+      settings.check == Checking::kOff
+          ? nullptr
+          : std::make_unique<RaceChecker>(table, host, buffers, settings.tagged, settings.devices);
+  std::unique_ptr<TimelineFile> timeline_file = TimelineFile::open(settings.timeline, settings.devices);
+  Executor executor{table, addresses, *contents, buffers, host, events, settings, checker.get(), timeline_file.get()};
+  Timeline timeline{executor, settings.seed, settings.devices};
+  Streams streams{timeline, settings.devices};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator
   std::uint64_t maps = 0, unmaps = 0, set_accesses = 0, reserves = 0;
   Bytes reserved_bytes = 0;      // of the program's, at present

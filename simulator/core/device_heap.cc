@@ -23,14 +23,15 @@ Bytes slot_for(Bytes bytes) {
 }  // namespace
 
 // The reservation ends with an empty page of addresses.
-CUresult DeviceHeap::take_pages(Bytes bytes, Address* out) {
+CUresult DeviceHeap::take_pages(Bytes bytes, Rights rights, Address* out) {
   PhysicalId id = 0;
-  if (const CUresult result = physical_.create(bytes, &id); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = physical_.create(bytes, &id, PhysicalPlace::kDevice, device_); result != CUDA_SUCCESS)
+    return result;
   CUresult result = addresses_.reserve(bytes + kPageBytes, 0, 0, out);
   if (result == CUDA_SUCCESS) {
     result = addresses_.map(*out, bytes, 0, id);
     SIMULATOR_CHECK(result == CUDA_SUCCESS, "a new handle can be mapped into a new reservation");
-    result = addresses_.set_access(*out, bytes, Access::kReadWrite);
+    result = addresses_.set_rights(*out, bytes, rights, Rights::of_all(Access::kReadWrite));
     if (result != CUDA_SUCCESS) {
       give_pages(*out, bytes);
       physical_.release(id);
@@ -54,8 +55,10 @@ CUresult DeviceHeap::allocate(Bytes bytes, bool own_pages, Address* out, Bytes* 
   const Bytes slot = slot_for(bytes);
   if (!own_pages && slot <= kLargestShared) return allocate_shared(bytes, slot, out, new_pages);
   const Bytes whole = round_up(bytes, kPageBytes);
-  if (const CUresult result = take_pages(whole, out); result != CUDA_SUCCESS) return result;
-  allocations_.emplace(*out, Allocation{bytes, 0, *out});
+  if (const CUresult result = take_pages(whole, own_pages ? Rights::of_all(Access::kReadWrite) : rights_, out);
+      result != CUDA_SUCCESS)
+    return result;
+  allocations_.emplace(*out, Allocation{bytes, 0, *out, own_pages});
   *new_pages = whole / kPageBytes;
   return CUDA_SUCCESS;
 }
@@ -64,7 +67,7 @@ CUresult DeviceHeap::allocate_shared(Bytes bytes, Bytes slot, Address* out, Byte
   std::vector<Address>& open = open_[slot];
   if (open.empty()) {
     Address page = 0;
-    if (const CUresult result = take_pages(kPageBytes, &page); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = take_pages(kPageBytes, rights_, &page); result != CUDA_SUCCESS) return result;
     SharedPage& shared = shared_[page];
     for (Bytes index = kPageBytes / slot; index > 0; --index) shared.free.push_back(page + (index - 1) * slot);
     open.push_back(page);
@@ -76,7 +79,7 @@ CUresult DeviceHeap::allocate_shared(Bytes bytes, Bytes slot, Address* out, Byte
   shared.free.pop_back();
   ++shared.used;
   if (shared.free.empty()) open.pop_back();
-  allocations_.emplace(*out, Allocation{bytes, slot, page});
+  allocations_.emplace(*out, Allocation{bytes, slot, page, false});
   return CUDA_SUCCESS;
 }
 
@@ -98,6 +101,18 @@ CUresult DeviceHeap::free(Address at) {
   shared_.erase(allocation.page);
   give_pages(allocation.page, kPageBytes);
   return CUDA_SUCCESS;
+}
+
+void DeviceHeap::set_access(DeviceId device, Access access) {
+  rights_ = rights_.with(device, access);
+  const auto give = [&](Address at, Bytes bytes) {
+    const CUresult given = addresses_.set_rights(at, bytes, rights_, Rights::of_all(Access::kReadWrite));
+    SIMULATOR_CHECK(given == CUDA_SUCCESS, "pages of the heap can be opened to a device and closed");
+  };
+  for (const auto& [page, shared] : shared_) give(page, kPageBytes);
+  for (const auto& [at, allocation] : allocations_) {
+    if (allocation.slot == 0 && !allocation.is_for_all) give(at, round_up(allocation.bytes, kPageBytes));
+  }
 }
 
 std::optional<Span> DeviceHeap::find(Address at) const {

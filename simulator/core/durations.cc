@@ -48,6 +48,10 @@ struct Costing {
         return {Engine::kToHost,
                 at_rate(bytes, profile.link_to_host.value * settings.link_scale * settings.faults.link)};
       case Direction::kOnDevice:
+        if (copy.is_between_devices) {
+          const double link = std::min(profile.link_to_host.value, profile.link_to_device.value);
+          return {Engine::kToHost, at_rate(bytes, link * settings.link_scale * settings.faults.link)};
+        }
         return {Engine::kCompute, at_rate(2 * bytes, profile.memory_bandwidth.value)};
       case Direction::kOnHost:
         break;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "simulator/core/device_view.h"
 #include "simulator/core/fault_guard.h"
 #include "simulator/core/hash.h"
 #include "simulator/core/mixing.h"
@@ -26,20 +27,20 @@ bool is_plain(const Shape& shape) { return shape.height == 1 && shape.depth == 1
 
 bool Executor::in_host_function() { return inside_host_function; }
 
-std::optional<Address> Executor::denied(Address at, Bytes bytes, Access needed) const {
+std::optional<Address> Executor::denied(DeviceId device, Address at, Bytes bytes, Access needed) const {
   if (bytes == 0) return std::nullopt;
-  const auto first = table_.first_denied(at, bytes, needed);
+  const auto first = table_.first_denied(at, bytes, needed, device);
   if (!first) return std::nullopt;
-  // Pinned host memory is the device's to touch, too.
+  // Pinned host memory is every device's to touch, too.
   const auto pinned = host_.find(at);
   if (pinned && at + bytes <= pinned->begin + pinned->bytes) return std::nullopt;
   return first;
 }
 
-std::optional<Address> Executor::denied(Address at, const Shape& shape, Access needed) const {
+std::optional<Address> Executor::denied(DeviceId device, Address at, const Shape& shape, Access needed) const {
   std::optional<Address> result;
   for_rows(shape, [&](Bytes offset, Bytes bytes) {
-    if (!result) result = denied(at + offset, bytes, needed);
+    if (!result) result = denied(device, at + offset, bytes, needed);
   });
   return result;
 }
@@ -47,9 +48,10 @@ std::optional<Address> Executor::denied(Address at, const Shape& shape, Access n
 void Executor::fault(const Operation& operation, Address at) {
   error_ = CUDA_ERROR_ILLEGAL_ADDRESS;
   std::fprintf(stderr,
-               "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u); the context is lost\n",
+               "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u%s); the context is lost\n",
                static_cast<unsigned long long>(at), std::string(name_of(operation.work)).c_str(),
-               static_cast<unsigned long long>(operation.id), operation.stream);
+               static_cast<unsigned long long>(operation.id), operation.stream,
+               has_several_devices_ ? (", device " + std::to_string(operation.device)).c_str() : "");
   if (checker_ != nullptr) checker_->inaccessible(operation, at);
 }
 
@@ -86,10 +88,14 @@ struct Executor::Run {
     const bool writes_device = copy.direction == Direction::kToDevice || copy.direction == Direction::kOnDevice;
     const bool reads_device = copy.direction == Direction::kToHost || copy.direction == Direction::kOnDevice;
     if (writes_device) {
-      if (const auto at = executor.denied(copy.to, copy.to_shape, Access::kReadWrite)) return at;
+      if (const auto at =
+              executor.denied(copy.to_as.value_or(operation.device), copy.to, copy.to_shape, Access::kReadWrite))
+        return at;
     }
     if (reads_device) {
-      if (const auto at = executor.denied(copy.from, copy.from_shape, Access::kRead)) return at;
+      if (const auto at =
+              executor.denied(copy.from_as.value_or(operation.device), copy.from, copy.from_shape, Access::kRead))
+        return at;
     }
     return touch([&] { move(copy); });
   }
@@ -119,7 +125,7 @@ struct Executor::Run {
   }
 
   std::optional<Address> operator()(Set& set) {
-    if (const auto at = executor.denied(set.to, set.shape, Access::kReadWrite)) return at;
+    if (const auto at = executor.denied(operation.device, set.to, set.shape, Access::kReadWrite)) return at;
     return touch([&] {
       for_rows(set.shape, [&](Bytes offset, Bytes bytes) {
         executor.contents_.fill(set.to + offset, bytes, set.value, set.element);
@@ -130,7 +136,8 @@ struct Executor::Run {
   std::optional<Address> operator()(Kernel& kernel) {
     if (kernel.function != nullptr && !executor.tagged_) return call(kernel);
     for (const Buffer& buffer : kernel.named) {
-      if (const auto at = executor.denied(buffer.address, buffer.bytes, Access::kReadWrite)) return at;
+      if (const auto at = executor.denied(operation.device, buffer.address, buffer.bytes, Access::kReadWrite))
+        return at;
     }
     std::uint64_t result = 0;
     const auto at = touch([&] { result = mix_buffers(kernel, executor.contents_); });
@@ -146,9 +153,11 @@ struct Executor::Run {
     }
     arguments.push_back(nullptr);
     const HostFunctionScope scope;
+    std::optional<DeviceView> view;
+    if (executor.has_several_devices_) view.emplace(executor.addresses_, operation.device);
     const auto run = [&] { return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
     if (executor.checker_ == nullptr) return run();
-    const KernelWatch watch(executor.checker_->to_watch(kernel), kernel.ordinal);
+    const KernelWatch watch(executor.checker_->to_watch(kernel, operation.device), kernel.ordinal);
     const auto at = run();
     executor.checker_->kernel_touched(operation, watch.touches());
     return at;
@@ -157,7 +166,7 @@ struct Executor::Run {
   std::optional<Address> operator()(Operator& op) {
     for (const Operand& operand : op.operands) {
       const Access needed = operand.write || operand.fresh ? Access::kReadWrite : Access::kRead;
-      if (const auto at = executor.denied(operand.address, operand.bytes, needed)) return at;
+      if (const auto at = executor.denied(operation.device, operand.address, operand.bytes, needed)) return at;
     }
     std::uint64_t hash = combine(hash_text(op.name), op.ordinal);
     const auto at = touch([&] { hash = compute(op, hash); });

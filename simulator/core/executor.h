@@ -13,6 +13,7 @@
 #include "simulator/core/events.h"
 #include "simulator/core/host_memory.h"
 #include "simulator/core/race_checker.h"
+#include "simulator/core/settings.h"
 #include "simulator/core/timeline.h"
 
 namespace simulator {
@@ -21,14 +22,17 @@ class TimelineFile;
 
 class Executor final : public Effects {
  public:
-  Executor(const PageTable& table, Contents& contents, Buffers& buffers, const HostMemory& host, Events& events,
-           bool tagged, RaceChecker* checker, TimelineFile* timeline_file = nullptr)
+  Executor(const PageTable& table, const AddressSpace& addresses, Contents& contents, Buffers& buffers,
+           const HostMemory& host, Events& events, const Settings& settings, RaceChecker* checker,
+           TimelineFile* timeline_file = nullptr)
       : table_(table),
+        addresses_(addresses),
         contents_(contents),
         buffers_(buffers),
         host_(host),
         events_(events),
-        tagged_(tagged),
+        tagged_(settings.tagged),
+        has_several_devices_(settings.devices > 1),
         checker_(checker),
         timeline_file_(timeline_file) {}
 
@@ -47,17 +51,19 @@ class Executor final : public Effects {
 
   void clear_fresh(const Operation& operation);
   // The first address of the range that the device must not touch so.
-  std::optional<Address> denied(Address at, Bytes bytes, Access needed) const;
-  std::optional<Address> denied(Address at, const Shape& shape, Access needed) const;
+  std::optional<Address> denied(DeviceId device, Address at, Bytes bytes, Access needed) const;
+  std::optional<Address> denied(DeviceId device, Address at, const Shape& shape, Access needed) const;
   void fault(const Operation& operation, Address at);
   void count(const Copy& copy);
 
   const PageTable& table_;
+  const AddressSpace& addresses_;
   Contents& contents_;
   Buffers& buffers_;
   const HostMemory& host_;
   Events& events_;
   const bool tagged_;
+  const bool has_several_devices_;
   RaceChecker* const checker_;         // nullptr: nobody checks
   TimelineFile* const timeline_file_;  // nullptr: nobody wants one
   CUresult error_ = CUDA_SUCCESS;

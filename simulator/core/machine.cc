@@ -144,6 +144,8 @@ void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = 
 const Profile& Machine::profile() const { return *device().settings.profile; }
 Bytes Machine::granularity() const { return device().settings.faults.granularity.value_or(profile().page_bytes.value); }
 
+DeviceId Machine::devices() const { return device().settings.devices; }
+
 CUresult Machine::fault(std::string_view symbol) { return device().faults.on_call(symbol); }
 
 const FaultPlan& Machine::fault_plan() const {

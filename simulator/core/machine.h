@@ -32,6 +32,7 @@
 namespace simulator {
 
 struct Device;
+struct Operation;
 
 enum class Fresh : bool { kNo, kYes };
 
@@ -78,6 +79,7 @@ class Machine {
   // What the program has not released, in words; asked for at the end of a checked run.
   void set_leftovers(std::string (*leftovers)(const Machine&));
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
+  DeviceId devices() const;        // how many
   Bytes granularity() const;       // of physical memory and addresses, as programs see it
   // What a plan of faults makes of a call of the driver's function; counts the call.
   CUresult fault(std::string_view symbol);
@@ -91,11 +93,15 @@ class Machine {
 
   // --- Streams
   // ----------------------------------------------------------------------------------------------------------------
-  // Blocking streams and the legacy stream order each other as CUDA documents; non-blocking ones stand alone.
-  StreamId create_stream(bool non_blocking);
+  // Blocking streams and the legacy stream of a device order each other as CUDA documents; non-blocking ones stand
+  // alone.
+  StreamId create_stream(bool non_blocking, DeviceId device = 0);
   // What it holds still completes. The id must not be used afterwards.
   void destroy_stream(StreamId stream);
   bool stream_exists(StreamId stream) const;
+  static StreamId legacy_stream(DeviceId device) { return device; }
+  bool is_legacy(StreamId stream) const { return stream < devices(); }
+  DeviceId device_of(StreamId stream) const;
   // How control.h's launch_operator finds a stream from a CUstream. Without one, the handle's value is the id.
   using StreamResolver = bool (*)(const void* handle, StreamId* out);
   void set_stream_resolver(StreamResolver resolver);
@@ -108,6 +114,7 @@ class Machine {
     bool detached = false;     // only `after` counts, not the stream's order, and the stream does not wait for it
     std::uint64_t branch = 0;  // detached operations of different branches run in any order in adversarial orders
     bool uncharged = false;    // the host did not submit it by itself
+    std::optional<DeviceId> device = std::nullopt;  // that does it; not given: the stream's
   };
   // Charges launch (kernels, operators), copy (copies, sets, host functions) or a stream call (rest).
   OperationId submit(StreamId stream, Work work, const Order& order);
@@ -121,6 +128,7 @@ class Machine {
   CUresult wait(OperationId operation);
   CUresult wait_stream(StreamId stream);  // the legacy stream: what it would wait for itself, too
   CUresult wait_all();
+  CUresult wait_device(DeviceId device);
   // Completes what has ended by now (adversarial order: any allowed amount). Free of charge.
   void poll();
   // Polls, then answers. Free of charge: the caller charges the query, so that polling loops end. After a yes the
@@ -145,20 +153,22 @@ class Machine {
   // --- Physical memory
   // --------------------------------------------------------------------------------------------------------
   // Whole pages; OUT_OF_MEMORY beyond the device's capacity.
-  CUresult create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice);
+  CUresult create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice,
+                           DeviceId device = 0);
   CUresult retain_physical(PhysicalId physical);    // one more release is due
   CUresult release_physical(PhysicalId physical);   // memory returns when released and unmapped everywhere
   Bytes physical_bytes(PhysicalId physical) const;  // 0: no such handle
   bool physical_exists(PhysicalId physical) const;  // a handle or a mapping keeps it
-  Bytes capacity() const;
-  Bytes free_bytes() const;
+  Bytes capacity() const;                           // of each device
+  Bytes free_bytes(DeviceId device = 0) const;
+  std::optional<DeviceId> owner_at(Address at) const;  // the device whose memory is mapped there
 
   // --- Address space
   // ----------------------------------------------------------------------------------------------------------
   CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
   CUresult release_addresses(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
-  CUresult set_access(Address at, Bytes bytes, Access access);
+  CUresult set_access(Address at, Bytes bytes, Access access, DeviceId device = 0);
   CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait
   bool is_host_physical_at(Address at) const;  // a mapping leads there to memory on the host
   std::optional<PhysicalId> physical_at(Address at) const;
@@ -166,14 +176,21 @@ class Machine {
   bool mapping_at(Address at, Address* begin, Bytes* bytes) const;
   std::size_t reservations() const;  // that were made here and not released
   bool reservation_at(Address at, Address* begin, Bytes* bytes) const;
-  Access access_at(Address at) const;
+  Access access_at(Address at, DeviceId device = 0) const;
 
   // --- cuMemAlloc-like memory
   // ------------------------------------------------------------------------------------------------- Addresses with
   // memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer. `own_pages`:
-  // whole new pages, zero now (managed memory, which the host may write before any operation).
-  CUresult allocate(Bytes bytes, bool own_pages, Address* out);
-  // What a call that frees memory does first: everything that is pending finishes. `promised`: CUDA documents that the
+  // whole new pages, zero now, every device's to touch (managed memory, which the host may write before any
+  // operation).
+  // `heap`: a device's number, or what create_heap() answered.
+  CUresult allocate(Bytes bytes, bool own_pages, Address* out, std::size_t heap = 0);
+  // Memory on the device whose access is its own (a pool's); where there is one device, that device's.
+  std::size_t create_heap(DeviceId device);
+  void set_heap_access(std::size_t heap, DeviceId device, Access access);
+  Access heap_access(std::size_t heap, DeviceId device) const;
+  // What a call that frees memory does first: everything that is pending finishes, or, of memory of one device among
+  // several, everything of that device. `promised`: CUDA documents that the
   // call waits, or every driver is known to; else the program had to know that nothing uses the range any more.
   CUresult wait_to_free(const char* call, Address at, Bytes bytes, bool promised);
   // Does not wait: see wait_to_free(). INVALID_VALUE unless `at` came from allocate.
@@ -223,8 +240,9 @@ class Machine {
   OperationId queue(StreamId stream, Work work, const Order& order);
   void note_order(StreamId stream, const Work& work, const Order& order);
   CUresult finish_all();  // the driver waits; the program learns nothing
-  bool legacy_is_done() const;
-  void prepare(Work& work);
+  bool legacy_is_done(StreamId stream) const;
+  void prepare(Operation& operation, Work& work);
+  void prepare_copy(Operation& operation, Copy& copy);
   Device& device();
   const Device& device() const;
 

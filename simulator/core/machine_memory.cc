@@ -24,12 +24,12 @@ bool answer(const std::optional<Span>& span, Address* begin, Bytes* bytes) {
 
 // Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under
 // pressure.
-CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place) {
+CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place, DeviceId on) {
   Device& d = device();
-  CUresult result = d.physical.create(bytes, out, place);
+  CUresult result = d.physical.create(bytes, out, place, on);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
     if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
-    result = d.physical.create(bytes, out, place);
+    result = d.physical.create(bytes, out, place, on);
   }
   if (result == CUDA_SUCCESS) d.clock.spend(creation_cost(profile().host, bytes / kPageBytes));
   return result;
@@ -45,7 +45,13 @@ Bytes Machine::physical_bytes(PhysicalId physical) const {
 }
 
 Bytes Machine::capacity() const { return device().physical.capacity(); }
-Bytes Machine::free_bytes() const { return device().physical.capacity() - device().physical.used(); }
+Bytes Machine::free_bytes(DeviceId on) const { return device().physical.capacity() - device().physical.used(on); }
+
+std::optional<DeviceId> Machine::owner_at(Address at) const {
+  const std::optional<PhysicalId> physical = physical_at(at);
+  if (!physical || device().physical.on_host(*physical)) return std::nullopt;
+  return device().physical.device(*physical);
+}
 
 CUresult Machine::reserve(Bytes bytes, Bytes alignment, Address hint, Address* out) {
   Device& d = device();
@@ -77,12 +83,13 @@ CUresult Machine::map(Address at, Bytes bytes, Bytes offset, PhysicalId physical
   return result;
 }
 
-CUresult Machine::set_access(Address at, Bytes bytes, Access access) {
+CUresult Machine::set_access(Address at, Bytes bytes, Access access, DeviceId of) {
   Device& d = device();
   if (d.checker && access != Access::kReadWrite && d.addresses.is_mapped(at, bytes)) {
     d.checker->unmaps("cuMemSetAccess", at, bytes, d.timeline.newest());
   }
-  const CUresult result = d.addresses.set_access(at, bytes, access);
+  const CUresult result =
+      d.addresses.set_rights(at, bytes, Rights().with(of, access), Rights().with(of, Access::kReadWrite));
   if (result != CUDA_SUCCESS) return result;
   charge(Cost::kSetAccess);
   ++device().set_accesses;
@@ -120,19 +127,17 @@ bool Machine::reservation_at(Address at, Address* begin, Bytes* bytes) const {
   return answer(device().addresses.reservation_at(at), begin, bytes);
 }
 
-Access Machine::access_at(Address at) const {
-  const PageTable::Entry entry = device().table.entry(at);
-  return PageTable::is_device(entry) ? PageTable::access(entry) : Access::kNone;
-}
+Access Machine::access_at(Address at, DeviceId of) const { return device().table.access(at, of); }
 
 // The driver does for itself what a program does with handles, so it costs the same.
-CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out) {
+CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out, std::size_t heap) {
   Device& d = device();
+  DeviceHeap& from = *d.heaps[heap];
   Bytes new_pages = 0;
-  CUresult result = d.heap.allocate(bytes, own_pages, out, &new_pages);
+  CUresult result = from.allocate(bytes, own_pages, out, &new_pages);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
     if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
-    result = d.heap.allocate(bytes, own_pages, out, &new_pages);
+    result = from.allocate(bytes, own_pages, out, &new_pages);
   }
   if (result != CUDA_SUCCESS) return result;
   if (d.checker) d.checker->handed_out(*out, bytes);
@@ -148,24 +153,47 @@ CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out) {
 
 CUresult Machine::wait_to_free(const char* call, Address at, Bytes bytes, bool promised) {
   Device& d = device();
-  const CUresult result = finish_all();
+  const std::optional<DeviceId> owner = devices() > 1 && bytes > 0 ? owner_at(at) : std::nullopt;
+  if (owner) d.clock.wait_until(d.timeline.finish_device(*owner));
+  const CUresult result = owner ? error() : finish_all();
   if (!d.checker) return result;
   if (!promised || d.settings.check == Checking::kStrict) d.checker->frees(call, at, bytes);
   // Whether or not it had to: a driver that waits here has waited.
-  if (d.settings.check != Checking::kStrict) d.checker->order().host_knows_everything();
+  if (d.settings.check != Checking::kStrict) {
+    if (owner) {
+      d.checker->order().host_knows_device(*owner);
+    } else {
+      d.checker->order().host_knows_everything();
+    }
+  }
   return result;
 }
 
 CUresult Machine::free(Address at) {
   poll();
-  const CUresult result = device().heap.free(at);
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  for (const auto& heap : device().heaps) {
+    result = heap->free(at);
+    if (result != CUDA_ERROR_INVALID_VALUE) break;
+  }
   if (result == CUDA_SUCCESS) charge(Cost::kUnmap);
   return result;
 }
 
 bool Machine::allocation_at(Address at, Address* begin, Bytes* bytes) const {
-  return answer(device().heap.find(at), begin, bytes);
+  for (const auto& heap : device().heaps) {
+    if (answer(heap->find(at), begin, bytes)) return true;
+  }
+  return false;
 }
+
+std::size_t Machine::create_heap(DeviceId on) { return devices() == 1 ? on : device().add_heap(on); }
+
+void Machine::set_heap_access(std::size_t heap, DeviceId of, Access access) {
+  device().heaps[heap]->set_access(of, access);
+}
+
+Access Machine::heap_access(std::size_t heap, DeviceId of) const { return device().heaps[heap]->access(of); }
 
 CUresult Machine::allocate_host(Bytes bytes, void** out) { return device().host.allocate(bytes, out); }
 CUresult Machine::free_host(void* at) { return device().host.free(at); }

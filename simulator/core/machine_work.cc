@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, events, queueing, waiting.
+#include <algorithm>
 #include <utility>
 
 #include "simulator/core/durations.h"
@@ -40,10 +41,10 @@ Cost cost_of(const Work& work) {
 
 }  // namespace
 
-StreamId Machine::create_stream(bool non_blocking) {
+StreamId Machine::create_stream(bool non_blocking, DeviceId on) {
   charge(Cost::kStreamCall);
-  const StreamId stream = device().streams.create(non_blocking);
-  if (device().checker) device().checker->order().stream_created(stream, non_blocking);
+  const StreamId stream = device().streams.create(non_blocking, on);
+  if (device().checker) device().checker->order().stream_created(stream, non_blocking, on);
   return stream;
 }
 
@@ -54,6 +55,7 @@ void Machine::destroy_stream(StreamId stream) {
 }
 
 bool Machine::stream_exists(StreamId stream) const { return device().streams.exists(stream); }
+DeviceId Machine::device_of(StreamId stream) const { return device().streams.device(stream); }
 
 void Machine::set_stream_resolver(StreamResolver resolver) { state_->resolver = resolver; }
 
@@ -65,21 +67,41 @@ CUresult Machine::resolve_stream(const void* handle, StreamId* out) const {
   return CUDA_SUCCESS;
 }
 
-void Machine::prepare(Work& work) {
+// A link is the device's whose memory it leads to.
+void Machine::prepare_copy(Operation& operation, Copy& copy) {
+  const Device& d = device();
+  const auto as = [&](Address at) {
+    const auto heap = std::find_if(d.heaps.begin(), d.heaps.begin() + d.settings.devices,
+                                   [&](const auto& candidate) { return candidate->find(at).has_value(); });
+    return heap == d.heaps.begin() + d.settings.devices ? operation.device : (*heap)->device();
+  };
+  const DeviceId from = owner_at(copy.from).value_or(operation.device);
+  const DeviceId to = owner_at(copy.to).value_or(operation.device);
+  operation.served_by = copy.direction == Direction::kToDevice ? to : from;
+  copy.is_between_devices = copy.direction == Direction::kOnDevice && from != to;
+  if (!copy.from_as) copy.from_as = as(copy.from);
+  if (!copy.to_as) copy.to_as = as(copy.to);
+}
+
+void Machine::prepare(Operation& operation, Work& work) {
   Device& d = device();
   if (auto* kernel = std::get_if<Kernel>(&work)) {
     kernel->ordinal = ++d.ordinal;
     name_buffers(*kernel, d.buffers, d.addresses, d.host);
   } else if (auto* op = std::get_if<Operator>(&work)) {
     op->ordinal = ++d.ordinal;
+  } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {
+    prepare_copy(operation, *copy);
   }
 }
 
 OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   Device& d = device();
-  prepare(work);
   Operation operation;
   operation.stream = stream;
+  operation.device = order.device.value_or(d.streams.device(stream));
+  operation.served_by = operation.device;
+  prepare(operation, work);
   operation.branch = order.branch;
   operation.submitted = d.clock.now();
   const Service service = service_of(work, d.settings);
@@ -122,7 +144,7 @@ CUresult Machine::wait(OperationId operation) {
 }
 
 CUresult Machine::wait_stream(StreamId stream) {
-  if (stream == kLegacyStream) return wait(queue(stream, Marker{}, {}));
+  if (is_legacy(stream)) return wait(queue(stream, Marker{}, {}));
   const CUresult result = wait(tail(stream));
   if (device().checker) device().checker->order().host_knows_stream(stream);
   return result;
@@ -137,6 +159,13 @@ CUresult Machine::wait_all() {
   const CUresult result = finish_all();
   if (device().checker) device().checker->order().host_knows_everything();
   return result;
+}
+
+CUresult Machine::wait_device(DeviceId on) {
+  if (devices() == 1) return wait_all();
+  device().clock.wait_until(device().timeline.finish_device(on));
+  if (device().checker) device().checker->order().host_knows_device(on);
+  return error();
 }
 
 void Machine::poll() { device().timeline.run_until(device().clock.now()); }
@@ -154,14 +183,14 @@ bool Machine::query(OperationId operation) {
 
 bool Machine::query_stream(StreamId stream) {
   poll();
-  const bool done = stream == kLegacyStream ? legacy_is_done() : device().timeline.executed(tail(stream));
+  const bool done = is_legacy(stream) ? legacy_is_done(stream) : device().timeline.executed(tail(stream));
   if (done && device().checker) device().checker->order().host_knows_stream(stream);
   return done;
 }
 
-bool Machine::legacy_is_done() const {
+bool Machine::legacy_is_done(StreamId stream) const {
   Streams::Operations pending;
-  device().streams.predecessors(kLegacyStream, pending);
+  device().streams.predecessors(stream, pending);
   for (const OperationId operation : pending) {
     if (!device().timeline.executed(operation)) return false;
   }

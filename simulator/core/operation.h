@@ -6,6 +6,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,6 +38,11 @@ struct Copy {
   Shape from_shape;
   std::vector<std::byte>
       staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
+  // As which device each end is touched. Not given: memory of a device's heap by that device, other memory by the
+  // stream's. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync wherever memory is mapped
+  // or a pool's and is not accessible to both.
+  std::optional<DeviceId> to_as = std::nullopt, from_as = std::nullopt;
+  bool is_between_devices = false;  // filled in at submission
 };
 
 // Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of it.

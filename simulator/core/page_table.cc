@@ -5,11 +5,36 @@
 
 namespace simulator {
 
-PageTable::PageTable() {
+namespace {
+
+template <typename T>
+T* make_table(std::size_t count) {
   void* const table =
-      mmap(nullptr, kPages * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   SIMULATOR_CHECK(table != MAP_FAILED, "there is address space for the page table (256 MiB)");
-  entries_ = static_cast<Entry*>(table);
+  return static_cast<T*>(table);
+}
+
+}  // namespace
+
+PageTable::PageTable(DeviceId devices) : entries_(make_table<Entry>(kPages)) {
+  if (devices > 1) rights_ = make_table<std::uint16_t>(kPages);
+}
+
+PageTable::~PageTable() {
+  munmap(entries_, kPages * sizeof(Entry));
+  if (rights_ != nullptr) munmap(rights_, kPages * sizeof *rights_);
+}
+
+std::optional<Address> PageTable::first_denied(Address at, Bytes bytes, Access needed, DeviceId device) const {
+  if (rights_ == nullptr) return first_denied(at, bytes, needed);
+  const Address end = at + bytes;
+  if (bytes > 0 && (end > kEnd || end < at)) return at;
+  const Rights needs = Rights{}.with(device, needed);
+  for (std::size_t page = at / kPageBytes; page < (end + kPageBytes - 1) / kPageBytes; ++page) {
+    if ((rights_[page] & needs.bits) != needs.bits) return std::max(at, page * kPageBytes);
+  }
+  return std::nullopt;
 }
 
 std::optional<Address> PageTable::first_denied(Address at, Bytes bytes, Access needed) const {

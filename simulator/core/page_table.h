@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From pages of this process's address space to what stands behind them: a flat table of 4 bytes a page, so that
 // looking up, mapping and checking a range costs an array access a page. The table is virtual memory that only becomes
-// real where it is written.
+// real where it is written. With several devices a second table says what each of them may do; the first then shows
+// what any of them may.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,35 +16,66 @@ namespace simulator {
 
 enum class Access : std::uint8_t { kNone = 0, kRead = 1, kReadWrite = 3 };
 
+// What each device may do: two bits of Access for each, the first device's lowest.
+struct Rights {
+  std::uint16_t bits = 0;
+
+  static constexpr Rights of_all(Access access) {
+    return {static_cast<std::uint16_t>(0x5555u * static_cast<unsigned>(access))};
+  }
+  Access of(DeviceId device) const { return static_cast<Access>((bits >> (2 * device)) & 3); }
+  Rights with(DeviceId device, Access access) const {
+    const unsigned cleared = bits & ~(3u << (2 * device));
+    return {static_cast<std::uint16_t>(cleared | (static_cast<unsigned>(access) << (2 * device)))};
+  }
+  // The most that any device may.
+  Access of_any() const {
+    return (bits & 0xaaaa) != 0 ? Access::kReadWrite : bits != 0 ? Access::kRead : Access::kNone;
+  }
+  bool operator==(const Rights&) const = default;
+};
+
 class PageTable {
  public:
   using Entry = std::uint32_t;  // 0: nothing. Else page number + 1 in the low bits, then access, then "host page".
 
-  PageTable();
-  ~PageTable() { munmap(entries_, kPages * sizeof(Entry)); }
+  explicit PageTable(DeviceId devices = 1);
+  ~PageTable();
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
   Entry entry(Address at) const { return at < kEnd ? entries_[at / kPageBytes] : 0; }
 
   static std::uint32_t page(Entry entry) { return (entry & kPageMask) - 1; }
+  // Of any device; and of one.
   static Access access(Entry entry) { return static_cast<Access>((entry >> kAccessShift) & 3); }
   static bool is_host(Entry entry) { return (entry & kHost) != 0; }
   static bool is_device(Entry entry) { return entry != 0 && !is_host(entry); }
 
-  void set_device(Address at, std::uint32_t page, Access access) {
+  Access access(Address at, DeviceId device) const {
+    if (!is_device(entry(at))) return Access::kNone;
+    return rights_ == nullptr ? access(entry(at)) : Rights{rights_[at / kPageBytes]}.of(device);
+  }
+
+  void set_device(Address at, std::uint32_t page, Rights rights) {
     check(at, page);
-    entries_[at / kPageBytes] = (page + 1) | (static_cast<Entry>(access) << kAccessShift);
+    entries_[at / kPageBytes] = (page + 1) | (static_cast<Entry>(rights.of_any()) << kAccessShift);
+    if (rights_ != nullptr) rights_[at / kPageBytes] = rights.bits;
   }
   // Contents of host memory are followed in tagged mode only.
   void set_host(Address at, std::uint32_t page) {
     check(at, page);
     entries_[at / kPageBytes] = (page + 1) | kHost;
   }
-  void clear(Address at) { entries_[at / kPageBytes] = 0; }
+  void clear(Address at) {
+    entries_[at / kPageBytes] = 0;
+    if (rights_ != nullptr) rights_[at / kPageBytes] = 0;
+  }
 
-  // The first address of [at, at + bytes) that does not grant `needed` to the device; nothing when all of it does.
+  // The first address of [at, at + bytes) that does not grant `needed` to any device, or to the one; nothing when all
+  // of it does.
   std::optional<Address> first_denied(Address at, Bytes bytes, Access needed) const;
+  std::optional<Address> first_denied(Address at, Bytes bytes, Access needed, DeviceId device) const;
 
  private:
   static constexpr Address kEnd = Address{1}
@@ -58,6 +90,7 @@ class PageTable {
   }
 
   Entry* entries_;
+  std::uint16_t* rights_ = nullptr;  // with several devices: Rights, 0 where there is no device page
 };
 
 }  // namespace simulator

@@ -11,9 +11,9 @@ namespace simulator {
 PhysicalMemory::PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard)
     : capacity_(round_down(capacity, kPageBytes)), discard_(std::move(discard)) {}
 
-CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace place) {
+CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace place, DeviceId device) {
   if (bytes == 0 || bytes % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (place == PhysicalPlace::kDevice && bytes > capacity_ - used_) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (place == PhysicalPlace::kDevice && bytes > capacity_ - used_of_[device]) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto count = static_cast<std::uint32_t>(bytes / kPageBytes);
   auto& same_length = free_[count];
   std::uint32_t first = next_page_;
@@ -23,10 +23,13 @@ CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace plac
     first = same_length.back();
     same_length.pop_back();
   }
-  if (place == PhysicalPlace::kDevice) used_ += bytes;
+  if (place == PhysicalPlace::kDevice) {
+    used_ += bytes;
+    used_of_[device] += bytes;
+  }
   peak_ = std::max(peak_, used_);
   *out = next_++;
-  runs_.emplace(*out, Run{{first, count}, 1, 0, place});
+  runs_.emplace(*out, Run{{first, count}, 1, 0, place, device});
   return CUDA_SUCCESS;
 }
 
@@ -62,7 +65,10 @@ void PhysicalMemory::unmapped(PhysicalId id) {
 void PhysicalMemory::drop_if_unused(Runs::iterator run) {
   if (run->second.handles > 0 || run->second.mappings > 0) return;
   const PageRun pages = run->second.pages;
-  if (run->second.place == PhysicalPlace::kDevice) used_ -= pages.bytes();
+  if (run->second.place == PhysicalPlace::kDevice) {
+    used_ -= pages.bytes();
+    used_of_[run->second.device] -= pages.bytes();
+  }
   runs_.erase(run);
   free_[pages.count].push_back(pages.first);
   discard_(pages);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory: runs of 2 MiB pages. Those of the device are counted against its capacity, those of the host are
+// Physical memory: runs of 2 MiB pages. Those of a device are counted against its capacity, those of the host are
 // not. A run lives while it has a handle or a mapping.
 //
 // Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count.
@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <functional>
 #include <unordered_map>
 #include <vector>
@@ -26,21 +27,24 @@ struct PageRun {
 class PhysicalMemory {
  public:
   // `discard` is told of every run that nobody uses any more: its contents become zero.
+  // `capacity`: of each device.
   PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard);
 
-  CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice);
+  CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice, DeviceId device = 0);
   CUresult retain(PhysicalId id);
   CUresult release(PhysicalId id);
   // nullptr: no such handle, or all its handles are released.
   const PageRun* find(PhysicalId id) const;
   bool exists(PhysicalId id) const { return runs_.count(id) != 0; }  // by a handle or a mapping
 
+  DeviceId device(PhysicalId id) const { return runs_.at(id).device; }
   bool on_host(PhysicalId id) const { return runs_.at(id).place == PhysicalPlace::kHost; }
 
   void mapped(PhysicalId id);
   void unmapped(PhysicalId id);
 
   Bytes capacity() const { return capacity_; }
+  Bytes used(DeviceId device) const { return used_of_[device]; }
   Bytes used() const { return used_; }
   Bytes peak() const { return peak_; }
   std::uint64_t creates() const { return next_ - 1; }
@@ -51,6 +55,7 @@ class PhysicalMemory {
     std::uint32_t handles = 0;
     std::uint32_t mappings = 0;
     PhysicalPlace place = PhysicalPlace::kDevice;
+    DeviceId device = 0;
   };
   using Runs = std::unordered_map<PhysicalId, Run>;  // looked up, never walked
 
@@ -62,7 +67,8 @@ class PhysicalMemory {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_;  // by length
   std::uint32_t next_page_ = 0;
   PhysicalId next_ = 1;
-  Bytes used_ = 0;
+  std::array<Bytes, kMostDevices> used_of_{};
+  Bytes used_ = 0;  // of all devices
   Bytes peak_ = 0;
 };
 

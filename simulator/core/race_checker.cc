@@ -21,11 +21,18 @@ void for_pages(Address at, Bytes bytes, Visit visit) {
 
 }  // namespace
 
-RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged)
-    : table_(table), host_(host), buffers_(buffers), tagged_(tagged), findings_(labels_, [this](Address at) {
-        const auto buffer = buffers_.find(at);
-        return buffer ? " in buffer " + std::to_string(buffer->number) : std::string();
-      }) {}
+RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged,
+                         DeviceId devices)
+    : table_(table),
+      host_(host),
+      buffers_(buffers),
+      tagged_(tagged),
+      findings_(labels_,
+                [this](Address at) {
+                  const auto buffer = buffers_.find(at);
+                  return buffer ? " in buffer " + std::to_string(buffer->number) : std::string();
+                }),
+      order_(devices) {}
 
 Mark RaceChecker::mark_of(const Operation& operation, Touched touched) const {
   Mark mark;
@@ -165,7 +172,7 @@ struct RaceChecker::Toucher {
   void operator()(const Kernel& kernel) const {
     for (std::size_t i = 0; i < kernel.named.size(); ++i) {
       checker.touch(operation, Touched::kName, kernel.named[i].address, kernel.named[i].bytes,
-                    kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i]));
+                    kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i], operation.device));
     }
   }
 
@@ -184,16 +191,16 @@ void RaceChecker::executes(const Operation& operation) {
   std::visit(Toucher{*this, operation}, operation.work);
 }
 
-bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer) const {
+bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const {
   return kernel.function != nullptr && !tagged_ && KernelWatch::can_watch(buffer) &&
          shared_with_host_.count(buffer.address) == 0 &&
-         !table_.first_denied(buffer.address, buffer.bytes, Access::kReadWrite);
+         !table_.first_denied(buffer.address, buffer.bytes, Access::kReadWrite, device);
 }
 
-std::vector<Buffer> RaceChecker::to_watch(const Kernel& kernel) const {
+std::vector<Buffer> RaceChecker::to_watch(const Kernel& kernel, DeviceId device) const {
   std::vector<Buffer> watched;
   for (const Buffer& buffer : kernel.named) {
-    if (is_watched(kernel, buffer)) watched.push_back(buffer);
+    if (is_watched(kernel, buffer, device)) watched.push_back(buffer);
   }
   return watched;
 }

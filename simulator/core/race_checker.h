@@ -28,7 +28,8 @@ namespace simulator {
 
 class RaceChecker {
  public:
-  RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged);
+  RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged,
+              DeviceId devices = 1);
 
   Order& order() { return order_; }
   const Findings& findings() const { return findings_; }
@@ -36,7 +37,7 @@ class RaceChecker {
   // Before its effects, while its ranges are still what they are.
   void executes(const Operation& operation);
   // Buffers of the kernel that can be watched while its host implementation runs.
-  std::vector<Buffer> to_watch(const Kernel& kernel) const;
+  std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
   // What it was seen to touch.
   void kernel_touched(const Operation& operation, std::span<const KernelTouch> touches);
   void executed(const Operation& operation);
@@ -67,7 +68,7 @@ class RaceChecker {
   Shadow::Page pinned_page(Address at);
   template <typename Visit>
   void for_marks(Address at, Bytes bytes, Visit visit) const;
-  bool is_watched(const Kernel& kernel, const Buffer& buffer) const;
+  bool is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const;
   struct Toucher;
 
   const PageTable& table_;

@@ -30,6 +30,13 @@ bool set_device(Settings& settings, std::string_view value) {
   return profile != nullptr;
 }
 
+bool set_devices(Settings& settings, std::string_view value) {
+  const auto devices = parse<unsigned>(value);
+  if (!devices || *devices < 1 || *devices > kMostDevices) return false;
+  settings.devices = static_cast<DeviceId>(*devices);
+  return true;
+}
+
 bool set_seed(Settings& settings, std::string_view value) {
   const auto seed = parse<std::uint64_t>(value);
   if (!seed && value != "time") return false;
@@ -101,6 +108,7 @@ constexpr Key kKeys[] = {
        s.timeline = v;
        return true;
      }},
+    {"devices", "THERMOCLINE_SIMULATE_DEVICES", "a number of devices from 1 to 8", set_devices},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
 };
 

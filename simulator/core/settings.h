@@ -19,6 +19,7 @@ enum class Checking : std::uint8_t { kOff, kOn, kStrict };
 
 struct Settings {
   const Profile* profile = find_profile("reference");
+  DeviceId devices = 1;  // all of this profile
   bool tagged = false;
   std::optional<std::uint64_t> seed;  // none: order of time
   bool progress = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: which operations a new one comes behind. Each stream is a queue; an operation in the legacy stream also
-// comes behind all earlier work of blocking streams, and work in a blocking stream behind all earlier work of the
-// legacy stream (CUDA Runtime API, stream synchronization behavior). Non-blocking streams stand alone.
+// Streams: which operations a new one comes behind. Each stream is a queue; an operation in a device's legacy stream
+// also comes behind all earlier work of its blocking streams, and work in a blocking stream behind all earlier work of
+// the legacy stream (CUDA Runtime API, stream synchronization behavior). Non-blocking streams stand alone.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -17,11 +17,16 @@ class Streams {
  public:
   using Operations = boost::container::small_vector<OperationId, 4>;
 
-  explicit Streams(const Timeline& timeline) : timeline_(timeline), streams_(1) {}
+  Streams(const Timeline& timeline, DeviceId devices) : timeline_(timeline), devices_(devices), streams_(devices) {
+    for (DeviceId device = 0; device < devices; ++device) streams_[device].device = device;
+  }
 
-  StreamId create(bool non_blocking);
+  StreamId create(bool non_blocking, DeviceId device);
   void destroy(StreamId stream);
   bool exists(StreamId stream) const { return stream < streams_.size() && streams_[stream].alive; }
+
+  bool is_legacy(StreamId stream) const { return stream < devices_; }
+  DeviceId device(StreamId stream) const { return streams_[stream].device; }
 
   // What the next operation in `stream` comes behind; completed ones are left out.
   void predecessors(StreamId stream, Operations& out) const;
@@ -32,6 +37,7 @@ class Streams {
   struct Stream {
     OperationId tail = 0;
     bool non_blocking = false;
+    DeviceId device = 0;
     bool alive = true;  // a dead blocking stream still holds up the legacy stream until its tail has completed
   };
 
@@ -40,37 +46,39 @@ class Streams {
   }
 
   const Timeline& timeline_;
-  std::vector<Stream> streams_;  // [0]: legacy
+  const DeviceId devices_;
+  std::vector<Stream> streams_;  // the legacy ones first, by device
   std::vector<StreamId> dead_;   // in order of death
 };
 
-inline StreamId Streams::create(bool non_blocking) {
+inline StreamId Streams::create(bool non_blocking, DeviceId device) {
   if (!dead_.empty() && timeline_.completed(streams_[dead_.front()].tail)) {
     const StreamId reused = dead_.front();
     dead_.erase(dead_.begin());
-    streams_[reused] = {0, non_blocking, true};
+    streams_[reused] = {0, non_blocking, device, true};
     return reused;
   }
-  streams_.push_back({0, non_blocking, true});
+  streams_.push_back({0, non_blocking, device, true});
   return static_cast<StreamId>(streams_.size() - 1);
 }
 
 inline void Streams::destroy(StreamId stream) {
-  SIMULATOR_CHECK(stream != kLegacyStream && exists(stream), "only a stream that was created is destroyed");
+  SIMULATOR_CHECK(!is_legacy(stream) && exists(stream), "only a stream that was created is destroyed");
   streams_[stream].alive = false;
   dead_.push_back(stream);
 }
 
 inline void Streams::predecessors(StreamId stream, Operations& out) const {
   SIMULATOR_CHECK(exists(stream), "work goes to a stream that exists");
-  if (stream == kLegacyStream) {
+  const DeviceId device = streams_[stream].device;
+  if (is_legacy(stream)) {
     for (const Stream& other : streams_) {
-      if (!other.non_blocking) add(other.tail, out);
+      if (!other.non_blocking && other.device == device) add(other.tail, out);
     }
     return;
   }
   add(streams_[stream].tail, out);
-  if (!streams_[stream].non_blocking) add(streams_[kLegacyStream].tail, out);
+  if (!streams_[stream].non_blocking) add(streams_[device].tail, out);
 }
 
 }  // namespace simulator

@@ -30,8 +30,13 @@ auto pop(Queue& queue) {
 
 }  // namespace
 
-Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed)
-    : effects_(effects), blocks_(kFirstBlocks), edges_(1) {
+Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed, DeviceId devices)
+    : effects_(effects),
+      blocks_(kFirstBlocks),
+      edges_(1),
+      queues_(devices * kEngines),
+      running_(queues_.size()),
+      engine_free_(queues_.size()) {
   begin_block();
   if (seed) random_.emplace(*seed);
 }
@@ -87,7 +92,7 @@ void Timeline::become_ready(Operation& operation) {
     allowed_.push_back(operation.id);
     return;
   }
-  Queue& queue = operation.engine == Engine::kNone ? instants_ : queues_[static_cast<std::size_t>(operation.engine)];
+  Queue& queue = operation.engine == Engine::kNone ? instants_ : queues_[lane(operation)];
   push(queue, Ready{operation.ready, operation.id});
 }
 
@@ -120,39 +125,39 @@ void Timeline::complete(Operation& operation) {
   while (base_ < next_ && at(base_).completed) ++base_;
 }
 
-void Timeline::start_next(std::size_t engine) {
-  const Ready next = pop(queues_[engine]);
+void Timeline::start_next(std::size_t lane) {
+  const Ready next = pop(queues_[lane]);
   Operation& operation = at(next.id);
-  operation.end = std::max(engine_free_[engine], next.time) + operation.duration;
-  running_[engine] = next.id;
-  engine_free_[engine] = operation.end;
+  operation.end = std::max(engine_free_[lane], next.time) + operation.duration;
+  running_[lane] = next.id;
+  engine_free_[lane] = operation.end;
 }
 
 // The earliest thing that can happen by `limit`. At one time completions come first, since they make others ready;
 // starts last.
 bool Timeline::step(Time limit) {
   Time earliest = kForever;
-  std::size_t completes = kEngines;
-  std::size_t starts = kEngines;
-  for (std::size_t engine = 0; engine < kEngines; ++engine) {
-    if (running_[engine] == 0 || engine_free_[engine] >= earliest) continue;
-    earliest = engine_free_[engine];
-    completes = engine;
+  std::size_t completes = queues_.size();
+  std::size_t starts = queues_.size();
+  for (std::size_t lane = 0; lane < queues_.size(); ++lane) {
+    if (running_[lane] == 0 || engine_free_[lane] >= earliest) continue;
+    earliest = engine_free_[lane];
+    completes = lane;
   }
   bool instant = false;
   if (!instants_.empty() && instants_.front().time < earliest) {
     earliest = instants_.front().time;
     instant = true;
   }
-  for (std::size_t engine = 0; engine < kEngines; ++engine) {
-    if (running_[engine] != 0 || queues_[engine].empty()) continue;
-    const Time start = std::max(engine_free_[engine], queues_[engine].front().time);
+  for (std::size_t lane = 0; lane < queues_.size(); ++lane) {
+    if (running_[lane] != 0 || queues_[lane].empty()) continue;
+    const Time start = std::max(engine_free_[lane], queues_[lane].front().time);
     if (start >= earliest) continue;
     earliest = start;
-    starts = engine;
+    starts = lane;
   }
   if (earliest == kForever || earliest > limit) return false;
-  if (starts < kEngines) {
+  if (starts < queues_.size()) {
     start_next(starts);
   } else if (instant) {
     const Ready next = pop(instants_);
@@ -220,6 +225,15 @@ Time Timeline::finish_all() {
   return last_end_;
 }
 
+Time Timeline::finish_device(DeviceId device) {
+  Time last = 0;
+  const OperationId newest = next_;
+  for (OperationId id = base_; id < newest; id = std::max(id + 1, base_)) {
+    if (!completed(id) && at(id).device == device) last = std::max(last, finish(id));
+  }
+  return last;
+}
+
 void Timeline::run_early() {
   for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) execute(at(id));
 }
@@ -238,8 +252,8 @@ void Timeline::validate() const {
     }
   }
   std::size_t queued = instants_.size() + allowed_.size();
-  for (std::size_t engine = 0; engine < kEngines; ++engine)
-    queued += queues_[engine].size() + (running_[engine] != 0 ? 1 : 0);
+  for (std::size_t lane = 0; lane < queues_.size(); ++lane)
+    queued += queues_[lane].size() + (running_[lane] != 0 ? 1 : 0);
   for (OperationId id = base_; id < next_; ++id) {
     const Operation& operation = at(id);
     SIMULATOR_CHECK(operation.waits_for == waits[id - base_], "an operation waits for as many as lead to it");

@@ -29,11 +29,13 @@
 namespace simulator {
 
 enum class Engine : std::uint8_t { kCompute, kToDevice, kToHost, kNone };
-inline constexpr std::size_t kEngines = 3;  // those that serve one operation at a time
+inline constexpr std::size_t kEngines = 3;  // of each device: those that serve one operation at a time
 
 struct Operation {
   OperationId id = 0;
   StreamId stream = 0;
+  DeviceId device = 0;       // that does it: its stream's
+  DeviceId served_by = 0;    // whose engine
   std::uint64_t branch = 0;  // of a graph: which of its nodes
   Engine engine = Engine::kNone;
   bool completed = false;
@@ -61,7 +63,7 @@ class Effects {
 class Timeline {
  public:
   // With a seed: adversarial order.
-  Timeline(Effects& effects, std::optional<std::uint64_t> seed);
+  Timeline(Effects& effects, std::optional<std::uint64_t> seed, DeviceId devices = 1);
 
   OperationId submit(Operation operation, std::span<const OperationId> after);
 
@@ -71,6 +73,8 @@ class Timeline {
   Time finish(OperationId id);
   // Returns the last end, 0 if nothing was pending.
   Time finish_all();
+  // What the device does, and all that it waits for. Returns the last end of it, 0 if nothing was pending.
+  Time finish_device(DeviceId device);
   // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they
   // would have been.
   void run_early();
@@ -84,6 +88,7 @@ class Timeline {
   Time last_end() const { return last_end_; }
   std::uint64_t order_hash() const { return order_hash_; }
   std::uint64_t completed_count() const { return completed_count_; }
+  // Of all devices together.
   Time busy(Engine engine) const { return busy_[static_cast<std::size_t>(engine)]; }
 
   void validate() const;
@@ -110,7 +115,10 @@ class Timeline {
   void execute(Operation& operation);
   void complete(Operation& operation);
   bool step(Time limit);
-  void start_next(std::size_t engine);
+  void start_next(std::size_t lane);
+  static std::size_t lane(const Operation& operation) {
+    return operation.served_by * kEngines + static_cast<std::size_t>(operation.engine);
+  }
   std::size_t pick_at_random();
   void step_at_random();
 
@@ -122,10 +130,11 @@ class Timeline {
   OperationId next_ = 1;
   std::vector<Edge> edges_;  // [0] unused
   std::uint32_t free_edges_ = 0;
-  std::array<Queue, kEngines> queues_;
-  Queue instants_;                               // ready, on no engine
-  std::array<OperationId, kEngines> running_{};  // 0: idle
-  std::array<Time, kEngines> engine_free_{};
+  // By device and engine: see lane().
+  std::vector<Queue> queues_;
+  Queue instants_;                    // ready, on no engine
+  std::vector<OperationId> running_;  // 0: idle
+  std::vector<Time> engine_free_;
   std::vector<OperationId> allowed_;  // adversarial: ready operations
   std::uint64_t favour_ = 0;          // adversarial: which streams go first at present
   std::array<Time, kEngines + 1> busy_{};

@@ -47,7 +47,7 @@ std::uint64_t ordinal_of(const Work& work) {
 
 }  // namespace
 
-std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path) {
+std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path, DeviceId devices) {
   if (path.empty()) return nullptr;
   std::FILE* const file = std::fopen(path.c_str(), "we");
   if (file == nullptr) {
@@ -55,7 +55,7 @@ std::unique_ptr<TimelineFile> TimelineFile::open(const std::string& path) {
                  std::strerror(errno));
     return nullptr;
   }
-  return std::unique_ptr<TimelineFile>(new TimelineFile(file));
+  return std::unique_ptr<TimelineFile>(new TimelineFile(file, devices));
 }
 
 void TimelineFile::Close::operator()(std::FILE* file) const {
@@ -64,13 +64,15 @@ void TimelineFile::Close::operator()(std::FILE* file) const {
   std::fprintf(stderr, "simulated device: the timeline could not be written to its end: %s\n", std::strerror(errno));
 }
 
-TimelineFile::TimelineFile(std::FILE* file) : file_(file) {
+TimelineFile::TimelineFile(std::FILE* file, DeviceId devices) : file_(file) {
   std::fputs("[\n", file);
-  for (std::size_t row = 0; row < kRows.size(); ++row) {
-    std::fprintf(file,
-                 R"({"ph":"M","pid":1,"tid":%zu,"name":"thread_name","args":{"name":"%s"}},)"
-                 "\n",
-                 row, kRows[row]);
+  for (DeviceId device = 0; device < devices; ++device) {
+    for (std::size_t row = 0; row < kRows.size(); ++row) {
+      std::fprintf(file,
+                   R"({"ph":"M","pid":%d,"tid":%zu,"name":"thread_name","args":{"name":"%s"}},)"
+                   "\n",
+                   device + 1, row, kRows[row]);
+    }
   }
 }
 
@@ -78,9 +80,9 @@ void TimelineFile::ran(const Operation& operation) {
   if (operation.engine == Engine::kNone) return;
   std::fprintf(
       file_.get(),
-      R"({"ph":"X","pid":1,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu,"address":%llu,"ordinal":%llu}},)"
+      R"({"ph":"X","pid":%d,"tid":%d,"name":"%s","ts":%.3f,"dur":%.3f,"args":{"stream":%u,"submitted":%.3f,"bytes":%llu,"address":%llu,"ordinal":%llu}},)"
       "\n",
-      static_cast<int>(operation.engine), plain(name_of(operation.work)).c_str(),
+      operation.served_by + 1, static_cast<int>(operation.engine), plain(name_of(operation.work)).c_str(),
       static_cast<double>(operation.end - operation.duration) / kNsPerUs,
       static_cast<double>(operation.duration) / kNsPerUs, operation.stream,
       static_cast<double>(operation.submitted) / kNsPerUs, static_cast<unsigned long long>(bytes_of(operation.work)),

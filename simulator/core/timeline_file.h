@@ -17,7 +17,7 @@ struct Operation;
 class TimelineFile {
  public:
   // Null with `path` empty. One that can not be written says so once on stderr, and then stays silent.
-  static std::unique_ptr<TimelineFile> open(const std::string& path);
+  static std::unique_ptr<TimelineFile> open(const std::string& path, DeviceId devices = 1);
 
   void ran(const Operation& operation);
 
@@ -25,7 +25,7 @@ class TimelineFile {
   struct Close {
     void operator()(std::FILE* file) const;
   };
-  explicit TimelineFile(std::FILE* file);
+  explicit TimelineFile(std::FILE* file, DeviceId devices);
 
   std::unique_ptr<std::FILE, Close> file_;
 };

@@ -11,14 +11,16 @@ namespace simulator {
 using Bytes = std::uint64_t;
 using Address = std::uint64_t;   // a device address is an address of this process
 using Time = std::int64_t;       // virtual nanoseconds since the machine started
-using StreamId = std::uint32_t;  // kLegacyStream always exists
+using StreamId = std::uint32_t;  // each device's legacy stream has the device's number, and always exists
 using EventId = std::uint32_t;
+using DeviceId = std::uint8_t;     // a device's ordinal
 using PhysicalId = std::uint64_t;  // one creation of physical memory; never 0
 enum class PhysicalPlace : std::uint8_t { kDevice, kHost };
 // Operations are numbered in order of submission from 1; 0 is "none", and counts as completed.
 using OperationId = std::uint64_t;
 
-inline constexpr StreamId kLegacyStream = 0;
+inline constexpr StreamId kLegacyStream = 0;  // of the first device
+inline constexpr DeviceId kMostDevices = 8;
 inline constexpr Bytes kPageBytes = Bytes{2}
                                     << 20;  // granularity of physical memory and of reservations in every profile
 

@@ -38,12 +38,12 @@ CUresult current_context(CUcontext* out) {
 
 CUresult find_stream(Machine& machine, CUcontext context, CUstream handle, StreamId* out) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) {
-    *out = kLegacyStream;
+    *out = Machine::legacy_stream(context->device);
     return CUDA_SUCCESS;
   }
   if (handle == CU_STREAM_PER_THREAD) {
     const auto [found, is_new] = state().thread_streams.try_emplace({thread_number(), context}, StreamId{0});
-    if (is_new) found->second = machine.create_stream(false);
+    if (is_new) found->second = machine.create_stream(false, context->device);
     *out = found->second;
     return CUDA_SUCCESS;
   }

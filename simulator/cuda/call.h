@@ -30,10 +30,12 @@ class Call {
   CUresult result() const { return result_; }
   Machine& machine() { return **entry_; }
   State& state() { return cuda::state(); }
-  CUcontext context() const { return context_; }  // with kContext
+  CUcontext context() const { return context_; }        // with kContext
+  DeviceId device() const { return context_->device; }  // the same
+  bool has_device(int ordinal) { return ordinal >= 0 && ordinal < machine().devices(); }
 
-  // The machine's stream behind a handle: stream 0 is the legacy stream here (per_thread.cc has replaced it where it is
-  // not).
+  // The machine's stream behind a handle: stream 0 is the legacy stream of the current context's device here
+  // (per_thread.cc has replaced it where it is not).
   CUresult find(CUstream handle, StreamId* out);
   // Ordered with the legacy stream; of a stream that find() has found.
   bool is_blocking(CUstream handle) const;

@@ -16,11 +16,13 @@ CUresult invalidate_those(State& state, Disturbs disturbs) {
   return result;
 }
 
-// Work of the legacy stream would come behind that of every blocking stream, recorded or not.
-CUresult legacy_stream_is_free(State& state) {
+// Work of the legacy stream would come behind that of every blocking stream of its device, recorded or not.
+CUresult legacy_stream_is_free(Call& call, StreamId legacy) {
   CUresult result = CUDA_SUCCESS;
-  for (auto& [stream, taking_part] : state.capturing) {
-    if (taking_part.is_blocking) result = invalidate(*taking_part.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  const DeviceId device = call.machine().device_of(legacy);
+  for (auto& [stream, taking_part] : call.state().capturing) {
+    if (taking_part.is_blocking && call.machine().device_of(stream) == device)
+      result = invalidate(*taking_part.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   }
   return result;
 }
@@ -64,8 +66,8 @@ CUresult may_wait_for_context(Call& call) {
 CUresult may_wait_for_stream(Call& call, StreamId stream) {
   if (Captured* const recording = captured(call.state(), stream))
     return invalidate(*recording->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  if (stream == kLegacyStream) {
-    if (const CUresult result = legacy_stream_is_free(call.state()); result != CUDA_SUCCESS) return result;
+  if (call.machine().is_legacy(stream)) {
+    if (const CUresult result = legacy_stream_is_free(call, stream); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
 }
@@ -74,8 +76,8 @@ CUresult submit(Call& call, StreamId stream, Work work, CUfunction function, Ope
   if (operation != nullptr) *operation = 0;
   if (Captured* const recording = captured(call.state(), stream))
     return add_captured(call, *recording, node_of(std::move(work), function));
-  if (stream == kLegacyStream) {
-    if (const CUresult result = legacy_stream_is_free(call.state()); result != CUDA_SUCCESS) return result;
+  if (call.machine().is_legacy(stream)) {
+    if (const CUresult result = legacy_stream_is_free(call, stream); result != CUDA_SUCCESS) return result;
   }
   const OperationId queued = call.machine().submit(stream, std::move(work));
   if (operation != nullptr) *operation = queued;
@@ -134,7 +136,7 @@ bool wait_captured(Call& call, StreamId stream, bool is_blocking, CUevent event,
   } else if (recorded.capture->is_invalid) {
     *result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   } else if (recording == nullptr) {
-    if (stream == kLegacyStream) {
+    if (call.machine().is_legacy(stream)) {
       *result = invalidate(*recorded.capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     } else {
       call.state().capturing[stream] = {recorded.capture, recorded.behind, is_blocking};

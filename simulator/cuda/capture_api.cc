@@ -21,7 +21,7 @@ CUresult begin(CUstream stream, CUstreamCaptureMode mode, CUgraph into, const CU
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (!is_mode(mode)) return CUDA_ERROR_INVALID_VALUE;
-  if (id == kLegacyStream) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (call.machine().is_legacy(id)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (captured(call.state(), id) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   State& state = call.state();
   auto capture = std::make_shared<Capture>();
@@ -79,8 +79,11 @@ CUresult info_of(CUstream stream, const Info& info, const char* caller = __built
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (info.status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   State& state = call.state();
-  if (id == kLegacyStream && std::any_of(state.capturing.begin(), state.capturing.end(),
-                                         [](const auto& one) { return one.second.is_blocking; }))
+  const DeviceId device = call.machine().device_of(id);
+  const auto holds_it_up = [&](const auto& one) {
+    return one.second.is_blocking && call.machine().device_of(one.first) == device;
+  };
+  if (call.machine().is_legacy(id) && std::any_of(state.capturing.begin(), state.capturing.end(), holds_it_up))
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   const Captured* const recording = captured(state, id);
   *info.status = CU_STREAM_CAPTURE_STATUS_NONE;

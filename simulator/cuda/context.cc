@@ -3,6 +3,7 @@
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/capture.h"
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/peer.h"
 #include "simulator/cuda/pool_cache.h"
 
 using namespace simulator;
@@ -23,9 +24,9 @@ CUresult create(CUcontext* out, unsigned version, unsigned flags, CUdevice devic
                 const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kDriver, caller);
   if (!call) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUcontext context = call.state().contexts.add(new_context(flags, version));
+  const CUcontext context = call.state().contexts.add(new_context(flags, version, static_cast<DeviceId>(device)));
   if (const CUresult result = push(context); result != CUDA_SUCCESS) {
     call.state().contexts.remove(context);
     return result;
@@ -41,10 +42,10 @@ CUresult resolve(Call& call, CUcontext* context) {
   return call.state().contexts.has(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-CUresult synchronize(Call& call) {
+CUresult synchronize(Call& call, CUcontext context) {
   if (const CUresult result = may_wait_for_context(call); result != CUDA_SUCCESS) return result;
   call.machine().charge(Cost::kStreamCall);
-  const CUresult result = call.machine().wait_all();
+  const CUresult result = call.machine().wait_device(context->device);
   trim_pools_to_thresholds(call);
   return result;
 }
@@ -72,8 +73,9 @@ std::size_t default_limit(CUlimit limit) {
 
 namespace simulator::cuda {
 
-CUctx_st new_context(unsigned flags, unsigned version) {
+CUctx_st new_context(unsigned flags, unsigned version, DeviceId device) {
   CUctx_st context;
+  context.device = device;
   context.flags = flags;
   context.version = version;
   context.id = state().next_id++;
@@ -102,7 +104,8 @@ SIMULATED_API CUresult cuCtxDestroy_v2(CUcontext context) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (!call.state().contexts.has(context) || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
-  call.machine().wait_all();
+  call.machine().wait_device(context->device);
+  forget_peer(call, context);
   release_all_of(call, context);
   ThreadContexts& contexts = thread_contexts();
   if (contexts.depth > 0 && contexts.stack[contexts.depth - 1] == context) --contexts.depth;
@@ -149,7 +152,7 @@ SIMULATED_API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
   Call call(Needs::kDriver);
   if (const CUresult result = resolve(call, &context); result != CUDA_SUCCESS) return result;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = context->device;
   return CUDA_SUCCESS;
 }
 
@@ -189,13 +192,13 @@ SIMULATED_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version) 
 
 SIMULATED_API CUresult cuCtxSynchronize() {
   Call call;
-  return call ? synchronize(call) : call.result();
+  return call ? synchronize(call, call.context()) : call.result();
 }
 
 SIMULATED_API CUresult cuCtxSynchronize_v2(CUcontext context) {
   Call call(Needs::kDriver);
   if (const CUresult result = resolve(call, &context); result != CUDA_SUCCESS) return result;
-  return synchronize(call);
+  return synchronize(call, context);
 }
 
 SIMULATED_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
@@ -255,16 +258,3 @@ SIMULATED_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 SIMULATED_API CUresult cuCtxResetPersistingL2Cache() { return Call().result(); }
-
-SIMULATED_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-  Call call;
-  if (!call) return call.result();
-  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return call.state().contexts.has(peer) ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-SIMULATED_API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
-  Call call;
-  if (!call) return call.result();
-  return call.state().contexts.has(peer) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : CUDA_ERROR_INVALID_CONTEXT;
-}

@@ -11,6 +11,6 @@ namespace simulator::cuda {
 inline constexpr int kGreatestPriority = -5;
 
 // `version`: of the interface that made it, as cuCtxGetApiVersion tells.
-CUctx_st new_context(unsigned flags, unsigned version);
+CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 
 }  // namespace simulator::cuda

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one device: its name, its memory, its place.
+// The devices: their names, their memory, their places. They are of one kind.
 #include "simulator/cuda/call.h"
 
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "simulator/cuda/device_attributes.h"
 
@@ -12,12 +14,19 @@ using simulator::cuda::Needs;
 
 namespace {
 
+// Each device has a bus of its own, from 1 on.
 constexpr char kBusId[] = "0000:01:00.0";
 
+std::string bus_id(CUdevice device) {
+  std::string id = kBusId;
+  id[sizeof "0000:0" - 1] = static_cast<char>('1' + device);
+  return id;
+}
+
 // The calls here need no context.
-CUresult check(const Call& call, CUdevice device) {
+CUresult check(Call& call, CUdevice device) {
   if (!call) return call.result();
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return call.has_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 }  // namespace
@@ -26,7 +35,7 @@ SIMULATED_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, ordinal); result != CUDA_SUCCESS) return result;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = ordinal;
   return CUDA_SUCCESS;
 }
 
@@ -34,7 +43,7 @@ SIMULATED_API CUresult cuDeviceGetCount(int* count) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = 1;
+  *count = call.machine().devices();
   return CUDA_SUCCESS;
 }
 
@@ -46,14 +55,15 @@ SIMULATED_API CUresult cuDeviceGetName(char* name, int length, CUdevice device) 
   return CUDA_SUCCESS;
 }
 
-// The profile's name: the same device every time, another one for another profile.
+// The profile's name and the ordinal: the same device every time, another one for another profile.
 SIMULATED_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::memset(uuid, 0, sizeof *uuid);
   const char* name = call.machine().profile().name;
-  std::memcpy(uuid->bytes, name, strnlen(name, sizeof uuid->bytes));
+  std::memcpy(uuid->bytes, name, strnlen(name, sizeof uuid->bytes - 1));
+  uuid->bytes[sizeof uuid->bytes - 1] = static_cast<char>(device);
   return CUDA_SUCCESS;
 }
 
@@ -72,6 +82,7 @@ SIMULATED_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attri
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   *value = simulator::cuda::device_attribute(call.machine().profile(), attribute);
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value += device;
   const simulator::FaultPlan& plan = call.machine().fault_plan();
   const bool host_mappings = attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
                              attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
@@ -96,7 +107,7 @@ SIMULATED_API CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (id == nullptr || length < static_cast<int>(sizeof kBusId)) return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(id, kBusId, sizeof kBusId);
+  std::memcpy(id, bus_id(device).c_str(), sizeof kBusId);
   return CUDA_SUCCESS;
 }
 
@@ -105,28 +116,14 @@ SIMULATED_API CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   if (!call) return call.result();
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // The domain and the function may be left out.
-  const char* without_domain = kBusId + sizeof "0000:" - 1;
-  const bool found =
-      std::strcmp(id, kBusId) == 0 || std::strcmp(id, without_domain) == 0 || std::strcmp(id, "01:00") == 0;
-  if (!found) return CUDA_ERROR_INVALID_DEVICE;
-  *device = 0;
-  return CUDA_SUCCESS;
-}
-
-SIMULATED_API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  Call call(Needs::kDriver);
-  if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = check(call, peer); result != CUDA_SUCCESS) return result;
-  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *can = 0;  // a device is not its own peer
-  return CUDA_SUCCESS;
-}
-
-SIMULATED_API CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice device, CUdevice peer) {
-  Call call(Needs::kDriver);
-  if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = check(call, peer); result != CUDA_SUCCESS) return result;
-  return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE;  // the pair must be two devices
+  const std::string_view given = id;
+  for (CUdevice one = 0; one < call.machine().devices(); ++one) {
+    const std::string whole = bus_id(one);
+    if (given != whole && given != whole.substr(5) && given != whole.substr(5, 5)) continue;
+    *device = one;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
 }
 
 SIMULATED_API CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType, CUdevice device) {

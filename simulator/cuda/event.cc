@@ -27,7 +27,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags, const char* call
   const bool external = flags == CU_EVENT_RECORD_EXTERNAL;
   if (recording != nullptr) return record_captured(call, event, *recording, external);
   if (external) return CUDA_ERROR_INVALID_VALUE;  // it means a node of a graph
-  if (id == kLegacyStream) {
+  if (call.machine().is_legacy(id)) {
     if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
   }
   event->captured = {};
@@ -53,6 +53,7 @@ SIMULATED_API CUresult cuEventCreate(CUevent* event, unsigned flags) {
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
   CUevent_st object;
   object.id = call.machine().create_event();
+  object.device = call.device();
   object.context = call.context();
   object.flags = flags;
   *event = call.state().events.add(object);
@@ -102,6 +103,7 @@ SIMULATED_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent begin,
   if (!call) return call.result();
   if (!call.state().events.has(begin) || !call.state().events.has(end)) return CUDA_ERROR_INVALID_HANDLE;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (begin->device != end->device) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = may_ask(call, begin); result != CUDA_SUCCESS) return result;
   if (const CUresult result = may_ask(call, end); result != CUDA_SUCCESS) return result;
   if (((begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;

@@ -10,6 +10,13 @@ using namespace simulator::cuda;
 
 namespace {
 
+// What is asked before there are devices is refused for that.
+bool is_device(CUdevice device) {
+  if (Machine::in_host_function()) return true;
+  const auto machine = Machine::enter();
+  return !machine->initialized() || (device >= 0 && device < machine->devices());
+}
+
 constexpr int kUnknownRegisters = 32;  // of a kernel that comes as PTX: a compiler would choose
 
 CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* handle,
@@ -144,11 +151,11 @@ SIMULATED_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
 
 SIMULATED_API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel,
                                             CUdevice device) {
-  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : get_attribute(value, attribute, kernel);
+  return !is_device(device) ? CUDA_ERROR_INVALID_DEVICE : get_attribute(value, attribute, kernel);
 }
 SIMULATED_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
                                             CUdevice device) {
-  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : set_attribute(attribute, value, kernel);
+  return !is_device(device) ? CUDA_ERROR_INVALID_DEVICE : set_attribute(attribute, value, kernel);
 }
 SIMULATED_API CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset,
                                             std::size_t* bytes) {
@@ -156,5 +163,5 @@ SIMULATED_API CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, 
 }
 SIMULATED_API CUresult cuKernelGetName(const char** name, CUkernel kernel) { return get_name(name, kernel); }
 SIMULATED_API CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice device) {
-  return device != 0 ? CUDA_ERROR_INVALID_DEVICE : check(kernel);
+  return !is_device(device) ? CUDA_ERROR_INVALID_DEVICE : check(kernel);
 }

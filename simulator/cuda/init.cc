@@ -18,16 +18,18 @@ namespace {
 bool resolve_stream(const void* handle, simulator::StreamId* out) {
   const auto stream = const_cast<CUstream>(static_cast<const CUstream_st*>(handle));
   const simulator::cuda::State& state = simulator::cuda::state();
+  CUcontext context = nullptr;
+  simulator::cuda::current_context(&context);
   if (stream == CU_STREAM_PER_THREAD) {
-    CUcontext context = nullptr;
-    simulator::cuda::current_context(&context);
     const auto found = state.thread_streams.find({simulator::cuda::thread_number(), context});
     if (found == state.thread_streams.end()) return false;
     *out = found->second;
     return true;
   }
   if (stream != nullptr && stream != CU_STREAM_LEGACY && !state.streams.has(stream)) return false;
-  *out = stream == nullptr || stream == CU_STREAM_LEGACY ? simulator::kLegacyStream : stream->id;
+  const simulator::StreamId legacy =
+      Machine::legacy_stream(context == nullptr ? simulator::DeviceId{0} : context->device);
+  *out = stream == nullptr || stream == CU_STREAM_LEGACY ? legacy : stream->id;
   return true;
 }
 

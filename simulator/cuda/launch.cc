@@ -71,6 +71,9 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(launch.stream, &id); result != CUDA_SUCCESS) return result;
+  // Copies may be given to a stream of another device, kernels may not (CUDA Programming Guide, "Stream and event
+  // behavior" of multi-device systems).
+  if (call.machine().device_of(id) != call.device()) return CUDA_ERROR_INVALID_HANDLE;
   Kernel kernel;
   CUfunction function = nullptr;
   if (const CUresult result = make_kernel(call, handle, launch, &kernel, &function); result != CUDA_SUCCESS)

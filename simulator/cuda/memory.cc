@@ -10,10 +10,10 @@ namespace {
 
 constexpr Bytes kPitch = 512;
 
-CUresult check_location(const CUmemLocation& location) {
+CUresult check_location(Call& call, const CUmemLocation& location) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      return location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+      return call.has_device(location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
@@ -37,7 +37,7 @@ CUresult prefetch(CUdeviceptr at, std::size_t bytes, CUmemLocation location, uns
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = check_location(location); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_location(call, location); result != CUDA_SUCCESS) return result;
   return check_managed(call, at, bytes);
 }
 
@@ -106,7 +106,7 @@ SIMULATED_API CUresult cuMemFree_v2(CUdeviceptr at) {
 SIMULATED_API CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   Call call;
   if (!call) return call.result();
-  if (free != nullptr) *free = call.machine().free_bytes();
+  if (free != nullptr) *free = call.machine().free_bytes(call.device());
   if (total != nullptr) *total = call.machine().capacity();
   return CUDA_SUCCESS;
 }
@@ -131,7 +131,7 @@ SIMULATED_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* b
 SIMULATED_API CUresult cuMemAdvise_v2(CUdeviceptr at, std::size_t bytes, CUmem_advise, CUmemLocation location) {
   Call call;
   if (!call) return call.result();
-  if (const CUresult result = check_location(location); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = check_location(call, location); result != CUDA_SUCCESS) return result;
   return check_managed(call, at, bytes);
 }
 

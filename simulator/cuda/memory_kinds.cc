@@ -36,8 +36,8 @@ CUresult enroll(Call& call, Address at, Allocation allocation) {
 }  // namespace
 
 CUresult allocate(Call& call, Bytes bytes, AllocationKind kind, Address* out) {
-  const CUresult result =
-      with_room(call, [&] { return call.machine().allocate(bytes, kind == AllocationKind::kManaged, out); });
+  const CUresult result = with_room(
+      call, [&] { return call.machine().allocate(bytes, kind == AllocationKind::kManaged, out, call.device()); });
   if (result != CUDA_SUCCESS) return result;
   Allocation allocation;
   allocation.bytes = bytes;
@@ -51,7 +51,7 @@ CUresult allocate_in_pool(Call& call, Bytes bytes, CUmemoryPool pool, StreamId s
   if (!block) {
     block = PoolBlock{0, pool_block_bytes(bytes)};
     const CUresult result =
-        with_room(call, [&] { return call.machine().allocate(block->bytes, false, &block->address); });
+        with_room(call, [&] { return call.machine().allocate(block->bytes, false, &block->address, pool->heap); });
     if (result != CUDA_SUCCESS) return result;
   }
   *out = block->address;

@@ -30,7 +30,8 @@ CUresult answer(const ImageResult& result) {
 CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Variable* out) {
   Machine& machine = call.machine();
   const Bytes bytes = std::max<Bytes>(variable.bytes, 1);
-  if (const CUresult result = with_room(call, [&] { return machine.allocate(bytes, variable.managed, &out->address); });
+  if (const CUresult result =
+          with_room(call, [&] { return machine.allocate(bytes, variable.managed, &out->address, call.device()); });
       result != CUDA_SUCCESS)
     return result;
   out->bytes = variable.bytes;
@@ -64,8 +65,8 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
     const Address to = module.variables.find(variable.name)->second.address;
     Machine::Order order;
     order.detached = true;
-    last =
-        call.machine().submit(kLegacyStream, Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
+    last = call.machine().submit(Machine::legacy_stream(call.device()),
+                                 Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
     if (const CUresult result = call.machine().wait(last); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;

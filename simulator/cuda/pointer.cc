@@ -82,7 +82,7 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return answer<unsigned>(out, known.is_managed ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return answer<int>(out, 0);
+      return answer<int>(out, call.machine().owner_at(known.begin).value_or(call.device()));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return answer<int>(out, 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -96,7 +96,7 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return answer<bool>(out, false);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return answer<unsigned>(out, static_cast<unsigned>(call.machine().access_at(at)));
+      return answer<unsigned>(out, static_cast<unsigned>(call.machine().access_at(at, call.device())));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return answer(out, known.allocation != nullptr ? known.allocation->second.pool : nullptr);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:

@@ -10,20 +10,23 @@ using namespace simulator::cuda;
 
 namespace {
 
-CUmemoryPool default_pool(State& state) {
-  if (state.default_pool == nullptr) {
+CUmemoryPool default_pool(Call& call, int device) {
+  State::OfDevice& of = call.state().devices[static_cast<std::size_t>(device)];
+  if (of.default_pool == nullptr) {
     CUmemPoolHandle_st pool;
     pool.properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     pool.properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    state.default_pool = state.pools.add(pool);
-    state.current_pool = state.default_pool;
+    pool.properties.location.id = device;
+    pool.heap = call.machine().create_heap(static_cast<DeviceId>(device));
+    of.default_pool = call.state().pools.add(pool);
+    of.current_pool = of.default_pool;
   }
-  return state.default_pool;
+  return of.default_pool;
 }
 
-CUmemoryPool current_pool(State& state) {
-  default_pool(state);
-  return state.current_pool;
+CUmemoryPool current_pool(Call& call, int device) {
+  default_pool(call, device);
+  return call.state().devices[static_cast<std::size_t>(device)].current_pool;
 }
 
 // Graphs that allocate memory are not carried.
@@ -40,7 +43,7 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
-  if (use_current) pool = current_pool(call.state());
+  if (use_current) pool = current_pool(call, call.machine().device_of(id));
   if (out == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (captured(call.state(), id) != nullptr) return refuse_recording(call, id);
@@ -116,9 +119,10 @@ SIMULATED_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* 
     return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (properties->location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   CUmemPoolHandle_st pool;
   pool.properties = *properties;
+  pool.heap = call.machine().create_heap(static_cast<DeviceId>(properties->location.id));
   *out = call.state().pools.add(pool);
   return CUDA_SUCCESS;
 }
@@ -127,8 +131,11 @@ SIMULATED_API CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
   State& state = call.state();
-  if (!is_live(state, pool) || pool == default_pool(state)) return CUDA_ERROR_INVALID_VALUE;
-  if (state.current_pool == pool) state.current_pool = state.default_pool;
+  if (!is_live(state, pool)) return CUDA_ERROR_INVALID_VALUE;
+  for (State::OfDevice& of : state.devices) {
+    if (of.default_pool == pool) return CUDA_ERROR_INVALID_VALUE;
+    if (of.current_pool == pool) of.current_pool = of.default_pool;
+  }
   empty_pool(call, pool);
   pool->is_destroyed = true;
   if (pool->used == 0) state.pools.remove(pool);
@@ -191,10 +198,16 @@ SIMULATED_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
   if (!call) return call.result();
   if (!is_live(call.state(), pool) || (access == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    // The device that owns the pool always has access.
-    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+    const CUmemLocation& location = access[i].location;
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || !call.has_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const bool is_owner = location.id == pool->properties.location.id;
+    if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+        (is_owner || access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
+      return CUDA_ERROR_INVALID_VALUE;  // documented: the owner's can not be taken away, and none can be read-only
+    }
+    if (!is_owner)
+      call.machine().set_heap_access(pool->heap, static_cast<DeviceId>(location.id),
+                                     static_cast<Access>(access[i].flags));
   }
   return CUDA_SUCCESS;
 }
@@ -203,36 +216,37 @@ SIMULATED_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (flags == nullptr || location == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = pool->access;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !call.has_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = static_cast<CUmemAccess_flags>(call.machine().heap_access(pool->heap, static_cast<DeviceId>(location->id)));
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = default_pool(call.state());
+  *out = default_pool(call, device);
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = current_pool(call.state());
+  *out = current_pool(call, device);
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (!is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
-  default_pool(call.state());
-  call.state().current_pool = pool;
+  if (pool->properties.location.id != device) return CUDA_ERROR_INVALID_VALUE;
+  default_pool(call, device);
+  call.state().devices[static_cast<std::size_t>(device)].current_pool = pool;
   return CUDA_SUCCESS;
 }
 

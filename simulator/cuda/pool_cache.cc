@@ -68,10 +68,11 @@ void forget_stream(State& state, StreamId stream) {
 
 void empty_pool(Call& call, CUmemoryPool pool) {
   Machine* machine = &call.machine();
+  const auto device = static_cast<DeviceId>(pool->properties.location.id);
   for (const auto& [bytes, kept] : pool->kept) {
     const OperationId after[] = {kept.freed};
     const Address at = kept.address;
-    machine->submit(kLegacyStream, Internal{[machine, at] { machine->free(at); }}, {after, true});
+    machine->submit(Machine::legacy_stream(device), Internal{[machine, at] { machine->free(at); }}, {after, true});
   }
   pool->kept.clear();
   pool->kept_bytes = 0;

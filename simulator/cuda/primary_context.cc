@@ -1,34 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary context: one for the device, counted, shared by every runtime in the process. Its handle never changes;
+// The primary contexts: one for each device, counted, shared by every runtime in the process. A handle never changes;
 // when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/peer.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
 
 namespace {
 
-CUresult check(const Call& call, CUdevice device) {
+CUresult check(Call& call, CUdevice device) {
   if (!call) return call.result();
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return call.has_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUcontext primary(State& state) {
-  if (state.primary == nullptr) {
-    state.primary = state.contexts.add(new_context(0, 3020));
-    state.primary->is_primary = true;
-    state.primary->is_active = false;
+State::OfDevice& of(State& state, CUdevice device) { return state.devices[static_cast<std::size_t>(device)]; }
+
+CUcontext primary(State& state, CUdevice device) {
+  CUcontext& found = of(state, device).primary;
+  if (found == nullptr) {
+    found = state.contexts.add(new_context(0, 3020, static_cast<DeviceId>(device)));
+    found->is_primary = true;
+    found->is_active = false;
   }
-  return state.primary;
+  return found;
 }
 
-void deactivate(Call& call) {
-  call.machine().wait_all();
-  release_all_of(call, primary(call.state()));
-  call.state().primary_users = 0;
-  primary(call.state())->is_active = false;
+void deactivate(Call& call, CUdevice device) {
+  const CUcontext context = primary(call.state(), device);
+  call.machine().wait_device(context->device);
+  forget_peer(call, context);
+  release_all_of(call, context);
+  of(call.state(), device).primary_users = 0;
+  context->is_active = false;
 }
 
 }  // namespace
@@ -37,17 +43,17 @@ SIMULATED_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice dev
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = primary(call.state());
+  *context = primary(call.state(), device);
   (*context)->is_active = true;
-  ++call.state().primary_users;
+  ++of(call.state(), device).primary_users;
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  if (call.state().primary_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--call.state().primary_users == 0) deactivate(call);
+  if (of(call.state(), device).primary_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--of(call.state(), device).primary_users == 0) deactivate(call, device);
   return CUDA_SUCCESS;
 }
 
@@ -56,11 +62,11 @@ SIMULATED_API CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDev
 SIMULATED_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  const unsigned users = call.state().primary_users;
-  deactivate(call);
+  const unsigned users = of(call.state(), device).primary_users;
+  deactivate(call, device);
   // Whoever retained it still holds it: it comes back to life when it is used.
-  call.state().primary_users = users;
-  call.state().primary->is_active = users > 0;
+  of(call.state(), device).primary_users = users;
+  primary(call.state(), device)->is_active = users > 0;
   return CUDA_SUCCESS;
 }
 
@@ -70,7 +76,7 @@ SIMULATED_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned f
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if ((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) != 0) return CUDA_ERROR_INVALID_VALUE;
-  primary(call.state())->flags = flags;
+  primary(call.state(), device)->flags = flags;
   return CUDA_SUCCESS;
 }
 
@@ -81,7 +87,7 @@ SIMULATED_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flag
 SIMULATED_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  if (flags != nullptr) *flags = primary(call.state())->flags;
-  if (active != nullptr) *active = primary(call.state())->is_active ? 1 : 0;
+  if (flags != nullptr) *flags = primary(call.state(), device)->flags;
+  if (active != nullptr) *active = primary(call.state(), device)->is_active ? 1 : 0;
   return CUDA_SUCCESS;
 }

@@ -9,9 +9,11 @@
 
 #include "simulator/cuda/api.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -39,6 +41,7 @@ struct Captured {
 }  // namespace simulator::cuda
 
 struct CUctx_st {
+  simulator::DeviceId device = 0;
   unsigned flags = 0;
   unsigned version = 0;
   unsigned long long id = 0;
@@ -47,6 +50,7 @@ struct CUctx_st {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
   std::map<CUlimit, std::size_t> limits;
+  std::set<CUcontext> peers;  // whose allocations it may touch
 };
 
 struct CUstream_st {
@@ -59,6 +63,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   simulator::EventId id = 0;
+  simulator::DeviceId device = 0;
   CUcontext context = nullptr;
   unsigned flags = 0;
   simulator::cuda::Captured captured;  // where its newest record was recorded in a capture
@@ -95,6 +100,7 @@ struct CUkern_st {
 
 struct CUmemPoolHandle_st {
   CUmemPoolProps properties{};
+  std::size_t heap = 0;       // the machine's, that its memory comes from
   bool is_destroyed = false;  // kept until its memory is freed
   std::map<int, cuuint64_t> attributes;
   simulator::Bytes used = 0;  // asked for
@@ -109,7 +115,6 @@ struct CUmemPoolHandle_st {
   };
   std::multimap<simulator::Bytes, Kept> kept;
   simulator::Bytes kept_bytes = 0;
-  CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 };
 
 // A heap that somebody registered through NVTX (nvtx_memory.cc).
@@ -152,10 +157,13 @@ struct State {
   Registry<CUgraphExec_st> graph_execs;
   std::map<StreamId, Captured> capturing;
 
-  CUcontext primary = nullptr;  // made when first asked for, then kept
-  unsigned primary_users = 0;
-  CUmemoryPool default_pool = nullptr;
-  CUmemoryPool current_pool = nullptr;
+  struct OfDevice {
+    CUcontext primary = nullptr;  // made when first asked for, then kept
+    unsigned primary_users = 0;
+    CUmemoryPool default_pool = nullptr;
+    CUmemoryPool current_pool = nullptr;
+  };
+  std::array<OfDevice, kMostDevices> devices;
 
   std::map<Address, Allocation> allocations;
   std::map<Address, unsigned> host_flags;  // of cuMemHostAlloc and cuMemHostRegister

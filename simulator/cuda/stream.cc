@@ -20,7 +20,7 @@ CUresult create(CUstream* out, unsigned flags, int priority, const char* caller 
   if (!call) return call.result();
   if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUstream_st stream;
-  stream.id = call.machine().create_stream((flags & CU_STREAM_NON_BLOCKING) != 0);
+  stream.id = call.machine().create_stream((flags & CU_STREAM_NON_BLOCKING) != 0, call.device());
   stream.context = call.context();
   stream.flags = flags;
   stream.priority = std::clamp(priority, kGreatestPriority, 0);
@@ -114,7 +114,7 @@ SIMULATED_API CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = call.machine().device_of(id);
   return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,8 @@
 #include "simulator/cuda/pool_cache.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <vector>
 
 using namespace simulator;
@@ -33,13 +35,13 @@ CUresult check_properties(Call& call, const CUmemAllocationProp* properties) {
   if (is_on_host(*properties)) return check_host(call, *properties);
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  return properties->location.id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return call.has_device(properties->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult check_access(const CUmemAccessDesc& access, bool all_on_host) {
+CUresult check_access(Call& call, const CUmemAccessDesc& access, bool all_on_host) {
   switch (access.location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      if (access.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
+      if (!call.has_device(access.location.id)) return CUDA_ERROR_INVALID_DEVICE;
       break;
     case CU_MEM_LOCATION_TYPE_HOST:
       if (!all_on_host) return CUDA_ERROR_NOT_SUPPORTED;
@@ -111,8 +113,9 @@ SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_
   if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(call, properties); result != CUDA_SUCCESS) return result;
   const PhysicalPlace place = is_on_host(*properties) ? PhysicalPlace::kHost : PhysicalPlace::kDevice;
+  const DeviceId device = is_on_host(*properties) ? DeviceId{0} : static_cast<DeviceId>(properties->location.id);
   PhysicalId physical = 0;
-  CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical, place); });
+  CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical, place, device); });
   if (result != CUDA_SUCCESS) return result;
   call.state().physical[physical] = *properties;
   *out = physical;
@@ -181,14 +184,19 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
     return is_on_host(call.state().physical.at(id));
   });
-  const CUmemAccessDesc* last = nullptr;
+  // Where a device may go the host may, too: it is one address space here.
+  std::array<std::optional<Access>, kMostDevices> wanted;
   for (std::size_t i = 0; i < count; ++i) {
-    if (const CUresult result = check_access(access[i], all_on_host); result != CUDA_SUCCESS) return result;
-    // Where the device may go the host may, too: it is one address space here.
-    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE) last = &access[i];
+    if (const CUresult result = check_access(call, access[i], all_on_host); result != CUDA_SUCCESS) return result;
+    if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+      wanted[static_cast<std::size_t>(access[i].location.id)] = static_cast<Access>(access[i].flags);
   }
-  if (last == nullptr) return CUDA_SUCCESS;
-  return call.machine().set_access(at, bytes, static_cast<Access>(last->flags));
+  for (DeviceId device = 0; device < kMostDevices; ++device) {
+    if (!wanted[device]) continue;
+    if (const CUresult result = call.machine().set_access(at, bytes, *wanted[device], device); result != CUDA_SUCCESS)
+      return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr at) {
@@ -196,10 +204,10 @@ SIMULATED_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLoca
   if (!call) return call.result();
   if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
-  if (location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!call.has_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   Address begin = 0;
   Bytes bytes = 0;
   if (!call.machine().mapping_at(at, &begin, &bytes)) return CUDA_ERROR_INVALID_VALUE;
-  *flags = static_cast<unsigned long long>(call.machine().access_at(at));
+  *flags = static_cast<unsigned long long>(call.machine().access_at(at, static_cast<DeviceId>(location->id)));
   return CUDA_SUCCESS;
 }
