@@ -243,6 +243,8 @@ class Machine {
   bool legacy_is_done(StreamId stream) const;
   void prepare(Operation& operation, Work& work);
   void prepare_copy(Operation& operation, Copy& copy);
+  OperationId queue_between_devices(StreamId stream, Copy copy);
+  bool is_between_devices(const Copy& copy) const;
   Device& device();
   const Device& device() const;
 

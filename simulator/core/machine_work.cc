@@ -78,9 +78,28 @@ void Machine::prepare_copy(Operation& operation, Copy& copy) {
   const DeviceId from = owner_at(copy.from).value_or(operation.device);
   const DeviceId to = owner_at(copy.to).value_or(operation.device);
   operation.served_by = copy.direction == Direction::kToDevice ? to : from;
-  copy.is_between_devices = copy.direction == Direction::kOnDevice && from != to;
+  copy.is_between_devices = is_between_devices(copy);
   if (!copy.from_as) copy.from_as = as(copy.from);
   if (!copy.to_as) copy.to_as = as(copy.to);
+}
+
+bool Machine::is_between_devices(const Copy& copy) const {
+  return devices() > 1 && copy.direction == Direction::kOnDevice && owner_at(copy.from) != owner_at(copy.to);
+}
+
+// In a legacy stream it comes behind all that both devices were given in blocking streams, and before what they are
+// given later (CUDA Programming Guide, "Peer-to-peer memory copy").
+OperationId Machine::queue_between_devices(StreamId stream, Copy copy) {
+  std::vector<StreamId> others;
+  for (const auto owner : {owner_at(copy.from), owner_at(copy.to)}) {
+    if (owner && legacy_stream(*owner) != stream) others.push_back(legacy_stream(*owner));
+  }
+  std::vector<OperationId> before;
+  before.reserve(others.size());
+  for (const StreamId other : others) before.push_back(queue(other, Marker{}, {}));
+  const OperationId id = queue(stream, std::move(copy), Order{.after = before});
+  for (const StreamId other : others) queue(other, Marker{}, Order{.after = {&id, 1}});
+  return id;
 }
 
 void Machine::prepare(Operation& operation, Work& work) {
@@ -132,6 +151,10 @@ void Machine::note_order(StreamId stream, const Work& work, const Order& order) 
 
 OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
   if (!order.uncharged) charge(cost_of(work));
+  if (auto* copy = std::get_if<Copy>(&work);
+      copy != nullptr && is_legacy(stream) && !order.detached && is_between_devices(*copy)) {
+    return queue_between_devices(stream, std::move(*copy));
+  }
   return queue(stream, std::move(work), order);
 }
 

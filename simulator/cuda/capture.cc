@@ -74,8 +74,11 @@ CUresult may_wait_for_stream(Call& call, StreamId stream) {
 
 CUresult submit(Call& call, StreamId stream, Work work, CUfunction function, OperationId* operation) {
   if (operation != nullptr) *operation = 0;
-  if (Captured* const recording = captured(call.state(), stream))
-    return add_captured(call, *recording, node_of(std::move(work), function));
+  if (Captured* const recording = captured(call.state(), stream)) {
+    CUgraphNode_st node = node_of(std::move(work), function);
+    node.device = call.machine().device_of(stream);
+    return add_captured(call, *recording, std::move(node));
+  }
   if (call.machine().is_legacy(stream)) {
     if (const CUresult result = legacy_stream_is_free(call, stream); result != CUDA_SUCCESS) return result;
   }

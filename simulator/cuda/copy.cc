@@ -15,6 +15,17 @@ CUresult copy(Side to_side, Address to, Side from_side, Address from, std::size_
   return transfer(call, {to_side, to, shape}, {from_side, from, shape}, stream, blocking);
 }
 
+CUresult copy_peer(Address to, CUcontext there, Address from, CUcontext here, std::size_t bytes, CUstream stream,
+                   Blocking blocking, const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
+  if (!call) return call.result();
+  const Shape shape{.width = bytes, .row_pitch = bytes, .slice_pitch = bytes};
+  End target{Side::kDevice, to, shape}, source{Side::kDevice, from, shape};
+  if (const CUresult result = device_of(call, there, &target.as); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = device_of(call, here, &source.as); result != CUDA_SUCCESS) return result;
+  return transfer(call, target, source, stream, blocking);
+}
+
 Address host(const void* at) { return reinterpret_cast<Address>(at); }
 
 // Attributes of a batch say when sources may be read and on which side ends lie; addresses say the latter, too, and
@@ -88,16 +99,17 @@ SIMULATED_API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size
   return copy(Side::kUnified, to, Side::kUnified, from, bytes, stream, Blocking::kNo);
 }
 
-// There is one device, so both contexts are its.
-SIMULATED_API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
-  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_LEGACY, Blocking::kYes);
+SIMULATED_API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here,
+                                    std::size_t bytes) {
+  return copy_peer(to, there, from, here, bytes, CU_STREAM_LEGACY, Blocking::kYes);
 }
-SIMULATED_API CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes) {
-  return copy(Side::kDevice, to, Side::kDevice, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
+SIMULATED_API CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here,
+                                         std::size_t bytes) {
+  return copy_peer(to, there, from, here, bytes, CU_STREAM_PER_THREAD, Blocking::kYes);
 }
-SIMULATED_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, std::size_t bytes,
-                                         CUstream stream) {
-  return copy(Side::kDevice, to, Side::kDevice, from, bytes, stream, Blocking::kNo);
+SIMULATED_API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here,
+                                         std::size_t bytes, CUstream stream) {
+  return copy_peer(to, there, from, here, bytes, stream, Blocking::kNo);
 }
 
 SIMULATED_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,

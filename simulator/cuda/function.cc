@@ -23,7 +23,7 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* h
                        const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   *value = function_attribute(call.machine().profile(), *function, attribute);
@@ -34,7 +34,7 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
                        const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
@@ -64,7 +64,7 @@ CUresult get_parameter(const void* handle, std::size_t index, std::size_t* offse
                        const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (offset == nullptr || index >= function->kernel.parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = function->kernel.parameters[index].offset;
@@ -75,7 +75,7 @@ CUresult get_parameter(const void* handle, std::size_t index, std::size_t* offse
 CUresult get_name(const char** name, const void* handle, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *name = function->kernel.name.c_str();
@@ -86,7 +86,7 @@ CUresult get_name(const char** name, const void* handle, const char* caller = __
 CUresult check(const void* handle, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  return find_function(call.state(), handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  return find_function(call, handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ SIMULATED_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction
 SIMULATED_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
   Call call;
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *out = function->module;

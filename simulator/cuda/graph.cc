@@ -71,6 +71,7 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   node->type = contents.type;
   node->work = contents.work;
   node->is_enabled = contents.is_enabled;
+  node->device = contents.device;
   node->function = contents.function;
   node->copy = contents.copy;
   node->set = contents.set;

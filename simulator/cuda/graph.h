@@ -18,6 +18,7 @@ struct CUgraphNode_st {
   simulator::Work work;  // kernel, copy, set, host function; else a marker
   std::vector<CUgraphNode> after;
   bool is_enabled = true;
+  std::optional<simulator::DeviceId> device;  // that does it; none: that of the stream of the launch
   const CUgraphNode_st* source = nullptr;
   // What the program gave, for those who ask.
   CUfunction function = nullptr;

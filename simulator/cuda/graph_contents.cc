@@ -64,12 +64,14 @@ CUresult make_kernel_node(Call& call, const CUDA_KERNEL_NODE_PARAMS_v2& given, C
   if (const CUresult result = make_kernel(call, handle, launch, &kernel, &out->function); result != CUDA_SUCCESS)
     return result;
   out->type = CU_GRAPH_NODE_TYPE_KERNEL;
+  out->device = out->function->module->device;
   out->work = std::move(kernel);
   return CUDA_SUCCESS;
 }
 
 CUresult make_copy_node(Call& call, const CUDA_MEMCPY3D& given, CUgraphNode_st* out) {
   out->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  out->device = call.device();
   out->copy = given;
   if (given.WidthInBytes == 0 || given.Height == 0 || given.Depth == 0) return CUDA_ERROR_INVALID_VALUE;
   End to, from;
@@ -82,6 +84,7 @@ CUresult make_copy_node(Call& call, const CUDA_MEMCPY3D& given, CUgraphNode_st* 
 
 CUresult make_set_node(Call& call, const CUDA_MEMSET_NODE_PARAMS& given, CUgraphNode_st* out) {
   out->type = CU_GRAPH_NODE_TYPE_MEMSET;
+  out->device = call.device();
   out->set = given;
   if (given.elementSize != 1 && given.elementSize != 2 && given.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
   Bytes bytes = 0;

@@ -44,8 +44,11 @@ class Launching {
     // One that is switched off takes its place, and does nothing.
     const bool event_wait = node.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     if (event_wait && state().events.has(node.event)) after.push_back(machine_.recorded(node.event->id));
-    const Machine::Order order{
-        .after = {after.data(), after.size()}, .detached = true, .branch = ++branches_, .uncharged = true};
+    const Machine::Order order{.after = {after.data(), after.size()},
+                               .detached = true,
+                               .branch = ++branches_,
+                               .uncharged = true,
+                               .device = node.device};
     if (node.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && state().events.has(node.event)) {
       node.event->captured = {};
       return {machine_.record_event(node.event->id, stream_, order)};

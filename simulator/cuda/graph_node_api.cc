@@ -76,14 +76,20 @@ auto kernel_maker(const CUDA_KERNEL_NODE_PARAMS_v2* params) {
     return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_kernel_node(call, *params, made);
   };
 }
-auto copy_maker(const CUDA_MEMCPY3D* params) {
-  return [params](Call& call, CUgraphNode_st* made) {
-    return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_copy_node(call, *params, made);
+auto copy_maker(const CUDA_MEMCPY3D* params, CUcontext context = nullptr) {
+  return [params, context](Call& call, CUgraphNode_st* made) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = make_copy_node(call, *params, made);
+    if (call.state().contexts.has(context)) made->device = context->device;
+    return result;
   };
 }
-auto set_maker(const CUDA_MEMSET_NODE_PARAMS* params) {
-  return [params](Call& call, CUgraphNode_st* made) {
-    return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_set_node(call, *params, made);
+auto set_maker(const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context = nullptr) {
+  return [params, context](Call& call, CUgraphNode_st* made) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = make_set_node(call, *params, made);
+    if (call.state().contexts.has(context)) made->device = context->device;
+    return result;
   };
 }
 auto host_maker(const CUDA_HOST_NODE_PARAMS* params) {
@@ -119,13 +125,14 @@ SIMULATED_API CUresult cuGraphAddKernelNode(CUgraphNode* out, CUgraph graph, con
 }
 
 SIMULATED_API CUresult cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                            std::size_t count, const CUDA_MEMCPY3D* params, CUcontext) {
-  return add({out, graph, after, count}, copy_maker(params));
+                                            std::size_t count, const CUDA_MEMCPY3D* params, CUcontext context) {
+  return add({out, graph, after, count}, copy_maker(params, context));
 }
 
 SIMULATED_API CUresult cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
-                                            std::size_t count, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-  return add({out, graph, after, count}, set_maker(params));
+                                            std::size_t count, const CUDA_MEMSET_NODE_PARAMS* params,
+                                            CUcontext context) {
+  return add({out, graph, after, count}, set_maker(params, context));
 }
 
 SIMULATED_API CUresult cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,

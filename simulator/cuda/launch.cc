@@ -78,6 +78,7 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   CUfunction function = nullptr;
   if (const CUresult result = make_kernel(call, handle, launch, &kernel, &function); result != CUDA_SUCCESS)
     return result;
+  if (function->module->device != call.device()) return CUDA_ERROR_INVALID_HANDLE;
   return cuda::submit(call, id, std::move(kernel), function);
 }
 
@@ -109,7 +110,7 @@ CUresult record_events(Call& call, const CUlaunchConfig& config) {
 
 CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Launch& launch, Kernel* out,
                                       CUfunction* found) {
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = check_shape(call.machine().profile(), *function, launch); result != CUDA_SUCCESS)
     return result;

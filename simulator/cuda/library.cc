@@ -10,8 +10,10 @@ namespace {
 
 CUresult load(Call& call, Image image, CUlibrary* out) {
   CUmodule module = nullptr;
+  Image kept;
+  if (call.machine().devices() > 1) kept = image;
   if (const CUresult result = load_module(call, std::move(image), &module); result != CUDA_SUCCESS) return result;
-  const CUlibrary library = call.state().libraries.add({module, {}});
+  const CUlibrary library = call.state().libraries.add({module, {}, std::move(kept), {}});
   for (const auto& [name, function] : module->functions)
     library->kernels.emplace(name, call.state().kernels.add({library, function}));
   *out = library;
@@ -24,8 +26,10 @@ CUresult get_variable(CUdeviceptr* address, std::size_t* bytes, CUlibrary librar
   if (!call) return call.result();
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().libraries.has(library)) return CUDA_ERROR_INVALID_HANDLE;
-  const auto found = library->module->variables.find(name);
-  if (found == library->module->variables.end() || (managed && !found->second.managed)) return CUDA_ERROR_NOT_FOUND;
+  CUmodule module = nullptr;
+  if (const CUresult result = module_of(call, library, &module); result != CUDA_SUCCESS) return result;
+  const auto found = module->variables.find(name);
+  if (found == module->variables.end() || (managed && !found->second.managed)) return CUDA_ERROR_NOT_FOUND;
   if (address != nullptr) *address = found->second.address;
   if (bytes != nullptr) *bytes = found->second.bytes;
   return CUDA_SUCCESS;
@@ -58,6 +62,7 @@ SIMULATED_API CUresult cuLibraryUnload(CUlibrary library) {
   if (!call) return call.result();
   if (!call.state().libraries.has(library)) return CUDA_ERROR_INVALID_HANDLE;
   for (const auto& [name, kernel] : library->kernels) call.state().kernels.remove(kernel);
+  for (const auto& [device, module] : library->others) unload_module(call, module);
   unload_module(call, library->module);
   call.state().libraries.remove(library);
   return CUDA_SUCCESS;
@@ -68,8 +73,7 @@ SIMULATED_API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary library) {
   if (!call) return call.result();
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().libraries.has(library)) return CUDA_ERROR_INVALID_HANDLE;
-  *out = library->module;
-  return CUDA_SUCCESS;
+  return module_of(call, library, out);
 }
 
 SIMULATED_API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, const char* name) {
@@ -119,8 +123,8 @@ SIMULATED_API CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
   if (!call) return call.result();
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.state().kernels.has(kernel)) return CUDA_ERROR_INVALID_HANDLE;
-  *out = kernel->function;
-  return CUDA_SUCCESS;
+  *out = find_function(call, kernel);
+  return *out == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel kernel) {

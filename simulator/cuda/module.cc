@@ -60,7 +60,7 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
   OperationId last = 0;
   for (const ImageVariable& variable : image.variables) {
     std::vector<std::byte> bytes = first_contents(variable, module);
-    if (bytes.empty()) continue;
+    if (bytes.empty() || module.variables.find(variable.name)->second.is_borrowed) continue;
     const Shape shape{.width = bytes.size(), .row_pitch = bytes.size(), .slice_pitch = bytes.size()};
     const Address to = module.variables.find(variable.name)->second.address;
     Machine::Order order;
@@ -74,6 +74,7 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
 
 void drop(Call& call, CUmodule module) {
   for (const auto& [name, variable] : module->variables) {
+    if (variable.is_borrowed) continue;
     call.machine().unregister_buffer(variable.address);
     call.machine().free(variable.address);
   }
@@ -94,12 +95,19 @@ CUresult read_image_file(const char* path, Image* out) {
   return answer(read_image(std::as_bytes(std::span(bytes)), out));
 }
 
-CUresult load_module(Call& call, Image image, CUmodule* out) {
+CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
   CUmod_st object;
+  object.device = call.device();
   object.context = call.context();
   const CUmodule module = call.state().modules.add(std::move(object));
   for (const ImageVariable& variable : image.variables) {
     CUmod_st::Variable placed;
+    if (first != nullptr && variable.managed) {
+      placed = first->variables.at(variable.name);
+      placed.is_borrowed = true;
+      module->variables.emplace(variable.name, placed);
+      continue;
+    }
     const CUresult result = place_variable(call, variable, &placed);
     if (result != CUDA_SUCCESS) {
       drop(call, module);
@@ -127,11 +135,25 @@ void unload_module(Call& call, CUmodule module) {
   drop(call, module);
 }
 
-CUfunction find_function(State& state, const void* handle) {
+CUresult module_of(Call& call, CUlibrary library, CUmodule* out) {
+  const bool is_first = library->module->device == call.device();
+  CUmodule& found = is_first ? library->module : library->others[call.device()];
+  CUresult result = CUDA_SUCCESS;
+  if (found == nullptr) result = load_module(call, library->image, &found, library->module);
+  *out = found;
+  return result;
+}
+
+CUfunction find_function(Call& call, const void* handle) {
+  State& state = call.state();
   const auto function = const_cast<CUfunction>(static_cast<const CUfunc_st*>(handle));
   if (state.functions.has(function)) return function;
   const auto kernel = const_cast<CUkernel>(static_cast<const CUkern_st*>(handle));
-  return state.kernels.has(kernel) ? kernel->function : nullptr;
+  if (!state.kernels.has(kernel)) return nullptr;
+  if (kernel->function->module->device == call.device()) return kernel->function;
+  CUmodule module = nullptr;
+  if (module_of(call, kernel->library, &module) != CUDA_SUCCESS) return nullptr;
+  return module->functions.at(kernel->function->kernel.name);
 }
 
 }  // namespace simulator::cuda
@@ -167,7 +189,10 @@ SIMULATED_API CUresult cuModuleUnload(CUmodule module) {
   if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
   // A library's module lives as long as the library.
   bool is_owned = false;
-  call.state().libraries.for_each([&](const CUlib_st& library) { is_owned = is_owned || library.module == module; });
+  call.state().libraries.for_each([&](const CUlib_st& library) {
+    is_owned = is_owned || library.module == module;
+    for (const auto& [device, other] : library.others) is_owned = is_owned || other == module;
+  });
   if (is_owned) return CUDA_ERROR_NOT_PERMITTED;
   unload_module(call, module);
   return CUDA_SUCCESS;

@@ -12,11 +12,15 @@ namespace simulator::cuda {
 CUresult read_program_image(const void* data, Image* out);
 CUresult read_image_file(const char* path, Image* out);
 
-CUresult load_module(Call& call, Image image, CUmodule* out);
+// `first`: of the same library on another device, whose managed variables it shares.
+CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first = nullptr);
+// The library's module on the device of the current context.
+CUresult module_of(Call& call, CUlibrary library, CUmodule* out);
 // Waits for pending work, which may use what goes.
 void unload_module(Call& call, CUmodule module);
 
-// The function behind a handle, which may be a kernel's; nullptr where it is neither.
-CUfunction find_function(State& state, const void* handle);
+// The function behind a handle, which may be a kernel's: then on the device of the current context. nullptr where it is
+// neither.
+CUfunction find_function(Call& call, const void* handle);
 
 }  // namespace simulator::cuda

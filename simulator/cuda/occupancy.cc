@@ -32,7 +32,7 @@ CUresult max_blocks(int* blocks, const void* handle, int block_size, std::size_t
                     const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (blocks == nullptr || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
   *blocks = blocks_that_fit(call.machine().profile(), *function, block_size, dynamic_shared);
@@ -43,7 +43,7 @@ CUresult potential_size(int* grid, int* block, const void* handle, CUoccupancyB2
                         std::size_t dynamic_shared, int limit, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Profile& profile = call.machine().profile();
@@ -92,7 +92,7 @@ SIMULATED_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* byte
                                                                int block_size) {
   Call call;
   if (!call) return call.result();
-  const CUfunction function = find_function(call.state(), handle);
+  const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (bytes == nullptr || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
   const Profile& profile = call.machine().profile();

@@ -2,6 +2,8 @@
 // Copies of rectangles and boxes. Arrays are refused: there are none.
 #include "simulator/cuda/transfer.h"
 
+#include <type_traits>
+
 using namespace simulator;
 using namespace simulator::cuda;
 
@@ -14,6 +16,7 @@ struct Corner {
   CUdeviceptr device;
   std::size_t x, y, z;
   std::size_t pitch, height;
+  CUcontext context = nullptr;  // that the caller names for it
 };
 
 struct Extent {
@@ -58,6 +61,8 @@ CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& 
   End to, from;
   if (const CUresult result = end_of(to_corner, extent, &to); result != CUDA_SUCCESS) return result;
   if (const CUresult result = end_of(from_corner, extent, &from); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = device_of(call, to_corner.context, &to.as); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = device_of(call, from_corner.context, &from.as); result != CUDA_SUCCESS) return result;
   return transfer(call, to, from, stream, blocking);
 }
 
@@ -72,9 +77,13 @@ CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
 template <typename Description>
 CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return copy({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight},
-              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight},
-              {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
+  Corner to{c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
+  Corner from{c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
+  if constexpr (std::is_same_v<Description, CUDA_MEMCPY3D_PEER>) {
+    to.context = c->dstContext;
+    from.context = c->srcContext;
+  }
+  return copy(to, from, {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
 }
 
 }  // namespace

@@ -70,12 +70,14 @@ struct CUevent_st {
 };
 
 struct CUmod_st {
+  simulator::DeviceId device = 0;
   CUcontext context = nullptr;
   std::map<std::string, CUfunction, std::less<>> functions;
   struct Variable {
     simulator::Address address = 0;
     simulator::Bytes bytes = 0;
     bool managed = false;
+    bool is_borrowed = false;  // a managed one of the library's module on its first device
   };
   std::map<std::string, Variable, std::less<>> variables;
 };
@@ -89,8 +91,10 @@ struct CUfunc_st {
 };
 
 struct CUlib_st {
-  CUmodule module = nullptr;
+  CUmodule module = nullptr;  // on the device where it was loaded
   std::map<std::string, CUkernel, std::less<>> kernels;
+  simulator::Image image;                          // with several devices, for the others
+  std::map<simulator::DeviceId, CUmodule> others;  // made when first needed
 };
 
 struct CUkern_st {

@@ -55,7 +55,14 @@ CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out) 
   const std::optional<Place> target = place(machine, to);
   const std::optional<Place> source = place(machine, from);
   if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
-  *out = {direction(*target, *source), to.at, from.at, to.shape, from.shape, {}};
+  *out = {direction(*target, *source), to.at, from.at, to.shape, from.shape, {}, to.as, from.as};
+  return CUDA_SUCCESS;
+}
+
+CUresult device_of(Call& call, CUcontext context, std::optional<DeviceId>* out) {
+  if (context == nullptr) return CUDA_SUCCESS;
+  if (!call.state().contexts.has(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *out = context->device;
   return CUDA_SUCCESS;
 }
 

@@ -14,6 +14,7 @@ struct End {
   Side side = Side::kUnified;
   Address at = 0;
   Shape shape;
+  std::optional<DeviceId> as = std::nullopt;  // the device that the caller names for it
 };
 
 enum class Blocking { kNo, kYes };
@@ -31,6 +32,9 @@ CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_
                   Set* out);
 // As the structure describes them; its sizes are not 0.
 CUresult ends_of(const CUDA_MEMCPY3D& copy, End* to, End* from);
+
+// The device of a context that a call names for an end of a copy: none where it names no context.
+CUresult device_of(Call& call, CUcontext context, std::optional<DeviceId>* out);
 
 CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,
               Blocking blocking);
