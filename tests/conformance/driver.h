@@ -11,6 +11,8 @@
 #define CONFORMANCE_DRIVER_FUNCTIONS(X)     \
   X(cuCtxCreate)                            \
   X(cuCtxDestroy)                           \
+  X(cuCtxDisablePeerAccess)                 \
+  X(cuCtxEnablePeerAccess)                  \
   X(cuCtxGetCurrent)                        \
   X(cuCtxGetDevice)                         \
   X(cuCtxGetStreamPriorityRange)            \
@@ -18,6 +20,7 @@
   X(cuCtxPushCurrent)                       \
   X(cuCtxSetCurrent)                        \
   X(cuCtxSynchronize)                       \
+  X(cuDeviceCanAccessPeer)                  \
   X(cuDeviceGet)                            \
   X(cuDeviceGetAttribute)                   \
   X(cuDeviceGetCount)                       \
@@ -102,6 +105,7 @@
   X(cuMemPoolDestroy)                       \
   X(cuMemPoolGetAccess)                     \
   X(cuMemPoolGetAttribute)                  \
+  X(cuMemPoolSetAccess)                     \
   X(cuMemPoolSetAttribute)                  \
   X(cuMemPoolTrimTo)                        \
   X(cuMemRelease)                           \
@@ -117,6 +121,8 @@
   X(cuMemcpyDtoHAsync)                      \
   X(cuMemcpyHtoD)                           \
   X(cuMemcpyHtoDAsync)                      \
+  X(cuMemcpyPeer)                           \
+  X(cuMemcpyPeerAsync)                      \
   X(cuMemsetD16)                            \
   X(cuMemsetD2D16)                          \
   X(cuMemsetD2D32)                          \

@@ -20,7 +20,7 @@ The basis is a page of NVIDIA's documentation: of the *CUDA Driver API* referenc
 rule accepts every outcome that it allows and the table says which; what a device answered there is in its result file.
 
 Outcomes: *agrees*; *disagrees*; *not carried*: the simulated device refuses these calls, so the rule runs on a GPU only; *not
-supported*: so does that GPU or its driver.
+supported*: so does that GPU or its driver, or the rule asks for two devices and there is one.
 )";
 
 std::string on_simulator(const Rule& rule) {

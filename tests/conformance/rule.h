@@ -26,14 +26,16 @@ struct Rule {
   OnSimulator simulator = OnSimulator::kAgrees;
   Start start = Start::kContext;
   int needs = 0;            // a CUdevice_attribute that must not be 0, else the device does not support the rule
+  int devices = 1;          // that there must be, else the machine does not support the rule
   bool needs_time = false;  // says that something is still running: holds where work takes its time and keeps its order
   void (*body)(Session&) = nullptr;
 };
 
-inline constexpr const char* kSubjects[] = {
-    "start",       "devices",  "contexts",    "errors",          "lookups", "memory", "mapping", "aliasing",
-    "memory info", "pointers", "host memory", "copies and sets", "streams", "events", "pools",   "modules and launches",
-    "capture"};
+inline constexpr const char* kSubjects[] = {"start",       "devices",        "contexts",    "errors",
+                                            "lookups",     "memory",         "mapping",     "aliasing",
+                                            "memory info", "pointers",       "host memory", "copies and sets",
+                                            "streams",     "events",         "pools",       "modules and launches",
+                                            "capture",     "several devices"};
 
 // All rules: by subject in the order above, within one in the order of their file.
 std::vector<Rule> all_rules();

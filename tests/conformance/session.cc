@@ -21,6 +21,9 @@ void Session::begin(const Rule& rule) {
   OK(cu_.cuInit(0));
   if (rule.needs != 0 && attribute(static_cast<CUdevice_attribute>(rule.needs)) == 0)
     throw NotSupported{"device attribute " + std::to_string(rule.needs) + " is 0"};
+  int devices = 0;
+  OK(cu_.cuDeviceGetCount(&devices));
+  if (devices < rule.devices) throw NotSupported{"there are not " + std::to_string(rule.devices) + " devices"};
   if (rule.start == Start::kDriver) return;
   CUcontext context = nullptr;
   OK(cu_.cuDevicePrimaryCtxRetain(&context, 0));
