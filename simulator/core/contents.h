@@ -20,7 +20,12 @@ class Contents {
   // never shown.
   virtual bool show(Address at, PageRun run, Access access) = 0;
   virtual void hide(Address at, Bytes bytes) = 0;
-  virtual void discard(PageRun run) = 0;                  // its contents become zero
+  virtual void discard(PageRun run) = 0;  // its contents become zero
+  // A new run's contents are those of an open file of memory from `offset` on, until it is discarded; the file stays
+  // the caller's. False: contents are not bytes.
+  virtual bool adopt(PageRun run, int file, Bytes offset) = 0;
+  // The file that holds the run, and where; -1 where contents are not bytes.
+  virtual int file_of(PageRun run, Bytes* offset) const = 0;
   virtual void forget_host(Address at, Bytes bytes) = 0;  // host memory went away
 
   virtual void zero(Address at, Bytes bytes) = 0;

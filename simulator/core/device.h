@@ -18,6 +18,7 @@
 #include "simulator/core/physical.h"
 #include "simulator/core/race_checker.h"
 #include "simulator/core/settings.h"
+#include "simulator/core/shared_files.h"
 #include "simulator/core/streams.h"
 #include "simulator/core/timeline.h"
 #include "simulator/core/timeline_file.h"
@@ -54,8 +55,10 @@ struct Device {
   std::unique_ptr<Contents> contents;
   PhysicalMemory physical{settings.capacity(), [this](PageRun run) {
                             contents->discard(run);
+                            shared.discarded(run);
                             if (checker) checker->discarded(run);
                           }};
+  SharedFiles shared{physical, *contents};
   AddressSpace addresses{table, physical, *contents};
   std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one a device first, then those of pools
   HostMemory host{*contents};

@@ -159,7 +159,16 @@ class Machine {
   CUresult release_physical(PhysicalId physical);   // memory returns when released and unmapped everywhere
   Bytes physical_bytes(PhysicalId physical) const;  // 0: no such handle
   bool physical_exists(PhysicalId physical) const;  // a handle or a mapping keeps it
-  Bytes capacity() const;                           // of each device
+  // Shared with other processes (shared_files.h): a run that was just created gets a file, whose descriptor stays the
+  // machine's (-1: it has none); a file that somebody else has becomes a run, as does a place in another process.
+  CUresult share_physical(PhysicalId physical);
+  int shared_file(PhysicalId physical) const;
+  CUresult import_physical(int file, PhysicalId* out, DeviceId device = 0);
+  CUresult open_physical(const FilePlace& place, Bytes bytes, PhysicalId* out, DeviceId device = 0);
+  // Of the pages around an allocation, which is written from here on as far as we know, since others may; nothing where
+  // contents are not bytes.
+  std::optional<FilePlace> show_to_others(Address at, Bytes bytes);
+  Bytes capacity() const;  // of each device
   Bytes free_bytes(DeviceId device = 0) const;
   std::optional<DeviceId> owner_at(Address at) const;  // the device whose memory is mapped there
 

@@ -44,6 +44,31 @@ Bytes Machine::physical_bytes(PhysicalId physical) const {
   return run == nullptr ? 0 : run->bytes();
 }
 
+CUresult Machine::share_physical(PhysicalId physical) { return device().shared.share(physical); }
+int Machine::shared_file(PhysicalId physical) const { return device().shared.file_of(physical); }
+CUresult Machine::import_physical(int file, PhysicalId* out, DeviceId of) {
+  return device().shared.import(file, out, of);
+}
+
+CUresult Machine::open_physical(const FilePlace& place, Bytes bytes, PhysicalId* out, DeviceId of) {
+  return device().shared.open(place, bytes, out, of);
+}
+
+std::optional<FilePlace> Machine::show_to_others(Address at, Bytes bytes) {
+  Device& d = device();
+  const Address begin = round_down(at, kPageBytes);
+  const auto pages = static_cast<std::uint32_t>((round_up(at + bytes, kPageBytes) - begin) / kPageBytes);
+  const auto place = d.shared.place_of({PageTable::page(d.table.entry(begin)), pages});
+  if (!place) return place;
+  Buffers::Slots slots;
+  d.buffers.hold_fresh(at, bytes, slots);
+  for (const Buffers::Slot slot : slots) {
+    if (const auto fresh = d.buffers.take_fresh(slot)) d.contents->zero(fresh->address, fresh->bytes);
+    d.buffers.let_go(slot);
+  }
+  return place;
+}
+
 Bytes Machine::capacity() const { return device().physical.capacity(); }
 Bytes Machine::free_bytes(DeviceId on) const { return device().physical.capacity() - device().physical.used(on); }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "simulator/core/check.h"
 #include "simulator/core/contents.h"
@@ -29,14 +30,39 @@ class RealContents final : public Contents {
   }
   ~RealContents() override { close(file_); }
 
+  // Runs that continue each other come as one, also where one of them is adopted.
   bool show(Address at, PageRun run, Access access) override {
-    const auto offset = static_cast<off_t>(run.first * kPageBytes);
-    const auto end = offset + static_cast<off_t>(run.bytes());
-    if (end > file_end_) {
-      if (ftruncate(file_, end) != 0) return false;
-      file_end_ = end;
+    while (run.count > 0) {
+      const auto adopted = adopted_.lower_bound(run.first);
+      PageRun part = run;
+      Source source{file_, run.first * kPageBytes, run.count};
+      if (adopted != adopted_.end() && adopted->first < run.first + run.count) {
+        if (adopted->first == run.first) {
+          source = adopted->second;
+          part.count = source.count;
+        } else {
+          part.count = adopted->first - run.first;
+        }
+      }
+      if (source.file == file_ && !reach(static_cast<off_t>(source.offset + part.bytes()))) return false;
+      if (mmap(pointer(at), part.bytes(), protection(access), MAP_SHARED | MAP_FIXED, source.file,
+               static_cast<off_t>(source.offset)) == MAP_FAILED)
+        return false;
+      at += part.bytes();
+      run = {run.first + part.count, run.count - part.count};
     }
-    return mmap(pointer(at), run.bytes(), protection(access), MAP_SHARED | MAP_FIXED, file_, offset) != MAP_FAILED;
+    return true;
+  }
+
+  bool adopt(PageRun run, int file, Bytes offset) override {
+    adopted_[run.first] = {file, offset, run.count};
+    return true;
+  }
+
+  int file_of(PageRun run, Bytes* offset) const override {
+    const auto adopted = adopted_.find(run.first);
+    *offset = adopted == adopted_.end() ? run.first * kPageBytes : adopted->second.offset;
+    return adopted == adopted_.end() ? file_ : adopted->second.file;
   }
 
   void hide(Address at, Bytes bytes) override {
@@ -46,6 +72,7 @@ class RealContents final : public Contents {
   }
 
   void discard(PageRun run) override {
+    if (adopted_.erase(run.first) != 0) return;
     const auto offset = static_cast<off_t>(run.first * kPageBytes);
     if (offset >= file_end_) return;
     const int result =
@@ -78,6 +105,20 @@ class RealContents final : public Contents {
   void derive(Address at, Bytes bytes, std::uint64_t seed) override { derive_bytes(pointer(at), bytes, seed); }
 
  private:
+  struct Source {
+    int file = -1;
+    Bytes offset = 0;
+    std::uint32_t count = 0;
+  };
+
+  bool reach(off_t end) {
+    if (end <= file_end_) return true;
+    if (ftruncate(file_, end) != 0) return false;
+    file_end_ = end;
+    return true;
+  }
+
+  std::map<std::uint32_t, Source> adopted_;  // by first page; whole runs
   const int file_;
   off_t file_end_ = 0;
 };

@@ -24,6 +24,9 @@ class TaggedContents final : public Contents {
     for (std::uint32_t i = 0; i < run.count; ++i) device_.clear(run.first + i);
   }
 
+  bool adopt(PageRun, int, Bytes) override { return false; }
+  int file_of(PageRun, Bytes*) const override { return -1; }
+
   void forget_host(Address at, Bytes bytes) override {
     write_piece(at, {bytes, 0, 0});
     // Pages that lie wholly inside belong to nobody else.

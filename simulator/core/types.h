@@ -15,9 +15,21 @@ using StreamId = std::uint32_t;  // each device's legacy stream has the device's
 using EventId = std::uint32_t;
 using DeviceId = std::uint8_t;     // a device's ordinal
 using PhysicalId = std::uint64_t;  // one creation of physical memory; never 0
-enum class PhysicalPlace : std::uint8_t { kDevice, kHost };
+enum class PhysicalPlace : std::uint8_t {
+  kDevice,
+  kHost,
+  kElsewhere
+};  // kElsewhere: of another process, counted there
 // Operations are numbered in order of submission from 1; 0 is "none", and counts as completed.
 using OperationId = std::uint64_t;
+
+// Where in the memory of which process a run is: what a handle of CUDA IPC carries.
+struct FilePlace {
+  std::int32_t process = 0;
+  std::int32_t file = -1;  // its number there
+  std::uint64_t inode = 0;
+  Bytes offset = 0;
+};
 
 inline constexpr StreamId kLegacyStream = 0;  // of the first device
 inline constexpr DeviceId kMostDevices = 8;

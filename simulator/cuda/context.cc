@@ -2,6 +2,7 @@
 // Contexts and the stack of them that every thread has.
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/ipc.h"
 #include "simulator/cuda/memory_kinds.h"
 #include "simulator/cuda/peer.h"
 #include "simulator/cuda/pool_cache.h"
@@ -106,6 +107,7 @@ SIMULATED_API CUresult cuCtxDestroy_v2(CUcontext context) {
   if (!call.state().contexts.has(context) || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
   call.machine().wait_device(context->device);
   forget_peer(call, context);
+  close_all_of(call, context);
   release_all_of(call, context);
   ThreadContexts& contexts = thread_contexts();
   if (contexts.depth > 0 && contexts.stack[contexts.depth - 1] == context) --contexts.depth;

@@ -93,7 +93,8 @@ SIMULATED_API CUresult cuMemFree_v2(CUdeviceptr at) {
   if (!call) return call.result();
   if (at == 0) return CUDA_SUCCESS;
   const auto found = call.state().allocations.find(at);
-  if (found == call.state().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (found == call.state().allocations.end() || found->second.kind == AllocationKind::kOpened)
+    return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
   const bool waits = found->second.kind != AllocationKind::kPool;  // "may perform implicit synchronization", and all do
   const CUresult fault = call.machine().wait_to_free("cuMemFree", at, found->second.bytes, waits);

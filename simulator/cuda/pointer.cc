@@ -64,6 +64,17 @@ CUresult answer(void* out, T value) {
   return CUDA_SUCCESS;
 }
 
+bool is_legacy_ipc_capable(const Known& known) {
+  return known.allocation != nullptr && known.allocation->second.kind == AllocationKind::kDevice;
+}
+
+// What the memory was created to be exported as.
+unsigned long long handle_types(Call& call, Address at) {
+  const auto& created = call.state().physical;
+  const auto found = created.find(call.machine().physical_at(at).value_or(0));
+  return found == created.end() ? 0 : static_cast<unsigned long long>(found->second.requestedHandleTypes);
+}
+
 CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Address at, const Known& known) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -84,7 +95,7 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return answer<int>(out, call.machine().owner_at(known.begin).value_or(call.device()));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return answer<int>(out, 0);
+      return answer<int>(out, is_legacy_ipc_capable(known) ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return answer<CUdeviceptr>(out, known.range_begin);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -92,7 +103,7 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return answer<bool>(out, true);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return answer<unsigned long long>(out, 0);
+      return answer<unsigned long long>(out, handle_types(call, at));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return answer<bool>(out, false);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

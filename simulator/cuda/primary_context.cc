@@ -3,6 +3,7 @@
 // when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
+#include "simulator/cuda/ipc.h"
 #include "simulator/cuda/memory_kinds.h"
 #include "simulator/cuda/peer.h"
 
@@ -32,6 +33,7 @@ void deactivate(Call& call, CUdevice device) {
   const CUcontext context = primary(call.state(), device);
   call.machine().wait_device(context->device);
   forget_peer(call, context);
+  close_all_of(call, context);
   release_all_of(call, context);
   of(call.state(), device).primary_users = 0;
   context->is_active = false;

@@ -129,7 +129,7 @@ struct nvtxMemHeap_v1 {  // NOLINT(readability-identifier-naming): NVTX's name
 
 namespace simulator::cuda {
 
-enum class AllocationKind { kDevice, kPool, kManaged };
+enum class AllocationKind { kDevice, kPool, kManaged, kOpened };  // kOpened: another process's (ipc.cc)
 
 struct Allocation {
   Bytes bytes = 0;  // asked for
@@ -139,6 +139,14 @@ struct Allocation {
   CUmemoryPool pool = nullptr;
   bool sync_memops = false;
   Bytes block_bytes = 0;  // of the pool's block behind it
+};
+
+// Memory of another process, opened here by its handle (ipc.cc).
+struct Opened {
+  CUipcMemHandle handle{};
+  unsigned users = 0;
+  Address pages = 0;  // what is mapped and reserved for it
+  Bytes bytes = 0;
 };
 
 // Out of line: graphs are complete types in few files.
@@ -172,6 +180,7 @@ struct State {
   std::map<Address, Allocation> allocations;
   std::map<Address, unsigned> host_flags;  // of cuMemHostAlloc and cuMemHostRegister
   std::unordered_map<PhysicalId, CUmemAllocationProp> physical;
+  std::map<Address, Opened> opened;         // memory of other processes, by where their handles lead
   std::map<Address, Bytes> mapped_buffers;  // the program's own mappings that are registered as buffers
   std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;
   std::unordered_map<StreamId, unsigned long long> stream_numbers;  // of those that were asked for

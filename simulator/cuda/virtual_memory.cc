@@ -34,7 +34,8 @@ CUresult check_properties(Call& call, const CUmemAllocationProp* properties) {
   if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (is_on_host(*properties)) return check_host(call, *properties);
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
   return call.has_device(properties->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -117,6 +118,13 @@ SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_
   PhysicalId physical = 0;
   CUresult result = with_room(call, [&] { return call.machine().create_physical(bytes, &physical, place, device); });
   if (result != CUDA_SUCCESS) return result;
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+    result = call.machine().share_physical(physical);
+    if (result != CUDA_SUCCESS) {
+      call.machine().release_physical(physical);
+      return result;
+    }
+  }
   call.state().physical[physical] = *properties;
   *out = physical;
   return CUDA_SUCCESS;
