@@ -122,6 +122,10 @@ constexpr std::array kOptions = {
     option<&Settings::audit>("audit", "THERMOCLINE_AUDIT", OptionType::kBool, "false",
                              "Evict nothing, and say whether kernels touch memory that they are not seen to touch "
                              "(docs/hidden_pointers.md; slow)."),
+    option<&Settings::shareable>(
+        "shareable", "THERMOCLINE_SHAREABLE", OptionType::kBool, "false",
+        "Leave to the driver what cuMemAlloc gives, so that other processes can open it (CUDA IPC): it counts against "
+        "the budget and stays on the device (docs/processes.md)."),
     option<&Settings::children>(
         "children", "THERMOCLINE_CHILDREN", OptionType::kBool, "true",
         "Programs that the program starts get the library, too (a file is heeded by 'thermocline "

@@ -31,6 +31,7 @@ struct Settings {
   bool stats = false;
   DebugMode debug{};
   bool audit = false;
+  bool shareable = false;
   bool children = true;
   bool frameworks = true;
   bool publish = false;

@@ -30,6 +30,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->unknown_functions = counted(Counter::kUnknownFunctions);
   statistics->unsearched_uploads = counted(Counter::kUnsearchedUploads);
   statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
+  statistics->refused_shares = counted(Counter::kRefusedShares);
 }
 
 std::string fallbacks_text(const EngineStatistics& statistics) {
@@ -43,6 +44,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.other_contexts, "allocations in another context, left to the driver"},
       {statistics.unsearched_uploads, "copies of graphs that were not searched for addresses"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
+      {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
       {statistics.left_out_targets, "buffers that tables of kernels may lead to, left out for lack of room"},
       {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
       {statistics.unseen_touches, "parts that were written to without being seen"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory: every allocation of the engine's context is the engine's, but for graph memory (allocated while a
-// stream records), which belongs to its graph, and for memory of pools that other processes or devices share.
+// stream records), which belongs to its graph, for memory of pools that other processes or devices share, and on
+// request for all that other processes may open (setting `shareable`).
 #include <mutex>
 #include <optional>
 #include <set>
@@ -101,8 +102,9 @@ CUresult capture_allows_allocation() {
 }
 
 CUresult allocate_at_once(CUdeviceptr* out, std::size_t bytes, Call otherwise) {
-  const CUresult allowed = capture_allows_allocation();
-  return allowed == CUDA_SUCCESS ? allocate_memory(out, bytes, std::nullopt, otherwise) : allowed;
+  if (const CUresult allowed = capture_allows_allocation(); allowed != CUDA_SUCCESS) return allowed;
+  if (Runtime::get().wants_shareable()) return allocate_foreign(out, bytes, otherwise);
+  return allocate_memory(out, bytes, std::nullopt, otherwise);
 }
 
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, const void* caller,
@@ -134,7 +136,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
   Bytes bytes = 0;
   const Bytes pitch = round_up(WidthInBytes, kPitch);
   if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
-  bool ours = true;
+  bool ours = true;  // of which the driver knows no pitch
   const CUresult result = allocate_at_once(dptr, bytes, [&] {
     ours = false;
     return otherwise();

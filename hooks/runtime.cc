@@ -67,6 +67,7 @@ class Runtime::State {
   std::atomic<const ActiveEngine*> active{nullptr};
   std::atomic<bool> wants_statistics{false};
   std::atomic<bool> wants_audit{false};
+  std::atomic<bool> shareable{false};
   std::atomic<bool> has_run{false};
   std::atomic<bool> refuses{false};
   bool settings_loaded = false;
@@ -128,6 +129,7 @@ void Runtime::State::load() {
   settings = loaded.settings;
   wants_statistics.store(settings.stats);
   wants_audit.store(settings.audit);
+  shareable.store(settings.shareable);
   if (settings.log_level == LogLevel::kQuiet) silence_log();
   watch_misuse(watch_of(settings.debug));
   if (!may_use(loaded)) stand_aside("a setting is wrong");
@@ -313,6 +315,12 @@ AuditStatistics Runtime::audit() const {
 }
 
 bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }
+
+bool Runtime::wants_shareable() {
+  if (!has_run()) static_cast<void>(in_current_context());
+  return state().shareable.load(std::memory_order_relaxed);
+}
+
 bool Runtime::has_run() const noexcept { return state().has_run.load(); }
 
 bool Runtime::reset_peaks() {

@@ -49,6 +49,8 @@ class Runtime {
   // Of the engine that is there, too; false as above.
   bool reset_peaks();
   bool wants_statistics() const noexcept;
+  // Setting `shareable`; may begin, since settings are read then.
+  bool wants_shareable();
   // Setting `audit`, and what has been looked at.
   bool wants_audit() const noexcept;
   AuditStatistics audit() const;
@@ -73,6 +75,7 @@ enum class Counter {
   kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
   kObjectsPastUs,       // libraries that call the driver past us; counted at the end
+  kRefusedShares,       // memory of ours that the driver does not share with other processes
   kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are not remembered
   kCount
 };

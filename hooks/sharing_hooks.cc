@@ -19,6 +19,39 @@ TouchList in(const CUDA_RESOURCE_DESC* resource) {
 
 constexpr const char* kTexture = "a texture reads it";
 
+void say_refused(CUresult answer) {
+  count(Counter::kRefusedShares);
+  THERMOCLINE_LOG_ONCE(
+      "the driver does not share memory of the library with other processes or devices (error %d): set shareable = "
+      "true (THERMOCLINE_SHAREABLE=1), which leaves to the driver what cuMemAlloc gives",
+      static_cast<int>(answer));
+}
+
+// Stays for good only where the driver has shared it. By the older calls it shares no memory that was mapped, as ours
+// is: then the program is told what would help.
+CUresult share(CUdeviceptr address, const char* reason, Call call) {
+  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
+  const DeviceAddress there{address};
+  if (active == nullptr || !active->engine->owns(there)) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    const CurrentContext context(*active);
+    if (context.is_refused()) return call();
+    const Inside inside;
+    const CaptureTruce truce;
+    if (!active->engine->find(there).has_value()) return call();
+    if (Status status = active->engine->pin_for_now(there, reason); !status.ok()) {
+      return static_cast<CUresult>(status.code());
+    }
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) static_cast<void>(active->engine->pin(there, reason));
+    active->engine->unpin(there);
+    // What this driver does for nobody is not refused for our sake.
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);
+    return result;
+  });
+}
+
 }  // namespace
 }  // namespace thermocline
 
@@ -26,15 +59,14 @@ extern "C" {
 
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   using namespace thermocline;
-  return keep(at(dptr), "shared with another process",
-              [&] { return real<Function::cuIpcGetMemHandle>(pHandle, dptr); });
+  return share(dptr, "shared with another process", [&] { return real<Function::cuIpcGetMemHandle>(pHandle, dptr); });
 }
 
 CUresult CUDAAPI cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
                                                CUmemRangeHandleType handleType, unsigned long long flags) {
   using namespace thermocline;
-  return keep(at(dptr), "exported",
-              [&] { return real<Function::cuMemGetHandleForAddressRange>(handle, dptr, size, handleType, flags); });
+  return share(dptr, "exported",
+               [&] { return real<Function::cuMemGetHandleForAddressRange>(handle, dptr, size, handleType, flags); });
 }
 
 CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,

@@ -114,6 +114,7 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"unknown_functions", counted(Counter::kUnknownFunctions)},
       {"unsearched_uploads", counted(Counter::kUnsearchedUploads)},
       {"unseen_collectives", counted(Counter::kUnseenCollectives)},
+      {"refused_shares", counted(Counter::kRefusedShares)},
       {"objects_past_us", counted(Counter::kObjectsPastUs)},
   };
   std::string line;

@@ -167,7 +167,7 @@ struct EngineStatistics {
   std::uint64_t left_out_targets = 0;
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
-  std::uint64_t unsearched_uploads = 0, unseen_collectives = 0;
+  std::uint64_t unsearched_uploads = 0, unseen_collectives = 0, refused_shares = 0;
 
   // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;

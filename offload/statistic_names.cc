@@ -114,6 +114,7 @@ constexpr std::array kTable = {
     calls<&S::unknown_functions>("unknown_functions", "Driver functions that are not known and went unseen."),
     calls<&S::unsearched_uploads>("unsearched_uploads", "Copies of graphs that were not searched for addresses."),
     calls<&S::unseen_collectives>("unseen_collectives", "Kernels of NCCL whose call was not seen, or not to its end."),
+    calls<&S::refused_shares>("refused_shares", "Requests to share memory with other processes that were refused."),
 };
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 

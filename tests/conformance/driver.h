@@ -68,6 +68,9 @@
   X(cuGraphNodeFindInClone)                 \
   X(cuGraphNodeGetType)                     \
   X(cuInit)                                 \
+  X(cuIpcCloseMemHandle)                    \
+  X(cuIpcGetMemHandle)                      \
+  X(cuIpcOpenMemHandle)                     \
   X(cuKernelGetFunction)                    \
   X(cuKernelGetLibrary)                     \
   X(cuKernelGetParamInfo)                   \
@@ -87,6 +90,7 @@
   X(cuMemAllocManaged)                      \
   X(cuMemAllocPitch)                        \
   X(cuMemCreate)                            \
+  X(cuMemExportToShareableHandle)           \
   X(cuMemFree)                              \
   X(cuMemFreeAsync)                         \
   X(cuMemFreeHost)                          \
@@ -100,6 +104,7 @@
   X(cuMemHostGetFlags)                      \
   X(cuMemHostRegister)                      \
   X(cuMemHostUnregister)                    \
+  X(cuMemImportFromShareableHandle)         \
   X(cuMemMap)                               \
   X(cuMemPoolCreate)                        \
   X(cuMemPoolDestroy)                       \

@@ -15,6 +15,10 @@ namespace {
 
 const std::map<std::string, std::string> kNotKept = {
     {"copy_to_unknown_address_fails", "a freed address keeps its memory, for the next allocation"},
+    {"ipc_memory_is_seen_by_both", "memory of the library is shared where `shareable` is set"},
+    {"ipc_handle_opens_to_one_address", "the same"},
+    {"ipc_handle_flags_are_checked", "the same"},
+    {"ipc_opens_in_another_process", "the same"},
     {"current_pool_serves", "memory in stream order is the library's, so it tells no pool"},
     {"pool_counts_what_is_used", "the same"},
     {"threshold_keeps_memory", "the same"},

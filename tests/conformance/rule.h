@@ -35,7 +35,7 @@ inline constexpr const char* kSubjects[] = {"start",       "devices",        "co
                                             "lookups",     "memory",         "mapping",     "aliasing",
                                             "memory info", "pointers",       "host memory", "copies and sets",
                                             "streams",     "events",         "pools",       "modules and launches",
-                                            "capture",     "several devices"};
+                                            "capture",     "several devices", "sharing"};
 
 // All rules: by subject in the order above, within one in the order of their file.
 std::vector<Rule> all_rules();

@@ -47,7 +47,9 @@ std::vector<std::string> cells_of(const std::string& line) {
 }
 
 std::string lists_of_programs() {
-  return read_file(kRepository / "tests/preload/roads_test.cc") + read_file(kRepository / "tests/preload/nccl_test.cc");
+  return read_file(kRepository / "tests/preload/roads_test.cc") +
+         read_file(kRepository / "tests/preload/nccl_test.cc") +
+         read_file(kRepository / "tests/preload/sharing_test.cc");
 }
 
 bool is_program(const std::string& name) {

@@ -56,6 +56,7 @@ const std::vector<std::string> kPrograms = {
     "launches/structures",
     "launches/tensor_maps",
     "memory/arrays",
+    "memory/exported",
     "memory/freed_at_once",
     "memory/host_mapped",
     "memory/host_registered",

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hands memory to another process or interface: what the driver refuses, it refuses under the library as well.
+// What hands memory to another interface: what the driver refuses, it refuses under the library as well.
 #include "tests/preload/programs/small.h"
 
 int main(void) {
   begin();
   make_buffers();
-  CUipcMemHandle handle;
-  TELL(cuIpcGetMemHandle(&handle, buffers[0]));
   int file = -1;
   TELL(cuMemGetHandleForAddressRange(&file, buffers[1], BYTES, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
   CUmemGenericAllocationHandle nothing = 0;
