@@ -31,10 +31,10 @@ struct Rule {
   void (*body)(Session&) = nullptr;
 };
 
-inline constexpr const char* kSubjects[] = {"start",       "devices",        "contexts",    "errors",
-                                            "lookups",     "memory",         "mapping",     "aliasing",
-                                            "memory info", "pointers",       "host memory", "copies and sets",
-                                            "streams",     "events",         "pools",       "modules and launches",
+inline constexpr const char* kSubjects[] = {"start",       "devices",         "contexts",    "errors",
+                                            "lookups",     "memory",          "mapping",     "aliasing",
+                                            "memory info", "pointers",        "host memory", "copies and sets",
+                                            "streams",     "events",          "pools",       "modules and launches",
                                             "capture",     "several devices", "sharing"};
 
 // All rules: by subject in the order above, within one in the order of their file.
