@@ -101,6 +101,13 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTouchesAreNotSeenUnderAFullNet) {
   }
 }
 
+TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
+  run_programs({.preload = false, .order = 1, .programs = scaled(6), .first = 950000, .devices = 2});
+  for (std::uint64_t order = 0; order < 2; ++order) {
+    run_programs({.budget = "48MiB", .order = order, .programs = scaled(6), .first = 950000, .devices = 2});
+  }
+}
+
 // What `road_swarm` runs for hours.
 TEST(RandomPrograms, AgreeWithTheModelUnderManySetups) {
   const std::uint64_t setups = scaled(8);

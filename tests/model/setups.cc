@@ -36,6 +36,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
       "THERMOCLINE_NVTX=true",
   };
   if (order != 0) list.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(order));
+  if (devices > 1) list.push_back("THERMOCLINE_SIMULATE_DEVICES=" + std::to_string(devices));
   if (!kernel_time.empty()) list.push_back("THERMOCLINE_SIMULATE_KERNEL_TIME=" + kernel_time);
   if (!preload) return list;
   list.push_back("LD_PRELOAD=" + library);
@@ -54,7 +55,8 @@ std::string Setup::name() const {
   return policy + ", " + safety + ", net " + safety_net + ", " + budget + ", " +
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
-         (unseen ? ", with unseen roads" : "");
+         (unseen ? ", with unseen roads" : "") +
+         (devices > 1 ? ", " + std::to_string(devices) + " devices" : "");
 }
 
 Setup setup_of(std::uint64_t seed) {
@@ -76,6 +78,7 @@ Setup setup_of(std::uint64_t seed) {
   setup.safety_net = kNets[random.below(3)];
   setup.unseen = setup.safety_net == "full";
   if (!setup.unseen && random.one_in(3)) setup.safety = "trusting";
+  if (random.one_in(4)) setup.devices = 2;
   return setup;
 }
 

@@ -19,6 +19,7 @@ struct Setup {
   std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1;
   std::uint64_t live = 72 << 20, held = 4 << 20, largest = 2 << 20;
   bool unseen = false;
+  unsigned devices = 1;
   std::uint64_t simulated_ms = 0;  // in place of `programs`
 
   std::vector<std::string> arguments(const std::string& program) const;
