@@ -55,8 +55,7 @@ std::string Setup::name() const {
   return policy + ", " + safety + ", net " + safety_net + ", " + budget + ", " +
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
-         (unseen ? ", with unseen roads" : "") +
-         (devices > 1 ? ", " + std::to_string(devices) + " devices" : "");
+         (unseen ? ", with unseen roads" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "");
 }
 
 Setup setup_of(std::uint64_t seed) {
