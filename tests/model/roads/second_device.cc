@@ -21,18 +21,26 @@ class Current {
 
 struct SecondDevice {
   CUcontext context = nullptr;
+  CUmodule module = nullptr;
   CUfunction kernel = nullptr;
 
   SecondDevice() {
-    CUmodule module = nullptr;
     CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 1));
     const Current current(context);
     CHECK_CUDA(cuModuleLoadData(&module, kImage));
     CHECK_CUDA(cuModuleGetFunction(&kernel, module, "model_change_every_word"));
   }
+  ~SecondDevice() {
+    {
+      const Current current(context);
+      CHECK_CUDA(cuModuleUnload(module));
+    }
+    CHECK_CUDA(cuDevicePrimaryCtxRelease(1));
+  }
+  SecondDevice(const SecondDevice&) = delete;
+  SecondDevice& operator=(const SecondDevice&) = delete;
 };
 
-// Lives as long as the process, as the module does.
 const SecondDevice& second_device() {
   static const SecondDevice second;
   return second;
