@@ -41,7 +41,7 @@ typedef struct SimulatedStatistics {
   uint64_t host_functions;
   int64_t host_ns;     /* the host's clock */
   int64_t last_end_ns; /* end of the last completed operation with a duration or an effect */
-  int64_t compute_busy_ns, h2d_busy_ns, d2h_busy_ns;
+  int64_t compute_busy_ns, h2d_busy_ns, d2h_busy_ns; /* of all devices together; from device to device: the sender's */
   uint64_t creates, maps, unmaps, set_accesses, reserves;
   uint64_t physical_bytes, peak_physical_bytes; /* device memory taken, whoever took it */
   uint64_t live_bytes, peak_live_bytes;         /* registered buffers: what the program asked for */

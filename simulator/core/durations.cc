@@ -15,14 +15,20 @@ Time at_rate(double amount, double per_second) { return std::llround(amount / pe
 
 struct Costing {
   const Settings& settings;
+  const Bytes foreign;
   const Profile& profile = *settings.profile;
+
+  Time between_devices(Bytes bytes) const {
+    const double link = std::min(profile.link_to_host.value, profile.link_to_device.value);
+    return at_rate(static_cast<double>(bytes), link * settings.link_scale * settings.faults.link);
+  }
 
   Service operator()(const Kernel& kernel) const {
     if (settings.kernel_high > 0) return {Engine::kCompute, drawn(kernel)};
     Bytes named = 0;
     for (const Buffer& buffer : kernel.named) named += buffer.bytes;
-    return {Engine::kCompute,
-            at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value) + profile.launch.value};
+    const Time time = at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value);
+    return {Engine::kCompute, std::max(time, between_devices(foreign)) + profile.launch.value};
   }
 
   // By what the kernel is, so that the same launch of the next iteration takes as long.
@@ -35,7 +41,7 @@ struct Costing {
     if (op.microseconds >= 0) return {Engine::kCompute, std::llround(op.microseconds * 1000)};
     const double rate = settings.tensor_rate ? profile.tensor_flops.value : profile.fp32_flops.value;
     const Time time = std::max(at_rate(op.flops, rate), at_rate(op.bytes, profile.memory_bandwidth.value));
-    return {Engine::kCompute, time + profile.launch.value};
+    return {Engine::kCompute, std::max(time, between_devices(foreign)) + profile.launch.value};
   }
 
   Service operator()(const Copy& copy) const {
@@ -48,10 +54,7 @@ struct Costing {
         return {Engine::kToHost,
                 at_rate(bytes, profile.link_to_host.value * settings.link_scale * settings.faults.link)};
       case Direction::kOnDevice:
-        if (copy.is_between_devices) {
-          const double link = std::min(profile.link_to_host.value, profile.link_to_device.value);
-          return {Engine::kToHost, at_rate(bytes, link * settings.link_scale * settings.faults.link)};
-        }
+        if (copy.is_between_devices) return {Engine::kToHost, between_devices(copy.to_shape.bytes())};
         return {Engine::kCompute, at_rate(2 * bytes, profile.memory_bandwidth.value)};
       case Direction::kOnHost:
         break;
@@ -60,7 +63,8 @@ struct Costing {
   }
 
   Service operator()(const Set& set) const {
-    return {Engine::kCompute, at_rate(static_cast<double>(set.shape.bytes()), profile.memory_bandwidth.value)};
+    const Time time = at_rate(static_cast<double>(set.shape.bytes()), profile.memory_bandwidth.value);
+    return {Engine::kCompute, std::max(time, between_devices(foreign))};
   }
 
   Service operator()(const Marker&) const { return {}; }
@@ -72,6 +76,8 @@ struct Costing {
 
 }  // namespace
 
-Service service_of(const Work& work, const Settings& settings) { return std::visit(Costing{settings}, work); }
+Service service_of(const Work& work, const Settings& settings, Bytes foreign) {
+  return std::visit(Costing{settings, foreign}, work);
+}
 
 }  // namespace simulator

@@ -19,6 +19,8 @@ struct Service {
   Time duration = 0;
 };
 
-Service service_of(const Work& work, const Settings& settings);
+// `foreign`: how many bytes of another device's memory it names. A kernel, set or operator whose time nobody has said
+// is no faster than these come over the link (assumed, as for copies).
+Service service_of(const Work& work, const Settings& settings, Bytes foreign = 0);
 
 }  // namespace simulator

@@ -254,6 +254,7 @@ class Machine {
   void prepare_copy(Operation& operation, Copy& copy);
   OperationId queue_between_devices(StreamId stream, Copy copy);
   bool is_between_devices(const Copy& copy) const;
+  Bytes foreign_bytes(const Work& work, DeviceId device) const;
   Device& device();
   const Device& device() const;
 

@@ -87,6 +87,15 @@ bool Machine::is_between_devices(const Copy& copy) const {
   return devices() > 1 && copy.direction == Direction::kOnDevice && owner_at(copy.from) != owner_at(copy.to);
 }
 
+Bytes Machine::foreign_bytes(const Work& work, DeviceId on) const {
+  Bytes foreign = 0;
+  if (devices() == 1) return foreign;
+  for_ranges(work, [&](Address at, Bytes bytes) {
+    if (owner_at(at).value_or(on) != on) foreign += bytes;
+  });
+  return foreign;
+}
+
 // In a legacy stream it comes behind all that both devices were given in blocking streams, and before what they are
 // given later (CUDA Programming Guide, "Peer-to-peer memory copy").
 OperationId Machine::queue_between_devices(StreamId stream, Copy copy) {
@@ -123,7 +132,7 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   prepare(operation, work);
   operation.branch = order.branch;
   operation.submitted = d.clock.now();
-  const Service service = service_of(work, d.settings);
+  const Service service = service_of(work, d.settings, foreign_bytes(work, operation.device));
   operation.engine = service.engine;
   operation.duration = service.duration;
   if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);

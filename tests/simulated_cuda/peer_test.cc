@@ -249,6 +249,21 @@ TEST_F(PeerTest, ACopyBetweenDevicesTakesTheLink) {
   EXPECT_OK(cuMemFreeHost(host));
 }
 
+TEST_F(PeerTest, AKernelIsNoFasterThanTheLinkThatItsOperandsComeOver) {
+  const std::size_t bytes = 64 << 20;
+  const CUdeviceptr at = allocate_on(0, bytes);
+  use(1);
+  EXPECT_OK(cuCtxEnablePeerAccess(contexts_[0], 0));
+  const auto elapsed = [&](int device) {
+    use(device);
+    const std::int64_t begin = control().now_ns();
+    EXPECT_OK(cuMemsetD8Async(at, 1, bytes, nullptr));
+    EXPECT_OK(cuCtxSynchronize());
+    return control().now_ns() - begin;
+  };
+  EXPECT_GT(elapsed(1), 10 * elapsed(0));
+}
+
 TEST_F(PeerTest, InLegacyStreamsItComesBetweenTheWorkOfBothDevices) {
   const CUdeviceptr from = allocate_on(0), to = allocate_on(1);
   use(1);
