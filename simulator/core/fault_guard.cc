@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/core/fault_guard.h"
 
+#include <pthread.h>
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <mutex>
@@ -14,6 +17,7 @@ namespace {
 thread_local sigjmp_buf jump_target;
 thread_local volatile sig_atomic_t guarded = 0;
 thread_local volatile Address fault_address = 0;
+thread_local sigset_t fault_mask;  // of signals, as it was where the fault happened
 
 struct sigaction previous_segv;
 struct sigaction previous_bus;
@@ -39,13 +43,15 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     return;
   }
   fault_address = reinterpret_cast<Address>(info->si_addr);
+  fault_mask = static_cast<const ucontext_t*>(context)->uc_sigmask;
   siglongjmp(jump_target, 1);
 }
 
 void install() {
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
-  // NODEFER: the jump leaves the handler without restoring the signal mask.
+  // The jump leaves the handler without restoring the signal mask. NODEFER keeps this signal out of it; a sanitizer
+  // that stands between the system and handlers blocks all of them meanwhile, so run_guarded() restores it.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   const bool installed =
@@ -74,6 +80,7 @@ std::optional<Address> run_guarded(void (*body)(void*), void* data) {
   SIMULATOR_CHECK(guarded == 0, "guards do not nest");
   if (sigsetjmp(jump_target, 0) != 0) {
     guarded = 0;
+    pthread_sigmask(SIG_SETMASK, &fault_mask, nullptr);
     return fault_address;
   }
   guarded = 1;
