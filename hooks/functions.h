@@ -32,6 +32,9 @@
   X(cuMemFreeAsync, cuMemFreeAsync, 11020, kLegacy, "frees dptr; on hStream") \
   X(cuMemFreeAsync_ptsz, cuMemFreeAsync, 11020, kPerThread, "frees dptr; on hStream") \
   X(cuMemPoolCreate, cuMemPoolCreate, 11020, kAny, "tells whose memory of pool is") \
+  X(cuArrayCreate_v2, cuArrayCreate, 3020, kAny, "gives pHandle; counted") \
+  X(cuArray3DCreate_v2, cuArray3DCreate, 3020, kAny, "gives pHandle; counted") \
+  X(cuArrayDestroy, cuArrayDestroy, 2000, kAny, "frees hArray; counted") \
   X(cuMemGetInfo_v2, cuMemGetInfo, 3020, kAny, "asks") \
   X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, kAny, "asks dptr") \
   X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, kAny, "asks ptr") \
@@ -275,8 +278,8 @@
   X("pools that are exported are the driver's", \
     "cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle") \
   X("arrays", \
-    "cuArray3DCreate cuArray3DCreate_v2 cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayCreate " \
-    "cuArrayCreate_v2 cuArrayDestroy cuArrayGetDescriptor cuArrayGetDescriptor_v2 cuArrayGetMemoryRequirements " \
+    "cuArray3DCreate cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayCreate " \
+    "cuArrayGetDescriptor cuArrayGetDescriptor_v2 cuArrayGetMemoryRequirements " \
     "cuArrayGetPlane cuArrayGetSparseProperties cuExternalMemoryGetMappedMipmappedArray " \
     "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray cuMipmappedArrayCreate " \
     "cuMipmappedArrayDestroy cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements " \

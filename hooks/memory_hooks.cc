@@ -2,12 +2,14 @@
 // Device memory: every allocation of the engine's context is the engine's, but for graph memory (allocated while a
 // stream records), which belongs to its graph, for memory of pools that other processes or devices share, and on
 // request for all that other processes may open (setting `shareable`).
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <set>
 
 #include "hooks/allocation.h"
 #include "hooks/captures.h"
+#include "hooks/kept.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/nccl.h"
@@ -81,6 +83,10 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
     const Inside inside;
     const CaptureTruce truce;
     const DeviceAddress at{address};
+    if (forget_kept(*active->engine, at) && !stream.has_value() && !any_capture()) {
+      real<Function::cuCtxSynchronize>();
+      active->engine->synchronized_all();
+    }
     if (Recorder* const recorder = Recorder::get(); recorder != nullptr) recorder->freed(at, stream);
     const Status status = watches_misuse() ? free_watched(*active, at, stream) : active->engine->free(at, stream);
     return static_cast<CUresult>(status.code());
@@ -105,6 +111,43 @@ CUresult allocate_at_once(CUdeviceptr* out, std::size_t bytes, Call otherwise) {
   if (const CUresult allowed = capture_allows_allocation(); allowed != CUDA_SUCCESS) return allowed;
   if (Runtime::get().wants_shareable()) return allocate_foreign(out, bytes, otherwise);
   return allocate_memory(out, bytes, std::nullopt, otherwise);
+}
+
+// 0: a format whose size is not known here.
+Bytes element_bytes(CUarray_format format, unsigned int channels) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return channels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return Bytes{2} * channels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return Bytes{4} * channels;
+    default:
+      return 0;
+  }
+}
+
+// The driver's memory, which counts as what its elements take; the driver may round that up.
+CUresult create_array(CUarray* out, std::size_t width, std::size_t height, std::size_t depth, Bytes element,
+                      Call call) {
+  Bytes bytes = 0;
+  if (out == nullptr || __builtin_mul_overflow(element, width, &bytes) ||
+      __builtin_mul_overflow(bytes, std::max<Bytes>(height, 1), &bytes) ||
+      __builtin_mul_overflow(bytes, std::max<Bytes>(depth, 1), &bytes)) {
+    return call();
+  }
+  if (const CUresult allowed = capture_allows_allocation(); allowed != CUDA_SUCCESS) return allowed;
+  CUdeviceptr handle = 0;
+  return allocate_foreign(&handle, bytes, [&] {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) handle = reinterpret_cast<CUdeviceptr>(*out);
+    return result;
+  });
 }
 
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, const void* caller,
@@ -148,6 +191,32 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
   using namespace thermocline;
   return free_memory(dptr, std::nullopt, [&] { return real<Function::cuMemFree_v2>(dptr); });
+}
+
+CUresult CUDAAPI cuArrayCreate_v2(CUarray* pHandle, const CUDA_ARRAY_DESCRIPTOR* pAllocateArray) {
+  using namespace thermocline;
+  const auto call = [&] { return real<Function::cuArrayCreate_v2>(pHandle, pAllocateArray); };
+  if (pAllocateArray == nullptr) return call();
+  const CUDA_ARRAY_DESCRIPTOR& wanted = *pAllocateArray;
+  return create_array(pHandle, wanted.Width, wanted.Height, 0, element_bytes(wanted.Format, wanted.NumChannels), call);
+}
+
+CUresult CUDAAPI cuArray3DCreate_v2(CUarray* pHandle, const CUDA_ARRAY3D_DESCRIPTOR* pAllocateArray) {
+  using namespace thermocline;
+  const auto call = [&] { return real<Function::cuArray3DCreate_v2>(pHandle, pAllocateArray); };
+  // Of what is sparse, or mapped later, no memory is there yet.
+  if (pAllocateArray == nullptr ||
+      (pAllocateArray->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
+    return call();
+  }
+  const CUDA_ARRAY3D_DESCRIPTOR& wanted = *pAllocateArray;
+  return create_array(pHandle, wanted.Width, wanted.Height, wanted.Depth,
+                      element_bytes(wanted.Format, wanted.NumChannels), call);
+}
+
+CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
+  using namespace thermocline;
+  return free_foreign(reinterpret_cast<CUdeviceptr>(hArray), [&] { return real<Function::cuArrayDestroy>(hArray); });
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {

@@ -2,6 +2,7 @@
 // Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a
 // texture. Its buffer comes to the device and stays. Whether the driver can do the call on
 // memory like ours is for it to say.
+#include "hooks/kept.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -44,7 +45,10 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
       return static_cast<CUresult>(status.code());
     }
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) static_cast<void>(active->engine->pin(there, reason));
+    if (result == CUDA_SUCCESS) {
+      static_cast<void>(active->engine->pin(there, reason));
+      remember_kept(*active->engine, at(address));
+    }
     active->engine->unpin(there);
     // What this driver does for nobody is not refused for our sake.
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "driver/undisturbed.h"
+#include "hooks/kept.h"
 #include "hooks/misuse.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
@@ -253,7 +254,9 @@ CUresult keep(const TouchList& touches, const char* reason, Call call) {
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (CUresult result = keep_ours(*active, ours, reason); result != CUDA_SUCCESS) return result;
-    return call();
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) remember_kept(*active->engine, ours);
+    return result;
   });
 }
 

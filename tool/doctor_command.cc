@@ -30,6 +30,7 @@ class Examination {
  public:
   void driver();
   void machine();
+  void partitions();
   void installation();
   void frameworks();
   void program(const std::string& path);
@@ -148,6 +149,39 @@ void Examination::machine() {
   add("ld_preload", "LD_PRELOAD", text, text.empty() ? "empty" : text);
 }
 
+ordered_json environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? ordered_json(nullptr) : ordered_json(value);
+}
+
+// How others have a part of the device. Sources: NVIDIA, "Multi-Process Service", appendix "Tools and interface
+// reference" (the daemon's folder and its .pid file, the variables); "MIG User Guide", "MIG device names"
+// (CUDA_VISIBLE_DEVICES).
+void Examination::partitions() {
+  const char* const own = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  const std::string folder = own == nullptr ? "/tmp/nvidia-mps" : own;
+  std::error_code error;
+  const bool served = std::filesystem::exists(folder + "/nvidia-cuda-mps-control.pid", error);
+  const ordered_json limit = environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+  std::string text = (served ? "a control daemon at " : "no control daemon at ") + folder;
+  if (served) text += "; its clients share the device's memory, so give each a budget that is its part";
+  if (!limit.is_null()) {
+    text += "; CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is '" + limit.get<std::string>() +
+            "': the budget has to be below it, in bytes, for a percentage is of the device's memory";
+  }
+  add("mps", "MPS",
+      {{"folder", folder},
+       {"control_daemon", served},
+       {"active_thread_percentage", environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")},
+       {"pinned_device_mem_limit", limit}},
+      text);
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const bool instance = visible != nullptr && std::string(visible).find("MIG-") != std::string::npos;
+  add("mig", "MIG", {{"visible", instance}},
+      instance ? "CUDA_VISIBLE_DEVICES names an instance: it is the device, and percentages are of its memory"
+               : "CUDA_VISIBLE_DEVICES names no instance");
+}
+
 void Examination::installation() {
   std::string looked;
   const auto library = find_library(&looked);
@@ -191,6 +225,7 @@ int doctor(const std::vector<std::string>& program, bool json) {
   Examination examination;
   examination.driver();
   examination.machine();
+  examination.partitions();
   examination.installation();
   examination.frameworks();
   if (!program.empty()) examination.program(program.front());

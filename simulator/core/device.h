@@ -20,6 +20,7 @@
 #include "simulator/core/settings.h"
 #include "simulator/core/shared_files.h"
 #include "simulator/core/streams.h"
+#include "simulator/core/textures.h"
 #include "simulator/core/timeline.h"
 #include "simulator/core/timeline_file.h"
 #include "simulator/faults/faults.h"
@@ -63,6 +64,7 @@ struct Device {
   std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one a device first, then those of pools
   HostMemory host{*contents};
   Buffers buffers;
+  Textures textures;
   Events events;
   std::unique_ptr<RaceChecker> checker =
       settings.check == Checking::kOff

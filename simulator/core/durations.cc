@@ -27,6 +27,7 @@ struct Costing {
     if (settings.kernel_high > 0) return {Engine::kCompute, drawn(kernel)};
     Bytes named = 0;
     for (const Buffer& buffer : kernel.named) named += buffer.bytes;
+    for (const Fetch& fetch : kernel.fetched) named += fetch.shape.bytes() / 2;  // read, not written
     const Time time = at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value);
     return {Engine::kCompute, std::max(time, between_devices(foreign)) + profile.launch.value};
   }

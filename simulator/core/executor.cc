@@ -139,6 +139,9 @@ struct Executor::Run {
       if (const auto at = executor.denied(operation.device, buffer.address, buffer.bytes, Access::kReadWrite))
         return at;
     }
+    for (const Fetch& fetch : kernel.fetched) {
+      if (const auto at = executor.denied(operation.device, fetch.address, fetch.shape, Access::kRead)) return at;
+    }
     std::uint64_t result = 0;
     const auto at = touch([&] { result = mix_buffers(kernel, executor.contents_); });
     executor.checksum_ += combine(kernel.ordinal, result);

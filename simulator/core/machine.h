@@ -226,6 +226,12 @@ class Machine {
   bool is_heap(Address at) const;
   std::optional<Buffer> buffer_at(Address at) const;  // containing it
 
+  // --- Textures
+  // ---------------------------------------------------------------------------------------------------------------
+  // Handles for kernels' parameters; of a surface, what is read is written, too, and lies in a buffer.
+  std::uint64_t add_texture(const Fetch& fetch, bool writes);
+  void remove_texture(std::uint64_t handle);
+
   // --- Figures
   // ----------------------------------------------------------------------------------------------------------------
   void validate() const;  // recomputes every invariant of every part

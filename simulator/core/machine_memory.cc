@@ -237,6 +237,9 @@ CUresult Machine::unregister_buffer(Address at) {
   return device().buffers.remove(at) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+std::uint64_t Machine::add_texture(const Fetch& fetch, bool writes) { return device().textures.add(fetch, writes); }
+void Machine::remove_texture(std::uint64_t handle) { device().textures.remove(handle); }
+
 void Machine::register_heap(Address at, Bytes bytes) { device().buffers.add_heap(at, bytes); }
 void Machine::unregister_heap(Address at) { device().buffers.remove_heap(at); }
 bool Machine::is_heap(Address at) const { return device().buffers.in_heap(at); }

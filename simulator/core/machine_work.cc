@@ -28,6 +28,7 @@ void for_ranges(const Work& work, Visit visit) {
     if (set->shape.bytes() > 0) visit(set->to, extent(set->shape));
   } else if (const auto* kernel = std::get_if<Kernel>(&work)) {
     for (const Buffer& buffer : kernel->named) visit(buffer.address, buffer.bytes);
+    for (const Fetch& fetch : kernel->fetched) visit(fetch.address, extent(fetch.shape));
   } else if (const auto* op = std::get_if<Operator>(&work)) {
     for (const Operand& operand : op->operands) visit(operand.address, operand.bytes);
   }
@@ -115,7 +116,7 @@ void Machine::prepare(Operation& operation, Work& work) {
   Device& d = device();
   if (auto* kernel = std::get_if<Kernel>(&work)) {
     kernel->ordinal = ++d.ordinal;
-    name_buffers(*kernel, d.buffers, d.addresses, d.host);
+    name_buffers(*kernel, d.buffers, d.addresses, d.host, d.textures);
   } else if (auto* op = std::get_if<Operator>(&work)) {
     op->ordinal = ++d.ordinal;
   } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {

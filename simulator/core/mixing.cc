@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "simulator/core/hash.h"
+#include "simulator/core/name_of.h"
 #include "simulator/core/tensor_map.h"
 
 namespace simulator {
@@ -16,8 +17,9 @@ constexpr Address kLowestAddress = 0x10000;  // no mapping lies below; small int
 
 class Scanner {
  public:
-  Scanner(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host)
-      : kernel_(kernel), buffers_(buffers), addresses_(addresses), host_(host) {}
+  Scanner(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host,
+          const Textures& textures)
+      : kernel_(kernel), buffers_(buffers), addresses_(addresses), host_(host), textures_(textures) {}
 
   void scan(Parameter parameter) {
     hash_ = combine(hash_, parameter.size);
@@ -47,7 +49,19 @@ class Scanner {
   bool take_address(const std::byte* from, bool alone) {
     Address address = 0;
     std::memcpy(&address, from, kWord);
-    return take(address, alone);
+    return take_texture(address) || take(address, alone);
+  }
+
+  // A texture is known by its shape, not by its handle: that is new with each.
+  bool take_texture(std::uint64_t handle) {
+    const Textures::Texture* const found = textures_.find(handle);
+    if (found == nullptr) return false;
+    const Fetch& fetch = found->fetch;
+    hash_ = combine(hash_, found->writes ? 6 : 5);
+    if (found->writes) return take(fetch.address, true);
+    hash_ = combine(combine(hash_, fetch.shape.width), fetch.shape.height);
+    kernel_.fetched.push_back(fetch);
+    return true;
   }
 
   // It counts as what it says, and its tensor is named by it.
@@ -92,15 +106,18 @@ class Scanner {
   const Buffers& buffers_;
   const AddressSpace& addresses_;
   const HostMemory& host_;
+  const Textures& textures_;
   std::uint64_t hash_ = 0;
 };
 
 }  // namespace
 
-void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host) {
+void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host,
+                  const Textures& textures) {
+  kernel.fetched.clear();
   kernel.named.clear();
   kernel.named_directly.clear();
-  Scanner scanner(kernel, buffers, addresses, host);
+  Scanner scanner(kernel, buffers, addresses, host, textures);
   for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
   std::uint64_t identity = combine(hash_text(kernel.name), scanner.hash());
   for (const unsigned extent :
@@ -113,6 +130,10 @@ void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& ad
 std::uint64_t mix_buffers(const Kernel& kernel, Contents& contents) {
   std::uint64_t hash = kernel.identity;
   for (const Buffer& buffer : kernel.named) hash = combine(hash, contents.digest(buffer.address, buffer.bytes));
+  for (const Fetch& fetch : kernel.fetched) {
+    for_rows(fetch.shape,
+             [&](Bytes offset, Bytes bytes) { hash = combine(hash, contents.digest(fetch.address + offset, bytes)); });
+  }
   for (const Buffer& buffer : kernel.named) contents.derive(buffer.address, buffer.bytes, combine(hash, buffer.number));
   return hash;
 }

@@ -5,7 +5,7 @@
 // It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number,
 // offset); one that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where
 // a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Padding inside a struct counts as it
-// comes. A tensor map names the buffer that its tensor lies in.
+// comes. A tensor map names the buffer that its tensor lies in; a texture is what it reads, a surface what it writes.
 #pragma once
 
 #include "simulator/core/address_space.h"
@@ -13,11 +13,13 @@
 #include "simulator/core/contents.h"
 #include "simulator/core/host_memory.h"
 #include "simulator/core/operation.h"
+#include "simulator/core/textures.h"
 
 namespace simulator {
 
 // Fills in the kernel's named buffers and identity.
-void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host);
+void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host,
+                  const Textures& textures);
 
 // All named buffers are accessible. Returns the hash of what was read, from which everything written follows.
 std::uint64_t mix_buffers(const Kernel& kernel, Contents& contents);

@@ -65,6 +65,12 @@ struct Parameter {
   std::uint32_t size = 0;
 };
 
+// What a texture reads, row by row.
+struct Fetch {
+  Address address = 0;
+  Shape shape;
+};
+
 struct Kernel {
   std::string name;
   Dim3 grid, block;
@@ -77,6 +83,7 @@ struct Kernel {
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;         // buffers that the parameters name, each once, in order of first mention
   std::vector<bool> named_directly;  // of each: a parameter of its own points into it
+  std::vector<Fetch> fetched;        // what its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
 };
 

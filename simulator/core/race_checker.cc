@@ -174,6 +174,9 @@ struct RaceChecker::Toucher {
       checker.touch(operation, Touched::kName, kernel.named[i].address, kernel.named[i].bytes,
                     kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i], operation.device));
     }
+    for (const Fetch& fetch : kernel.fetched) {
+      checker.touch_rows(operation, Touched::kRead, fetch.address, fetch.shape);
+    }
   }
 
   void operator()(const Operator& op) const {

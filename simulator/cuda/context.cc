@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts and the stack of them that every thread has.
 #include "simulator/cuda/context.h"
+#include "simulator/cuda/array.h"
 #include "simulator/cuda/capture.h"
 #include "simulator/cuda/ipc.h"
 #include "simulator/cuda/memory_kinds.h"
@@ -108,6 +109,7 @@ SIMULATED_API CUresult cuCtxDestroy_v2(CUcontext context) {
   call.machine().wait_device(context->device);
   forget_peer(call, context);
   close_all_of(call, context);
+  destroy_arrays_of(call, context);
   release_all_of(call, context);
   ThreadContexts& contexts = thread_contexts();
   if (contexts.depth > 0 && contexts.stack[contexts.depth - 1] == context) --contexts.depth;

@@ -8,11 +8,9 @@ std::string leftovers(const Machine& machine) {
   const struct {
     std::size_t count;
     const char* what;
-  } kinds[] = {{s.streams.size(), "streams"},
-               {s.events.size(), "events"},
-               {s.allocations.size(), "allocations"},
-               {s.host_flags.size(), "pinned ranges"},
-               {machine.reservations(), "address reservations"},
+  } kinds[] = {{s.streams.size(), "streams"},          {s.events.size(), "events"},
+               {s.allocations.size(), "allocations"},  {s.arrays.size(), "arrays"},
+               {s.host_flags.size(), "pinned ranges"}, {machine.reservations(), "address reservations"},
                {s.physical.size(), "memory handles"}};
   std::string said;
   for (const auto& kind : kinds) {

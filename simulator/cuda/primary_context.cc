@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The primary contexts: one for each device, counted, shared by every runtime in the process. A handle never changes;
 // when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
+#include "simulator/cuda/array.h"
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
 #include "simulator/cuda/ipc.h"
@@ -34,6 +35,7 @@ void deactivate(Call& call, CUdevice device) {
   call.machine().wait_device(context->device);
   forget_peer(call, context);
   close_all_of(call, context);
+  destroy_arrays_of(call, context);
   release_all_of(call, context);
   of(call.state(), device).primary_users = 0;
   context->is_active = false;

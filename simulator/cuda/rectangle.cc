@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of rectangles and boxes. Arrays are refused: there are none.
+// Copies of rectangles and boxes.
+#include "simulator/cuda/array.h"
 #include "simulator/cuda/transfer.h"
 
 #include <type_traits>
@@ -17,13 +18,33 @@ struct Corner {
   std::size_t x, y, z;
   std::size_t pitch, height;
   CUcontext context = nullptr;  // that the caller names for it
+  CUarray array = nullptr;
 };
 
 struct Extent {
   std::size_t width, height, depth;
 };
 
+// Whole elements, within what there is.
+CUresult end_in_array(const Corner& corner, const Extent& extent, End* out) {
+  if (!state().arrays.has(corner.array)) return CUDA_ERROR_INVALID_VALUE;
+  const CUarray_st& array = *corner.array;
+  const auto fits = [](std::size_t from, std::size_t count, Bytes most) {
+    return from <= most && count <= most - from;
+  };
+  if (corner.x % array.element != 0 || extent.width % array.element != 0 ||
+      !fits(corner.x, extent.width, array.row()) || !fits(corner.y, extent.height, array.rows()) ||
+      !fits(corner.z, extent.depth, array.slices()))
+    return CUDA_ERROR_INVALID_VALUE;
+  const Bytes slice = array.row() * array.rows();
+  out->side = Side::kDevice;
+  out->at = array.address + corner.z * slice + corner.y * array.row() + corner.x;
+  out->shape = {extent.width, extent.height, extent.depth, array.row(), slice};
+  return CUDA_SUCCESS;
+}
+
 CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
+  if (corner.type == CU_MEMORYTYPE_ARRAY) return end_in_array(corner, extent, out);
   const std::size_t pitch = corner.pitch != 0 ? corner.pitch : corner.x + extent.width;
   const std::size_t rows = corner.height != 0 ? corner.height : corner.y + extent.height;
   if (extent.height > 1 && pitch < corner.x + extent.width) return CUDA_ERROR_INVALID_VALUE;
@@ -42,8 +63,6 @@ CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
       out->side = Side::kUnified;
       base = corner.device;
       break;
-    case CU_MEMORYTYPE_ARRAY:
-      return CUDA_ERROR_NOT_SUPPORTED;
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -68,9 +87,10 @@ CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& 
 
 CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return copy({c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
-              {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
-              {c->WidthInBytes, c->Height, 1}, stream, blocking);
+  return copy(
+      {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0, nullptr, c->dstArray},
+      {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0, nullptr, c->srcArray},
+      {c->WidthInBytes, c->Height, 1}, stream, blocking);
 }
 
 // CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name their fields alike.
@@ -79,6 +99,8 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Corner to{c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
   Corner from{c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
+  to.array = c->dstArray;
+  from.array = c->srcArray;
   if constexpr (std::is_same_v<Description, CUDA_MEMCPY3D_PEER>) {
     to.context = c->dstContext;
     from.context = c->srcContext;
@@ -90,12 +112,13 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
 
 CUresult simulator::cuda::ends_of(const CUDA_MEMCPY3D& c, End* to, End* from) {
   const Extent extent{c.WidthInBytes, c.Height, c.Depth};
-  if (const CUresult result =
-          end_of({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch, c.dstHeight},
-                 extent, to);
+  if (const CUresult result = end_of({c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes, c.dstY, c.dstZ,
+                                      c.dstPitch, c.dstHeight, nullptr, c.dstArray},
+                                     extent, to);
       result != CUDA_SUCCESS)
     return result;
-  return end_of({c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch, c.srcHeight},
+  return end_of({c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch, c.srcHeight,
+                 nullptr, c.srcArray},
                 extent, from);
 }
 

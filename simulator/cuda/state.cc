@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "simulator/cuda/array.h"
 #include "simulator/cuda/graph.h"
 
 namespace simulator::cuda {

@@ -23,6 +23,7 @@
 #include "simulator/cuda/registry.h"
 #include "simulator/image/image.h"
 
+struct CUarray_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
@@ -141,6 +142,13 @@ struct Allocation {
   Bytes block_bytes = 0;  // of the pool's block behind it
 };
 
+// A texture object, or a surface object.
+struct TextureObject {
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC texture{};
+  bool is_surface = false;
+};
+
 // Memory of another process, opened here by its handle (ipc.cc).
 struct Opened {
   CUipcMemHandle handle{};
@@ -164,6 +172,7 @@ struct State {
   Registry<CUlib_st> libraries;
   Registry<CUkern_st> kernels;
   Registry<CUmemPoolHandle_st> pools;
+  Registry<CUarray_st> arrays;
   Registry<CUgraph_st> graphs;
   Registry<CUgraphNode_st> graph_nodes;
   Registry<CUgraphExec_st> graph_execs;
@@ -180,6 +189,7 @@ struct State {
   std::map<Address, Allocation> allocations;
   std::map<Address, unsigned> host_flags;  // of cuMemHostAlloc and cuMemHostRegister
   std::unordered_map<PhysicalId, CUmemAllocationProp> physical;
+  std::map<unsigned long long, TextureObject> textures;
   std::map<Address, Opened> opened;         // memory of other processes, by where their handles lead
   std::map<Address, Bytes> mapped_buffers;  // the program's own mappings that are registered as buffers
   std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;

@@ -9,6 +9,9 @@
 #include <string>
 
 #define CONFORMANCE_DRIVER_FUNCTIONS(X)     \
+  X(cuArray3DCreate)                        \
+  X(cuArray3DGetDescriptor)                 \
+  X(cuArrayCreate)                          \
   X(cuCtxCreate)                            \
   X(cuCtxDestroy)                           \
   X(cuCtxDisablePeerAccess)                 \
@@ -120,10 +123,14 @@
   X(cuMemcpy)                               \
   X(cuMemcpy2D)                             \
   X(cuMemcpy3D)                             \
+  X(cuMemcpyAtoD)                           \
+  X(cuMemcpyAtoH)                           \
+  X(cuMemcpyDtoA)                           \
   X(cuMemcpyDtoD)                           \
   X(cuMemcpyDtoDAsync)                      \
   X(cuMemcpyDtoH)                           \
   X(cuMemcpyDtoHAsync)                      \
+  X(cuMemcpyHtoA)                           \
   X(cuMemcpyHtoD)                           \
   X(cuMemcpyHtoDAsync)                      \
   X(cuMemcpyPeer)                           \
@@ -156,6 +163,11 @@
   X(cuStreamQuery)                          \
   X(cuStreamSynchronize)                    \
   X(cuStreamWaitEvent)                      \
+  X(cuSurfObjectCreate)                     \
+  X(cuSurfObjectDestroy)                    \
+  X(cuTexObjectCreate)                      \
+  X(cuTexObjectDestroy)                     \
+  X(cuTexObjectGetResourceDesc)             \
   X(cuThreadExchangeStreamCaptureMode)
 
 namespace conformance {

@@ -35,7 +35,7 @@ inline constexpr const char* kSubjects[] = {"start",       "devices",         "c
                                             "lookups",     "memory",          "mapping",     "aliasing",
                                             "memory info", "pointers",        "host memory", "copies and sets",
                                             "streams",     "events",          "pools",       "modules and launches",
-                                            "capture",     "several devices", "sharing"};
+                                            "capture",     "several devices", "sharing",     "arrays and textures"};
 
 // All rules: by subject in the order above, within one in the order of their file.
 std::vector<Rule> all_rules();

@@ -161,6 +161,15 @@ TEST(Roads, SecondContextComputesTheSame) {
   }
 }
 
+// The device holds 24 of the 33 MiB that the program asks for, and arrays are not the library's.
+TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
+  const std::vector<std::string> arguments = {"roads/memory/arrays"};
+  const ProcessResult result = run_program(
+      arguments, {.preload = {LIBRARY_FILE}, .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
+  expect_same(run_plain(arguments), result);
+  EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+}
+
 // A launch touches all that is live.
 TEST(Roads, NodesThatTheDeviceChangesFindWhatIsLive) {
   const std::vector<std::string> arguments = {"roads/graphs/device_updatable"};

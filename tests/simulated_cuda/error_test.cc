@@ -38,12 +38,12 @@ TEST_F(ErrorTest, ANumberThatIsNoErrorHasNoName) {
 }
 
 TEST_F(ErrorTest, AFunctionThatIsNotThereNamesItselfOnce) {
-  CUarray array = nullptr;
-  CUDA_ARRAY_DESCRIPTOR descriptor{};
+  CUmipmappedArray mipmaps = nullptr;
+  CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   testing::internal::CaptureStderr();
-  EXPECT_EQ(cuArrayCreate(&array, &descriptor), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(cuArrayCreate(&array, &descriptor), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "simulated device: cuArrayCreate_v2 is not supported\n");
+  EXPECT_EQ(cuMipmappedArrayCreate(&mipmaps, &descriptor, 1), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMipmappedArrayCreate(&mipmaps, &descriptor, 1), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "simulated device: cuMipmappedArrayCreate is not supported\n");
 }
 
 TEST_F(ErrorTest, UndocumentedTablesAreNotFound) {
