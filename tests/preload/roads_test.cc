@@ -165,7 +165,8 @@ TEST(Roads, SecondContextComputesTheSame) {
 TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
   const std::vector<std::string> arguments = {"roads/memory/arrays"};
   const ProcessResult result = run_program(
-      arguments, {.preload = {LIBRARY_FILE}, .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
+      arguments,
+      {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
   expect_same(run_plain(arguments), result);
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
 }
