@@ -26,7 +26,8 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   };
   // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's search for
   // deadlocks can count.
-  if (is_about("fork")) environment.emplace_back("TSAN_OPTIONS=handle_segv=0:detect_deadlocks=0");
+  if (is_about("fork") || is_about("exported") || is_about("between_processes"))
+    environment.emplace_back("TSAN_OPTIONS=handle_segv=0:detect_deadlocks=0");
   // Two copies of a library have two of each variable.
   if (is_about("two_runtimes")) {
     environment.emplace_back(
