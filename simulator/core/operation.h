@@ -42,7 +42,8 @@ struct Copy {
   // stream's. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync wherever memory is mapped
   // or a pool's and is not accessible to both.
   std::optional<DeviceId> to_as = std::nullopt, from_as = std::nullopt;
-  bool is_between_devices = false;  // filled in at submission
+  bool is_between_devices = false;   // filled in at submission
+  bool reads_without_order = false;  // others may write there meanwhile: the race checker says nothing
 };
 
 // Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of it.

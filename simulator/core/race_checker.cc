@@ -163,7 +163,9 @@ struct RaceChecker::Toucher {
 
   // A source that was staged was read before the call returned.
   void operator()(const Copy& copy) const {
-    if (copy.staged.empty()) checker.touch_rows(operation, Touched::kRead, copy.from, copy.from_shape);
+    if (copy.staged.empty() && !copy.reads_without_order) {
+      checker.touch_rows(operation, Touched::kRead, copy.from, copy.from_shape);
+    }
     checker.touch_rows(operation, Touched::kWrite, copy.to, copy.to_shape);
   }
 

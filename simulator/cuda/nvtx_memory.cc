@@ -117,9 +117,6 @@ std::intptr_t slot(F* function) {
 
 }  // namespace
 
-// The core of NVTX (ranges, marks, names): nothing of it is of use here, so nothing is attached.
-extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void*) { return 1; }
-
 // 0 makes the client switch the extension off.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
   if (module == nullptr || module->moduleId != NVTX_EXT_MODULEID_MEM || module->segments == nullptr) return 0;

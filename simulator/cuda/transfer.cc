@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/nvtx_ranges.h"
 
 namespace simulator::cuda {
 namespace {
@@ -85,6 +86,7 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   Copy copy;
   if (const CUresult result = make_copy(machine, to, from, &copy); result != CUDA_SUCCESS) return result;
   if (captured(call.state(), id) != nullptr) return submit(call, id, std::move(copy));
+  copy.reads_without_order = reads_without_order();
   const bool to_pageable = place_of(machine, to.at) == Place::kPageable;
   const bool from_pageable = place_of(machine, from.at) == Place::kPageable && !to_pageable;
   const bool on_device = copy.direction == Direction::kOnDevice;

@@ -147,4 +147,31 @@ TEST_F(NvtxTest, ResettingOrUnregisteringAHeapEndsItsRegions) {
   EXPECT_EQ(statistics().live_bytes, before);
 }
 
+// Ranges of other names, and what comes behind the range, say nothing.
+TEST_F(NvtxTest, CopiesInARangeOfThatNameMayReadWhatOthersWrite) {
+  CUdeviceptr memory = 0;
+  CUstream streams[2] = {};
+  ASSERT_OK(cuMemAlloc(&memory, kPage));
+  for (CUstream& stream : streams) ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  void* pinned = nullptr;
+  ASSERT_OK(cuMemAllocHost(&pinned, kPage));
+  const auto races_in = [&](const char* name) {
+    const std::uint64_t before = statistics().races;
+    nvtxEventAttributes_t attributes{};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = name;
+    EXPECT_OK(cuMemsetD8Async(memory, 1, kPage, streams[0]));
+    if (name != nullptr) nvtxDomainRangePushEx(nullptr, &attributes);
+    EXPECT_OK(cuMemcpyDtoHAsync(pinned, memory, kPage, streams[1]));
+    if (name != nullptr) nvtxDomainRangePop(nullptr);
+    EXPECT_OK(cuCtxSynchronize());
+    return statistics().races - before;
+  };
+  EXPECT_EQ(races_in("unordered reads"), 0u);
+  EXPECT_EQ(races_in("reads"), 1u);
+  EXPECT_EQ(races_in(nullptr), 1u);
+}
+
 }  // namespace
