@@ -49,6 +49,7 @@ class StreamClock {
   // Some stream of the program is about to record a graph (any), or none does any more. What was submitted is fenced
   // now, and what is submitted meanwhile at once, because it may be that very stream that could not be fenced later.
   void recording(bool any);
+  bool is_recording() const { return recording_; }
 
   // Afterwards the newest fence covers everything submitted so far.
   Status fence(StreamIndex stream);

@@ -42,6 +42,8 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   all.out_of_memory += earlier.out_of_memory;
   all.followed += earlier.followed;
   all.left_out_targets += earlier.left_out_targets;
+  all.table_looks += earlier.table_looks;
+  all.table_kernels += earlier.table_kernels;
   return all;
 }
 
@@ -107,6 +109,8 @@ std::string statistics_line(const EngineStatistics& statistics) {
       {"freed_bytes", statistics.freed_bytes},
       {"followed", statistics.followed},
       {"left_out_targets", statistics.left_out_targets},
+      {"table_looks", statistics.table_looks},
+      {"table_kernels", statistics.table_kernels},
       {"oom_reports", statistics.out_of_memory},
       {"unknown_launches", counted(Counter::kUnknownLaunches)},
       {"captured_operations", counted(Counter::kCapturedOperations)},

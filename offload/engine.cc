@@ -65,8 +65,7 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
 
 Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {
   std::unique_lock lock(mutex_);
-  state_->resolve(touches, info.follows);
-  state_->info = info;
+  state_->resolve(touches, info);
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
 }
@@ -75,7 +74,6 @@ Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   state_->resolve_all();
   if (state_->audit != nullptr) state_->audit->unknown();
-  state_->info = {};
   const Status status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
 }
@@ -117,7 +115,7 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
 void Engine::written_by_kernel(std::span<const Touch> touches) {
   const std::lock_guard lock(mutex_);
   state_->hear();
-  state_->counters.left_out_targets += state_->references.written_by_kernel(touches);
+  state_->counters.left_out_targets += state_->references.written_by_kernel(state_->references.given(touches));
   state_->show_references();
 }
 

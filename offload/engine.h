@@ -165,6 +165,7 @@ struct EngineStatistics {
   std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
   // Buffers that a table which a kernel wrote may lead to, and that it is not known to lead to (References).
   std::uint64_t left_out_targets = 0;
+  std::uint64_t table_looks = 0, table_kernels = 0;  // launches looked at for tables, and kernels that write such
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
   std::uint64_t unsearched_uploads = 0, unseen_collectives = 0, refused_shares = 0;

@@ -32,11 +32,15 @@ std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOp
 // Registering host memory costs a system-wide operation; large steps make it rare.
 constexpr Bytes kHostStepBytes = 64 * kMiB;
 
+// Asking how far a stream has come is a call or two of the driver.
+constexpr std::uint64_t kOperationsPerVerdict = 16;
+
 }  // namespace
 
 Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in,
                      Bytes device_total_in)
     : options(options_in),
+      looks_at_tables((options.policy != Policy::kNone || options.audit) && options.host_is_readable),
       budget_bytes(budget_bytes_in),
       device_total(device_total_in),
       foundation(std::move(foundation_in)),
@@ -52,7 +56,8 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
-      references(heap) {
+      references(heap),
+      looks(foundation->driver, clock, heap, references, options.annotate) {
   net.set_hurried([this] { return learned.following() && !learned.is_far_ahead(); });
 }
 
@@ -93,83 +98,6 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
 
 Engine::State::~State() { residency.release_host_copies(); }
 
-void Engine::State::add_operand(Block* block, Access access) {
-  BlockState& state = residency.state_of(*block);
-  const bool may_write = access != Access::kRead;
-  if (state.listed == resolution) {
-    state.may_write |= may_write;
-    return;
-  }
-  state.listed = resolution;
-  state.may_write = may_write;
-  operands.push_back(&state);
-}
-
-void Engine::State::touch(const Touch& touch) {
-  const DeviceAddress end = heap.range_begin() + heap.range_bytes();
-  if (touch.address < heap.range_begin() || touch.address >= end) return;
-  if (touch.bytes == 0) {
-    // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
-    if (Block* block = heap.block_at(touch.address)) add_operand(block, touch.access);
-    return;
-  }
-  for (DeviceAddress at = touch.address; at < touch.address + touch.bytes && at < end;) {
-    Block* block = heap.block_at(at);
-    if (block != nullptr) add_operand(block, touch.access);
-    at = block != nullptr && at < block->end() ? block->end() : at + heap.page_bytes();
-  }
-}
-
-void Engine::State::resolve(std::span<const Touch> list, bool follows) {
-  hear();
-  touches = list.size();
-  collect_operands(list, follows);
-  // Room has to be made: what is parked goes first, and may be what a stale word led to.
-  if (!any_absent()) return;
-  const bool reclaimed = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
-  pressed = true;
-  if (reclaimed) collect_operands(list, follows);
-}
-
-void Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
-  if (!collect_operands(list, follows, true) || operands_fit()) return;
-  // Tables of kernels need not lead to all that they may lead to.
-  const std::size_t before = operands.size();
-  static_cast<void>(collect_operands(list, follows, false));
-  counters.left_out_targets += before - operands.size();
-}
-
-bool Engine::State::collect_operands(std::span<const Touch> list, bool follows, bool tables) {
-  ++resolution;
-  operands.clear();
-  for (const Touch& one : list) touch(one);
-  if (!follows || references.empty()) return false;
-  led_to.clear();
-  const bool by_tables = references.follow(list, tables, &led_to);
-  const std::size_t named = operands.size();
-  for (const DeviceAddress address : led_to) touch({address, 0, Access::kUnknown});
-  counters.followed += operands.size() - named;
-  return by_tables;
-}
-
-bool Engine::State::operands_fit() const {
-  Bytes bytes = pinned_block_bytes + foreign_bytes;
-  for (const BlockState* state : operands) bytes += state->pins == 0 ? state->block->bytes() : 0;
-  return bytes <= budget_bytes;
-}
-
-bool Engine::State::any_absent() const {
-  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->resident(); });
-}
-
-void Engine::State::resolve_all() {
-  reclaim();
-  ++resolution;
-  touches = 0;
-  operands.clear();
-  heap.for_each_block([this](Block& block) { add_operand(&block, Access::kUnknown); });
-}
-
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
@@ -206,6 +134,10 @@ Status Engine::State::admit(StreamHandle handle) {
 
 void Engine::State::commit(bool completed) {
   ++counters.operations;
+  if (looks.has_arrived()) {
+    counters.left_out_targets += looks.submitted(stream);
+    show_references();
+  }
   const Use use{stream, clock.advance(stream)};
   for (BlockState* state : operands) {
     residency.touched(*state, operation);
@@ -213,6 +145,10 @@ void Engine::State::commit(bool completed) {
   }
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
+  if (looks.any_under_way()) {
+    if (audit != nullptr) settle_looks(Wait::kYes);
+    if (counters.operations % kOperationsPerVerdict == 0) settle_looks(Wait::kNo);
+  }
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
   if (options.policy == Policy::kNone) return;
@@ -505,6 +441,8 @@ EngineStatistics Engine::State::collect() const {
   all.block_bytes = held_block_bytes - cached.parked_block_bytes;
   all.pinned_bytes = pinned_block_bytes;
   all.references = references.runs();
+  all.table_looks = looks.looks();
+  all.table_kernels = looks.kernels();
   // What is parked is on the device, or has gone: then it is away, and nobody's.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
   all.away_bytes = std::min(held_block_bytes - on_device, all.block_bytes);

@@ -23,6 +23,7 @@
 #include "offload/references.h"
 #include "offload/report.h"
 #include "offload/residency.h"
+#include "offload/table_looks.h"
 
 namespace thermocline {
 
@@ -42,7 +43,7 @@ class Engine::State {
   ~State();
 
   // Collects the distinct blocks that the touches name into `operands`, with what may be written.
-  void resolve(std::span<const Touch> list, bool follows);
+  void resolve(std::span<const Touch> list, const OperationInfo& info);
   void resolve_all();
   // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
@@ -79,6 +80,7 @@ class Engine::State {
   void validate() const;
 
   const EngineOptions options;
+  const bool looks_at_tables;
   const Bytes budget_bytes;
   const Bytes device_total;
   std::unique_ptr<Foundation> foundation;
@@ -91,17 +93,19 @@ class Engine::State {
   Reactive reactive;
   Learned learned;
   References references;
+  TableLooks looks;
   ThreadCaches caches;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
   std::unique_ptr<Audit> audit;             // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks
+  std::size_t named_operands = 0;     // of these, those that it was given; they come first
   OperationInfo info;
   std::uint64_t touches = 0;                // that it was given
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
-  std::vector<DeviceAddress> led_to;        // by words in memory: scratch
+  std::vector<DeviceAddress> led_to;        // by words in memory: of the operation
   std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
   std::atomic<bool> has_global_references{false};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
@@ -126,9 +130,11 @@ class Engine::State {
   Status own_block_at(DeviceAddress address, BlockState** out);
   void add_operand(Block* block, Access access);
   void touch(const Touch& touch);
-  void collect_operands(std::span<const Touch> list, bool follows);
-  // True: tables that kernels wrote led to some of them.
+  // True: tables that kernels wrote, or may have written, led to some of them.
+  bool collect_operands(std::span<const Touch> list, bool follows);
   bool collect_operands(std::span<const Touch> list, bool follows, bool tables);
+  bool is_given_small_buffers() const;
+  bool settle_looks(Wait wait);
   bool operands_fit() const;
   bool any_absent() const;
   Status admit(StreamHandle handle);

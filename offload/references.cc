@@ -84,7 +84,8 @@ void References::collapse(Holder& holder) {
   holder.most = std::max(kMostRuns, 2 * holder.runs.size());
 }
 
-void References::hold(std::span<const HeldWord> words) {
+template <class Visit>
+void References::for_each_word(std::span<const HeldWord> words, Visit visit) {
   Holder* holder = nullptr;
   DeviceAddress begin, end;
   for (const HeldWord& word : words) {
@@ -95,9 +96,16 @@ void References::hold(std::span<const HeldWord> words) {
       begin = word.at;
     }
     if (holder == nullptr) continue;
-    const DeviceAddress stop = lower(word.at + sizeof word.value, end);
-    add(*holder, Run{word.at, stop, target});
+    visit(*holder, Run{word.at, lower(word.at + sizeof word.value, end), target});
   }
+}
+
+void References::hold(std::span<const HeldWord> words) {
+  for_each_word(words, [this](Holder& holder, const Run& run) { add(holder, run); });
+}
+
+void References::found(std::span<const HeldWord> words) {
+  for_each_word(words, [this](Holder& holder, const Run& run) { add_written(holder, run); });
 }
 
 void References::clear(Holder& holder, AddressRange range) {
@@ -119,30 +127,46 @@ void References::overwritten(DeviceAddress at, Bytes bytes) {
   for_each_in({at, bytes}, [&](Holder& holder) { clear(holder, {at, bytes}); });
 }
 
-void References::collect(const Holder& holder, AddressRange range, std::vector<Run>* out) const {
-  for (const std::vector<Run>* runs : {&holder.runs, &holder.written}) {
-    for (const Run& run : *runs) {
-      const Run part{higher(run.begin, range.at), lower(run.end, range.end()), run.target};
-      if (part.begin < part.end) out->push_back(part);
-    }
+void References::collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out) {
+  for (const Run& run : runs) {
+    const Run part{higher(run.begin, range.at), lower(run.end, range.end()), run.target, run.kernel};
+    if (part.begin < part.end) out->push_back(part);
   }
 }
 
-void References::copied(AddressRange to, AddressRange from, bool exact) {
-  std::vector<Run> there;
-  for_each_in(from, [&](Holder& holder) { collect(holder, from, &there); });
-  if (exact) overwritten(to.at, to.bytes);
-  Holder* holder = nullptr;
-  DeviceAddress begin, end;
-  for (const Run& run : there) {
-    const DeviceAddress at = exact ? to.at + (run.begin.value - from.at.value) : to.at;
-    const DeviceAddress stop = exact ? to.at + (run.end.value - from.at.value) : to.end();
-    if (holder == nullptr || at < begin || at >= end) {
-      holder = holder_at(at, &end);
-      begin = at;
-    }
-    if (holder != nullptr) add(*holder, Run{at, lower(stop, end), run.target});
+void References::add_written(Holder& holder, Run run) {
+  for (Run& known : holder.written) {
+    if (known.kernel != run.kernel || known.target != run.target) continue;
+    known.begin = lower(known.begin, run.begin);
+    known.end = higher(known.end, run.end);
+    return;
   }
+  holder.written.push_back(run);
+  runs_ += 1 - shorten(holder);
+}
+
+void References::copied(AddressRange to, AddressRange from, bool exact) {
+  std::vector<Run> there, written;
+  for_each_in(from, [&](Holder& holder) {
+    collect(holder.runs, from, &there);
+    collect(holder.written, from, &written);
+  });
+  if (exact) overwritten(to.at, to.bytes);
+  const auto each = [&](const std::vector<Run>& runs, void (References::*add_one)(Holder&, Run)) {
+    Holder* holder = nullptr;
+    DeviceAddress begin, end;
+    for (const Run& run : runs) {
+      const DeviceAddress at = exact ? to.at + (run.begin.value - from.at.value) : to.at;
+      const DeviceAddress stop = exact ? to.at + (run.end.value - from.at.value) : to.end();
+      if (holder == nullptr || at < begin || at >= end) {
+        holder = holder_at(at, &end);
+        begin = at;
+      }
+      if (holder != nullptr) (this->*add_one)(*holder, Run{at, lower(stop, end), run.target, run.kernel});
+    }
+  };
+  each(there, &References::add);
+  each(written, &References::add_written);
   // Nothing may have been put into what was made for it.
   for_each_in(to, [](Holder&) {});
 }
@@ -168,46 +192,109 @@ References::Targets References::targets_at(std::span<const DeviceAddress> addres
   return targets;
 }
 
-std::uint64_t References::add_written(const Buffer& buffer, const Targets& led_to, const Targets& given) {
+// To kMostWritten: first goes what is not known, then what is oldest. How many went.
+std::uint64_t References::shorten(Holder& holder) {
+  const std::size_t before = holder.written.size();
+  std::size_t excess = before - std::min(before, kMostWritten);
+  for (const bool known : {false, true}) {
+    std::erase_if(holder.written, [&](const Run& run) {
+      if (excess == 0 || (run.kernel == 0) != known) return false;
+      --excess;
+      return true;
+    });
+  }
+  return before - holder.written.size();
+}
+
+std::uint64_t References::add_given(const Buffer& buffer, const Given& given, std::uint64_t kernel) {
   DeviceAddress end;
   Holder& holder = *holder_at(buffer.address(), &end);
   runs_ -= holder.written.size();
-  // What leads nowhere any more may go. What was given is the newest now; what is only led to keeps its place.
+  const auto is_in = [](const Targets& all, const Buffer* one) {
+    return std::binary_search(all.begin(), all.end(), one, kLower);
+  };
+  // What leads nowhere any more may go. What was given is the newest now; what is only led to keeps its place, and what
+  // is known to be there is not added as something that may be.
   Targets known;
   std::erase_if(holder.written, [&](const Run& run) {
     const Buffer* const target = heap_.find(run.target);
-    if (target == nullptr || std::binary_search(given.begin(), given.end(), target, kLower)) return true;
+    if (target == nullptr) return true;
+    if (run.kernel != kernel && run.kernel != 0) return false;
+    if (kernel == 0 && is_in(given.named, target)) return true;
     known.push_back(target);
     return false;
   });
   std::sort(known.begin(), known.end(), kLower);
-  const auto add_one = [&](const Buffer* target) {
-    if (target != &buffer) holder.written.push_back({buffer.address(), end, target->address()});
-  };
-  for (const Buffer* const target : led_to) {
-    const auto is_in = [&](const Targets& all) { return std::binary_search(all.begin(), all.end(), target, kLower); };
-    if (!is_in(known) && !is_in(given)) add_one(target);
+  for (const Targets* const all : {&given.led_to, &given.named}) {
+    for (const Buffer* const target : *all) {
+      const bool is_named = all == &given.named;
+      if (target == &buffer || is_in(known, target) || (!is_named && is_in(given.named, target))) continue;
+      holder.written.push_back({buffer.address(), end, target->address(), kernel});
+    }
   }
-  for (const Buffer* const target : given) add_one(target);
-  const std::size_t left_out = holder.written.size() - std::min(holder.written.size(), kMostWritten);
-  holder.written.erase(holder.written.begin(), holder.written.begin() + static_cast<std::ptrdiff_t>(left_out));
+  const std::uint64_t left_out = shorten(holder);
   runs_ += holder.written.size();
   if (holder.empty()) holders_.erase(buffer.address().value);
   return left_out;
 }
 
-std::uint64_t References::written_by_kernel(std::span<const Touch> touches) {
+References::Given References::given(std::span<const Touch> touches) {
   std::vector<DeviceAddress> addresses;
   follow(touches, true, &addresses);
-  const Targets led_to = targets_at(addresses);
+  Given all;
+  all.led_to = targets_at(addresses);
   addresses.clear();
   for (const Touch& touch : touches) addresses.push_back(touch.address);
-  const Targets given = targets_at(addresses);
+  all.named = targets_at(addresses);
+  return all;
+}
+
+std::uint64_t References::written_by_kernel(const Given& given, std::uint64_t kernel) {
   std::uint64_t left_out = 0;
-  for (const Buffer* const buffer : given) {
-    if (buffer->requested() <= kMostTableBytes) left_out += add_written(*buffer, led_to, given);
+  for (const Buffer* const buffer : given.named) {
+    if (buffer->requested() <= kMostTableBytes) left_out += add_given(*buffer, given, kernel);
   }
   return left_out;
+}
+
+void References::confirm(std::uint64_t kernel) {
+  const auto confirm_in = [&](Holder& holder) {
+    std::vector<DeviceAddress> addresses;
+    for (const Run& run : holder.written) {
+      if (run.kernel == 0) addresses.push_back(run.target);
+    }
+    const Targets known = targets_at(addresses);
+    runs_ -= std::erase_if(holder.written, [&](Run& run) {
+      if (run.kernel != kernel) return false;
+      run.kernel = 0;
+      const Buffer* const target = heap_.find(run.target);
+      return target == nullptr || std::binary_search(known.begin(), known.end(), target, kLower);
+    });
+  };
+  confirm_in(outside_);
+  for (auto& [address, holder] : holders_) confirm_in(holder);
+}
+
+void References::retract(std::uint64_t kernel) {
+  const auto retract_in = [&](Holder& holder) {
+    runs_ -= std::erase_if(holder.written, [kernel](const Run& run) { return run.kernel == kernel; });
+  };
+  retract_in(outside_);
+  for (auto at = holders_.begin(); at != holders_.end();) {
+    retract_in(at->second);
+    at = at->second.empty() ? holders_.erase(at) : std::next(at);
+  }
+}
+
+References::Targets References::targets_of(const Buffer& buffer, std::uint64_t but_by) const {
+  const auto holder = holders_.find(buffer.address().value);
+  if (holder == holders_.end() || holder->second.number != buffer.number()) return {};
+  std::vector<DeviceAddress> addresses;
+  for (const Run& run : holder->second.runs) addresses.push_back(run.target);
+  for (const Run& run : holder->second.written) {
+    if (but_by == 0 || run.kernel != but_by) addresses.push_back(run.target);
+  }
+  return targets_at(addresses);
 }
 
 bool References::visit(DeviceAddress address, bool tables, std::vector<DeviceAddress>* out) {
@@ -232,6 +319,10 @@ bool References::follow(std::span<const Touch> touches, bool tables, std::vector
   bool any = false;
   ++walk_;
   for (const Run& run : outside_.runs) out->push_back(run.target);
+  if (tables) {
+    for (const Run& run : outside_.written) out->push_back(run.target);
+    any = !outside_.written.empty();
+  }
   for (const Touch& touch : touches) {
     if (touch.bytes == 0) any |= visit(touch.address, tables, out);
   }
@@ -240,7 +331,7 @@ bool References::follow(std::span<const Touch> touches, bool tables, std::vector
 }
 
 void References::validate() const {
-  std::uint64_t runs = outside_.runs.size();
+  std::uint64_t runs = outside_.size();
   for (const auto& [address, holder] : holders_) {
     const Buffer* const buffer = heap_.find(DeviceAddress{address});
     THERMOCLINE_CHECK(buffer != nullptr && buffer->address().value == address && buffer->number() == holder.number,

@@ -10,13 +10,14 @@
 // Memory that is not ours (globals of modules, mappings of the program's own, managed memory) can hold addresses, too.
 // Any kernel may read it, so what is found there is touched by every kernel.
 //
-// What a kernel writes is not seen. Of kernels that are known to write tables (OperatorClass::kTables) it is taken that
-// whatever they were given, or may have come to, stands somewhere in each small buffer that they were given: runs of
-// their own, over the whole buffer.
+// What a kernel writes is not seen. Of kernels that are known to write tables (OperatorClass::kTables), or not yet
+// known not to (table_looks.h), it is taken that whatever they were given, or may have come to, stands somewhere in
+// each small buffer that they were given: runs of their own, over the whole buffer.
 //
 // Invariants (validate recomputes them): a holder is a live buffer, and its runs lie inside it, not empty; no holder is
 // without runs; runs() is their number. A holder has at most kMostRuns runs, or one for each buffer that it leads to,
-// where these are more; and at most kMostWritten by kernels, of which no two lead to one buffer when they are made.
+// where these are more; and at most kMostWritten by kernels, of which no two by one kernel lead to one buffer when they
+// are made.
 #pragma once
 
 #include <cstddef>
@@ -52,9 +53,24 @@ class References {
   // What stood in `from` stands in `to` as well, byte by byte. Not exact: somewhere there, and what was there may be
   // left.
   void copied(AddressRange to, AddressRange from, bool exact);
-  // A kernel was given these addresses, and may have written any of them, and what they lead to, into any small buffer
-  // among them. What more than kMostWritten live buffers would need is left out, the oldest first; how many were.
-  std::uint64_t written_by_kernel(std::span<const Touch> touches);
+
+  using Targets = std::vector<const Buffer*>;  // by address, each once
+  // What a kernel was given that was given these addresses, and what it may have come to from there.
+  struct Given {
+    Targets named, led_to;
+  };
+  Given given(std::span<const Touch> touches);
+  // It may have written the address of any of these into any small buffer among what it was given. What more than
+  // kMostWritten live buffers would need is left out: first what is not known, then the oldest; how many were.
+  // `kernel`: number of one of which that is not known, until it is confirmed or retracted; 0: it is known.
+  std::uint64_t written_by_kernel(const Given& given, std::uint64_t kernel = 0);
+  // A kernel has put these words there.
+  void found(std::span<const HeldWord> words);
+  void confirm(std::uint64_t kernel);
+  void retract(std::uint64_t kernel);
+  // Which buffers the words in it may lead to, but for those that only this kernel may have written.
+  Targets targets_of(const Buffer& buffer, std::uint64_t but_by = 0) const;
+
   // The buffer is gone, or somebody else's.
   void forget(const Buffer& buffer);
 
@@ -67,6 +83,7 @@ class References {
  private:
   struct Run {
     DeviceAddress begin, end, target;
+    std::uint64_t kernel = 0;  // that may have written it, and is not known to write such
   };
   struct Holder {
     Bytes bytes = 0;
@@ -81,16 +98,20 @@ class References {
   };
 
   bool is_ours(DeviceAddress at) const { return at.value - heap_.range_begin().value < heap_.range_bytes(); }
+  // Calls visit(holder, run) for each word that leads to a live buffer and stands in one.
+  template <class Visit>
+  void for_each_word(std::span<const HeldWord> words, Visit visit);
   // The holder that `at` lies in, made if need be; null where no buffer is.
   Holder* holder_at(DeviceAddress at, DeviceAddress* end);
   void add(Holder& holder, Run run);
-  using Targets = std::vector<const Buffer*>;  // by address, each once
+  void add_written(Holder& holder, Run run);
+  static std::uint64_t shorten(Holder& holder);
   Targets targets_at(std::span<const DeviceAddress> addresses) const;
   // How many had to go, or found no room.
-  std::uint64_t add_written(const Buffer& buffer, const Targets& led_to, const Targets& given);
+  std::uint64_t add_given(const Buffer& buffer, const Given& given, std::uint64_t kernel);
   void collapse(Holder& holder);
   void clear(Holder& holder, AddressRange range);
-  void collect(const Holder& holder, AddressRange range, std::vector<Run>* out) const;
+  static void collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out);
   bool visit(DeviceAddress address, bool tables, std::vector<DeviceAddress>* out);
   // Visits each holder that overlaps the range; erases those that are left without runs.
   template <class Visit>

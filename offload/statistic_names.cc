@@ -108,6 +108,8 @@ constexpr std::array kTable = {
     calls<&S::followed>("followed", "Touches of buffers that such addresses led to."),
     calls<&S::left_out_targets>("left_out_targets",
                                 "Blocks that tables of kernels may lead to, and that were not brought."),
+    calls<&S::table_looks>("table_looks", "Launches behind which small buffers were searched for addresses."),
+    calls<&S::table_kernels>("table_kernels", "Kernels that were found to write addresses."),
     calls<&S::unknown_launches>("unknown_launches", "Launches whose parameters could not be read."),
     calls<&S::captured_operations>("captured_operations", "Operations recorded into graphs; what they touch stays."),
     calls<&S::other_contexts>("other_contexts", "Allocations in other contexts, left to the driver."),

@@ -223,6 +223,11 @@ struct FakeCalls {
     current->peak_host_taken_ = std::max(current->peak_host_taken_, current->host_taken_);
     return CUDA_SUCCESS;
   }
+  static CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    FAKE_ENTER("cuMemcpyDtoHAsync");
+    if (!current->on_copy_to_host) return CUDA_ERROR_NOT_SUPPORTED;
+    return current->on_copy_to_host(static_cast<std::byte*>(to), DeviceAddress{from}, bytes);
+  }
   static CUresult host_free(void* at) {
     FAKE_ENTER("cuMemFreeHost");
     const auto found = current->host_.find(reinterpret_cast<std::uint64_t>(at));
@@ -264,6 +269,7 @@ FakeDriver::FakeDriver(std::uint64_t seed) : random_(seed) {
   table_.cuEventSynchronize = FakeCalls::synchronize;
   table_.cuMemHostAlloc = FakeCalls::host_allocate;
   table_.cuMemFreeHost = FakeCalls::host_free;
+  table_.cuMemcpyDtoHAsync = FakeCalls::copy_to_host;
 }
 
 FakeDriver::~FakeDriver() {

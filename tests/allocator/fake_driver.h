@@ -38,6 +38,8 @@ class FakeDriver {
   Bytes host_bytes = Bytes{1} << 40;
   // A page may stand behind several addresses.
   bool allow_aliases = false;
+  // Called in each call that copies to the host; its answer is the call's. None: there are no such copies.
+  std::function<CUresult(std::byte* to, DeviceAddress from, Bytes bytes)> on_copy_to_host;
   // Called in each call that takes pinned host memory.
   std::function<void()> on_host_allocation;
 

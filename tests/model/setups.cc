@@ -44,8 +44,6 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
   list.push_back("THERMOCLINE_POLICY=" + policy);
   list.push_back("THERMOCLINE_SAFETY=" + safety);
   list.push_back("THERMOCLINE_SAFETY_NET=" + safety_net);
-  // The name of the random programs' own.
-  if (!unseen) list.emplace_back("THERMOCLINE_OPERATORS=model_write_table=tables");
   if (!budget.empty()) list.push_back("THERMOCLINE_BUDGET=" + budget);
   if (!eager) list.insert(list.end(), {"THERMOCLINE_LOW_WATER=98%", "THERMOCLINE_CLEAN_RESERVE=5%"});
   return list;

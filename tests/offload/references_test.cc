@@ -46,7 +46,7 @@ class ReferencesTest : public testing::Test {
   std::uint64_t write(const std::vector<DeviceAddress>& given) {
     std::vector<Touch> touches;
     for (const DeviceAddress address : given) touches.push_back({address});
-    const std::uint64_t left_out = references->written_by_kernel(touches);
+    const std::uint64_t left_out = references->written_by_kernel(references->given(touches));
     references->validate();
     return left_out;
   }

@@ -2,8 +2,6 @@
 // Kernels that are given a table, and find in it the addresses of what they work on. The table comes to the device in
 // every way there is; in between, other kernels crowd out what only the table leads to.
 #include <cuda.h>
-#include <dlfcn.h>
-#include <vector_types.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -12,91 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "simulator/control.h"
+#include "tests/preload/programs/table_kernels.h"
 #include "tests/preload/programs/workload.h"
 
 namespace {
 
+using program::kTableKernels;
+using program::kTargets;
+using program::own_map;
+using program::root;
+
 constexpr std::size_t kBytes = std::size_t{2} << 20;
 constexpr std::uint32_t kWords = kBytes / 4;
 constexpr int kBuffers = 14;
-constexpr int kTargets = 3;
 constexpr int kRounds = 4;
-
-const char kTableKernels[] = R"(.version 8.0
-.target sm_70
-.address_size 64
-.visible .global .align 8 .u64 root;
-.visible .global .align 128 .b8 map[128];
-.visible .entry follow(.param .u64 table, .param .u32 count, .param .u32 words, .param .u32 depth, .param .u32 salt)
-{
-  ret;
-}
-.visible .entry write_table(.param .u64 table, .param .u64 a, .param .u64 b, .param .u64 c)
-{
-  ret;
-}
-.visible .entry set_pointers(.param .u64 table, .param .u64 a, .param .u64 b, .param .u64 c)
-{
-  ret;
-}
-.visible .entry displace_pointers(.param .u64 to, .param .u64 from, .param .u32 count, .param .u64 bytes)
-{
-  ret;
-}
-.visible .entry follow_root(.param .u32 words, .param .u32 salt)
-{
-  ret;
-}
-.visible .entry follow_map(.param .u64 map, .param .u32 salt)
-{
-  ret;
-}
-.visible .entry follow_own_map(.param .u32 salt)
-{
-  ret;
-}
-.visible .entry combine(.param .u64 out, .param .u64 a, .param .u64 b, .param .u32 words, .param .u64 salt)
-{
-  ret;
-}
-)";
-
-CUdeviceptr root = 0, own_map = 0;
-
-template <class T>
-T read(const void* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-void walk(const std::uint64_t* table, std::uint32_t count, std::uint32_t words, std::uint32_t depth,
-          std::uint32_t salt) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (depth > 0) {
-      walk(reinterpret_cast<const std::uint64_t*>(table[i]), 1, words, depth - 1, salt + i);
-      continue;
-    }
-    auto* target = reinterpret_cast<std::uint32_t*>(table[i]);
-    for (std::uint32_t w = 0; w < words; ++w) target[w] = target[w] * 31 + w + salt + i;
-  }
-}
-
-// Writes all of the tensor that a tensor map names.
-void work_on_tensor(const void* map, std::uint32_t salt) {
-  const auto control =
-      reinterpret_cast<const SimulatedDeviceControl* (*)()>(dlsym(RTLD_DEFAULT, "simulated_device_control"));
-  SimulatedTensorMap tensor;
-  if (control == nullptr || control()->tensor_map(map, &tensor) == 0) {
-    std::fprintf(stderr, "program: no tensor map\n");
-    std::_Exit(4);
-  }
-  for (std::uint64_t row = 0; row < tensor.extents[1]; ++row) {
-    auto* const at = reinterpret_cast<std::uint32_t*>(tensor.address + row * tensor.strides[1]);
-    for (std::uint64_t w = 0; w < tensor.extents[0]; ++w) at[w] = at[w] * 31 + static_cast<std::uint32_t>(w) + salt;
-  }
-}
 
 struct Program {
   CUmodule module = nullptr;
@@ -282,16 +209,54 @@ void written_too_often(Program& p) {
 }
 
 // From a table that a kernel wrote, into another; then the first one is cleared.
-void displaced(Program& p) {
+void move_table(Program& p, const char* kernel) {
   CUfunction function = nullptr;
   std::uint32_t count = kTargets;
   std::uint64_t bytes = 0;
-  write_table(p, "set_pointers");
-  CHECK(cuModuleGetFunction(&function, p.module, "displace_pointers"));
+  CHECK(cuModuleGetFunction(&function, p.module, kernel));
   void* list[] = {&p.other, &p.table, &count, &bytes};
   CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, p.stream, list, nullptr));
   CHECK(cuMemsetD8Async(p.table, 0, 4096, p.stream));
+}
+
+void displaced(Program& p) {
+  write_table(p, "set_pointers");
+  move_table(p, "displace_pointers");
   rounds(p, p.other, kTargets);
+}
+
+// Each time by kernels of no known name, and the same ones: first they are looked at, then they are known.
+void displaced_by_no_name(Program& p) {
+  for (int round = 0; round < kRounds; ++round) {
+    write_table(p, "write_table");
+    move_table(p, "move_words");
+    crowd(p);
+    launch_follow(p, p.other, kTargets, 0);
+  }
+}
+
+// The kernel has moved nothing but numbers before.
+void displaced_later(Program& p) {
+  for (int i = 0; i < 3; ++i) move_table(p, "move_words");
+  for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
+  CHECK(cuMemcpyHtoDAsync(p.table, p.pinned, kTargets * 8, p.stream));
+  move_table(p, "move_words");
+  rounds(p, p.other, kTargets);
+}
+
+// Small buffers that are no tables, used with all the large ones in turn.
+void small_ones(Program& p) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, "biased"));
+  CHECK(cuMemsetD32Async(p.table, 3, 1024, p.stream));
+  std::uint32_t words = kWords;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 1; i < kBuffers; ++i) {
+      std::uint32_t salt = p.salt++;
+      void* list[] = {&p.buffers[i], &p.buffers[i - 1], &p.table, &words, &salt};
+      CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
+    }
+  }
 }
 
 // The words lead into the middle of buffers.
@@ -470,6 +435,9 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"written_by_no_name", written_by_no_name},
                            {"written_too_often", written_too_often},
                            {"displaced", displaced},
+                           {"displaced_by_no_name", displaced_by_no_name},
+                           {"displaced_later", displaced_later},
+                           {"small_ones", small_ones},
                            {"interior", interior},
                            {"global", global},
                            {"captured", captured},
@@ -492,42 +460,6 @@ void say(Program& p, const char* name) {
 }
 
 }  // namespace
-
-extern "C" {
-
-__attribute__((visibility("default"))) void simulated_follow(void** arguments, dim3, dim3) {
-  walk(read<const std::uint64_t*>(arguments[0]), read<std::uint32_t>(arguments[1]), read<std::uint32_t>(arguments[2]),
-       read<std::uint32_t>(arguments[3]), read<std::uint32_t>(arguments[4]));
-}
-
-__attribute__((visibility("default"))) void simulated_write_table(void** arguments, dim3, dim3) {
-  for (int i = 0; i < kTargets; ++i) read<std::uint64_t*>(arguments[0])[i] = read<std::uint64_t>(arguments[1 + i]);
-}
-
-__attribute__((visibility("default"))) void simulated_set_pointers(void** arguments, dim3 grid, dim3 block) {
-  simulated_write_table(arguments, grid, block);
-}
-
-__attribute__((visibility("default"))) void simulated_displace_pointers(void** arguments, dim3, dim3) {
-  const auto* from = read<const std::uint64_t*>(arguments[1]);
-  for (std::uint32_t i = 0; i < read<std::uint32_t>(arguments[2]); ++i) {
-    read<std::uint64_t*>(arguments[0])[i] = from[i] + read<std::uint64_t>(arguments[3]);
-  }
-}
-
-__attribute__((visibility("default"))) void simulated_follow_map(void** arguments, dim3, dim3) {
-  work_on_tensor(read<const void*>(arguments[0]), read<std::uint32_t>(arguments[1]));
-}
-
-__attribute__((visibility("default"))) void simulated_follow_own_map(void** arguments, dim3, dim3) {
-  work_on_tensor(reinterpret_cast<const void*>(own_map), read<std::uint32_t>(arguments[0]));
-}
-
-__attribute__((visibility("default"))) void simulated_follow_root(void** arguments, dim3, dim3) {
-  walk(*reinterpret_cast<std::uint64_t**>(root), kTargets, read<std::uint32_t>(arguments[0]), 0,
-       read<std::uint32_t>(arguments[1]));
-}
-}
 
 int main(int, char** arguments) {
   const std::string wanted = arguments[1] == nullptr ? "" : arguments[1];
