@@ -34,10 +34,8 @@ bool BufferRecords::ends_live(DeviceAddress address) const {
   return address.value > 0 && live(address - 1) != nullptr && live(address - 1)->end() == address;
 }
 
-void BufferRecords::clear() {
-  live_.clear();
-  gone_.clear();
-  order_.clear();
+void BufferRecords::forget(std::uint64_t begin, Bytes bytes) {
+  for (Map* const map : {&live_, &gone_}) map->erase(map->lower_bound(begin), map->lower_bound(begin + bytes));
 }
 
 }  // namespace thermocline

@@ -34,7 +34,8 @@ class BufferRecords {
   const BufferRecord* gone(DeviceAddress address) const { return containing(gone_, address); }
   // A live buffer ends there.
   bool ends_live(DeviceAddress address) const;
-  void clear();
+  // All that stands in these addresses.
+  void forget(std::uint64_t begin, Bytes bytes);
 
  private:
   using Map = std::map<std::uint64_t, BufferRecord>;

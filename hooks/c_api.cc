@@ -23,15 +23,35 @@ thermocline_result result_of(CUresult result) { return static_cast<thermocline_r
 
 // Runs `body(engine)` with the engine's context current.
 template <class Body>
-thermocline_result with_engine(Body body) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return THERMOCLINE_NOT_ACTIVE;
+CUresult with_engine(const ActiveEngine& active, Body body) {
+  const CurrentContext context(active);
+  const Inside inside;
+  const CaptureTruce truce;
+  return body(*active.engine);
+}
+
+// For the engine whose address it is. What is nobody's is no buffer.
+template <class Body>
+thermocline_result with_owner(std::uint64_t device_address, Body body) {
+  if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
+  if (Runtime::get().broken()) return result_of(CUDA_ERROR_UNKNOWN);
+  const ActiveEngine* const active = owner_now(DeviceAddress{device_address});
+  if (active == nullptr) return THERMOCLINE_INVALID_VALUE;
+  return result_of(guarded([&] { return with_engine(*active, body); }));
+}
+
+// For one after the other; the first error of any.
+template <class Body>
+thermocline_result with_each(Body body) {
+  if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
   if (Runtime::get().broken()) return result_of(CUDA_ERROR_UNKNOWN);
   return result_of(guarded([&] {
-    const CurrentContext context(*active);
-    const Inside inside;
-    const CaptureTruce truce;
-    return body(*active->engine);
+    CUresult first = CUDA_SUCCESS;
+    Runtime::get().for_each([&](const ActiveEngine& active) {
+      const CUresult result = with_engine(active, body);
+      if (first == CUDA_SUCCESS) first = result;
+    });
+    return first;
   }));
 }
 
@@ -74,7 +94,7 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
 
 THERMOCLINE_EXPORT const char* thermocline_version() { return THERMOCLINE_VERSION; }
 
-THERMOCLINE_EXPORT int thermocline_is_active() { return thermocline::Runtime::get().active() != nullptr ? 1 : 0; }
+THERMOCLINE_EXPORT int thermocline_is_active() { return thermocline::Runtime::get().engines() != nullptr ? 1 : 0; }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_get_statistics(thermocline_statistics* out) {
   using namespace thermocline;
@@ -128,7 +148,7 @@ thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callba
 
 THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
   using namespace thermocline;
-  return with_engine([device_address](Engine& engine) {
+  return with_owner(device_address, [device_address](Engine& engine) {
     if (!engine.find(DeviceAddress{device_address}).has_value()) return CUDA_ERROR_INVALID_VALUE;
     return static_cast<CUresult>(engine.pin(DeviceAddress{device_address}, "the program asked for it").code());
   });
@@ -136,8 +156,8 @@ THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
 
 THERMOCLINE_EXPORT thermocline_result thermocline_step() {
   using namespace thermocline;
-  return with_engine([](Engine& engine) {
-    if (Recorder* const recorder = Recorder::get(); recorder != nullptr) recorder->step();
+  return with_each([](Engine& engine) {
+    if (Recorder* const recorder = Recorder::of(&engine); recorder != nullptr) recorder->step();
     engine.step();
     return CUDA_SUCCESS;
   });
@@ -154,26 +174,26 @@ THERMOCLINE_EXPORT thermocline_result thermocline_tag(const char* tag) {
 
 THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   using namespace thermocline;
-  return with_engine([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
+  return with_each([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_send_away(uint64_t device_address) {
   using namespace thermocline;
-  return with_engine([device_address](Engine& engine) {
+  return with_owner(device_address, [device_address](Engine& engine) {
     return static_cast<CUresult>(engine.send_away(DeviceAddress{device_address}).code());
   });
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_bring_back(uint64_t device_address) {
   using namespace thermocline;
-  return with_engine([device_address](Engine& engine) {
+  return with_owner(device_address, [device_address](Engine& engine) {
     return static_cast<CUresult>(engine.bring_back(DeviceAddress{device_address}).code());
   });
 }
 
 THERMOCLINE_EXPORT thermocline_result thermocline_validate() {
   using namespace thermocline;
-  return with_engine([](const Engine& engine) {
+  return with_each([](const Engine& engine) {
     engine.validate();
     return CUDA_SUCCESS;
   });

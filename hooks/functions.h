@@ -245,6 +245,7 @@
   X(cuCtxGetDevice)                     \
   X(cuCtxPopCurrent_v2)                 \
   X(cuCtxPushCurrent_v2)                \
+  X(cuDeviceGetDefaultMemPool)          \
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
@@ -254,6 +255,7 @@
   X(cuKernelGetParamInfo)               \
   X(cuLibraryGetKernelCount)            \
   X(cuStreamCreate)                     \
+  X(cuStreamGetCtx)                     \
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
 
@@ -271,7 +273,7 @@
     "cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost cuMemHostAlloc cuMemHostGetDevicePointer " \
     "cuMemHostGetDevicePointer_v2 cuMemHostGetFlags cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister") \
   X("a pool as such; what a program allocates from it is ours", \
-    "cuDeviceGetDefaultMemPool cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess " \
+    "cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess " \
     "cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo") \
   X("which pool is current is asked for at each allocation", \
     "cuDeviceSetMemPool cuMemSetMemPool") \
@@ -352,7 +354,7 @@
     "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags " \
     "cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags " \
     "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 " \
-    "cuStreamGetCaptureInfo_v3 cuStreamGetCtx cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
+    "cuStreamGetCaptureInfo_v3 cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
     "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
   X("runs on the host", \

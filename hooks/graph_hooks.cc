@@ -2,6 +2,9 @@
 // Graphs that are built node by node, and launches of graphs. A node may run at any time after it was made: the buffers
 // that it names stay on the device. A launch touches all that graphs were given and that is still alive, so that
 // nothing of it is reused too early.
+#include <algorithm>
+#include <utility>
+
 #include "hooks/kernels.h"
 #include "hooks/macros.h"
 #include "hooks/shapes.h"
@@ -13,22 +16,24 @@ namespace {
 
 constexpr const char* kReason = "a graph was given its address";
 
-// Collects with `add(engine, touches)`, which is false when the node can not be read.
+// Collects with `add(engines, touches)`, which is false when the node can not be read.
 template <class Add>
 CUresult hold(Add add, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
   return guarded([&]() -> CUresult {
     TouchList touches;
-    if (!add(*active->engine, &touches)) {
+    if (!add(*engines, &touches)) {
       THERMOCLINE_LOG_ONCE("the parameters of a graph's kernel can not be read; the node is refused");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    touches.filter([&](DeviceAddress address) { return active->engine->owns(address); });
+    touches.filter([&](DeviceAddress address) { return engines->owner(address) != nullptr; });
     if (touches.empty() && touches.moves().empty()) return call();
-    remember_recorded(*active->engine, touches);
-    remember_moves(active->engine, touches);
-    Changes made(*active, touches);
+    const HeldEngines all;
+    if (all.none()) return call();
+    remember_recorded(*all, touches);
+    remember_moves(&*all, touches);
+    AllChanges made(*all, all->all(), touches);
     const CUresult result = keep(touches, kReason, call);
     if (result == CUDA_SUCCESS) made.happened(true);
     return result;
@@ -45,15 +50,16 @@ CUfunction function_of(const Node& node) {
 template <class Node>
 CUresult hold_kernel(const Node* node, Call call) {
   return hold(
-      [node](const Engine& engine, TouchList* touches) {
-        return node == nullptr || add_arguments(engine, function_of(*node), {node->kernelParams, node->extra}, touches);
+      [node](const EngineSet& engines, TouchList* touches) {
+        return node == nullptr ||
+               add_arguments(engines, function_of(*node), {node->kernelParams, node->extra}, touches);
       },
       call);
 }
 
 CUresult hold_copy(const CUDA_MEMCPY3D* copy, Call call) {
   return hold(
-      [copy](const Engine&, TouchList* touches) {
+      [copy](const EngineSet&, TouchList* touches) {
         *touches = shape_of(copy).touches;
         return true;
       },
@@ -62,7 +68,7 @@ CUresult hold_copy(const CUDA_MEMCPY3D* copy, Call call) {
 
 CUresult hold_set(const CUDA_MEMSET_NODE_PARAMS* set, Call call) {
   return hold(
-      [set](const Engine&, TouchList* touches) {
+      [set](const EngineSet&, TouchList* touches) {
         if (set != nullptr) add_set(touches, *set);
         return true;
       },
@@ -71,17 +77,17 @@ CUresult hold_set(const CUDA_MEMSET_NODE_PARAMS* set, Call call) {
 
 CUresult hold_values(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values, Call call) {
   return hold(
-      [values](const Engine&, TouchList* touches) {
+      [values](const EngineSet&, TouchList* touches) {
         if (values != nullptr) add_value_operations(values->paramArray, values->count, touches);
         return true;
       },
       call);
 }
 
-bool add_node(const Engine& engine, const CUgraphNodeParams& node, TouchList* touches) {
+bool add_node(const EngineSet& engines, const CUgraphNodeParams& node, TouchList* touches) {
   switch (node.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-      return add_arguments(engine, function_of(node.kernel), {node.kernel.kernelParams, node.kernel.extra}, touches);
+      return add_arguments(engines, function_of(node.kernel), {node.kernel.kernelParams, node.kernel.extra}, touches);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       *touches = shape_of(&node.memcpy.copyParams).touches;
       return true;
@@ -100,28 +106,37 @@ bool add_node(const Engine& engine, const CUgraphNodeParams& node, TouchList* to
 }
 
 CUresult hold_node(const CUgraphNodeParams* node, Call call) {
-  return hold(
-      [node](const Engine& engine, TouchList* touches) { return node == nullptr || add_node(engine, *node, touches); },
-      call);
+  return hold([node](const EngineSet& engines,
+                     TouchList* touches) { return node == nullptr || add_node(engines, *node, touches); },
+              call);
 }
 
-// Whether all that is live can be on the device at once.
-bool all_fits(const Engine& engine) {
-  const EngineStatistics now = engine.statistics();
-  return now.block_bytes + now.foreign_bytes <= now.budget_bytes;
+// Whether all that is live can be on its device at once.
+bool all_fits(const EngineSet& engines) {
+  return std::all_of(engines.begin(), engines.end(), [](const ActiveEngine* active) {
+    const EngineStatistics now = active->engine->statistics();
+    return now.block_bytes + now.foreign_bytes <= now.budget_bytes;
+  });
 }
 
 CUresult launch_graph(StreamHandle stream, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
+  if (engines_now() == nullptr) return call();
   if (any_node_changes_on_the_device() && !is_recording(stream)) {
-    if (all_fits(*active->engine)) return submit_unknown(stream, call);
+    const auto fits = [] {
+      const HeldEngines engines;
+      return engines.none() || all_fits(*engines);
+    };
+    if (fits()) return submit_unknown(stream, call);
     count(Counter::kUnknownLaunches);
     THERMOCLINE_LOG_ONCE("kernels may change what nodes of graphs are given; not all that is live fits beside them");
   }
   return guarded([&] {
-    search_remembered_moves(*active);
-    return submit(stream, Host::kGoesOn, recorded(*active->engine), {.follows = true}, call);
+    TouchList touches;
+    if (const HeldEngines engines; !engines.none()) {
+      search_remembered_moves(*engines);
+      touches = recorded(*engines);
+    }
+    return submit(stream, Host::kGoesOn, std::move(touches), {.follows = true}, call);
   });
 }
 

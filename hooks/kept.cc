@@ -5,13 +5,15 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace thermocline {
 namespace {
 
 struct Kept {
   std::mutex mutex;
-  std::set<std::uint64_t> numbers;  // of buffers; a number never comes again in an engine
+  // Of buffers; a number never comes again in an engine.
+  std::set<std::pair<const Engine*, std::uint64_t>> numbers;
 };
 Kept& kept() {
   static auto* const all = new Kept;
@@ -25,7 +27,7 @@ std::atomic<bool> any{false};
 void remember_kept(const Engine& engine, const TouchList& touches) {
   const std::lock_guard lock(kept().mutex);
   for (const Touch& touch : touches.all()) {
-    if (const std::optional<BufferFacts> buffer = engine.find(touch.address)) kept().numbers.insert(buffer->number);
+    if (const std::optional<BufferFacts> buffer = engine.find(touch.address)) kept().numbers.insert({&engine, buffer->number});
   }
   any.store(true, std::memory_order_release);
 }
@@ -35,7 +37,7 @@ bool forget_kept(const Engine& engine, DeviceAddress address) {
   const std::optional<BufferFacts> buffer = engine.find(address);
   if (!buffer.has_value()) return false;
   const std::lock_guard lock(kept().mutex);
-  return kept().numbers.erase(buffer->number) != 0;
+  return kept().numbers.erase({&engine, buffer->number}) != 0;
 }
 
 }  // namespace thermocline

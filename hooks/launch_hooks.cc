@@ -10,12 +10,12 @@
 
 namespace thermocline {
 
-bool add_arguments(const Engine& engine, CUfunction function, KernelArguments arguments, TouchList* touches) {
+bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, TouchList* touches) {
   // Without arguments there is nothing to ask the driver for.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
   const ParameterLayout* const layout = layouts().of(function);
   scan_tensor_maps(tensor_maps(), layout, arguments, touches);
-  return scan_arguments(layout, arguments, {engine.range_begin(), engine.range_bytes()}, touches);
+  return scan_arguments(layout, arguments, engines.hull(), touches);
 }
 
 namespace {
@@ -39,13 +39,12 @@ OperationInfo info_of(CUfunction function, const Shape& shape) {
 }
 
 CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
   if (layouts().is_of_nccl(function)) nccl_launches();
   TouchList touches;
-  const CUresult read = guarded([&] {
-    return add_arguments(*active->engine, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-  });
+  const CUresult read = guarded(
+      [&] { return add_arguments(*engines, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
   if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(touches), info_of(function, shape), call);
   return read == CUDA_ERROR_NOT_FOUND ? submit_unknown(stream, call) : read;
 }
@@ -107,19 +106,21 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   const auto call = [&] {
     return real<Function::cuLaunchCooperativeKernelMultiDevice>(launchParamsList, numDevices, flags);
   };
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr || launchParamsList == nullptr) return call();
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || launchParamsList == nullptr) return call();
   return guarded([&]() -> CUresult {
     TouchList touches;
     for (unsigned int i = 0; i < numDevices; ++i) {
       const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
-      if (!add_arguments(*active->engine, one.function, {one.kernelParams, nullptr}, &touches))
+      if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &touches))
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (touches.empty()) return call();
     const CUresult result = keep(touches, "a launch on several devices", call);
     // Its streams are not followed, so that it has run before anything else is done with the buffers.
-    if (result == CUDA_SUCCESS) real<Function::cuCtxSynchronize>();
+    for (unsigned int i = 0; i < numDevices && result == CUDA_SUCCESS; ++i) {
+      real<Function::cuStreamSynchronize>(launchParamsList[i].hStream);
+    }
     return result;
   });
 }

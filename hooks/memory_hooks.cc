@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: every allocation of the engine's context is the engine's, but for graph memory (allocated while a
+// Device memory: every allocation of an engine's context is the engine's, but for graph memory (allocated while a
 // stream records), which belongs to its graph, for memory of pools that other processes or devices share, and on
 // request for all that other processes may open (setting `shareable`).
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 
+#include "driver/undisturbed.h"
 #include "hooks/allocation.h"
 #include "hooks/captures.h"
 #include "hooks/kept.h"
@@ -14,6 +16,7 @@
 #include "hooks/misuse.h"
 #include "hooks/nccl.h"
 #include "hooks/recorder.h"
+#include "hooks/spanning.h"
 
 namespace thermocline {
 namespace {
@@ -21,40 +24,39 @@ namespace {
 // Rows begin at multiples of this, as on all devices since compute capability 3 (cuMemAllocPitch, observed).
 constexpr Bytes kPitch = 512;
 
-// Pools whose memory has to be the driver's own.
-struct ForeignPools {
+// Pools that the program made: the device of each, or kForeign, where its memory has to be the driver's own. Every
+// device has one more, from the beginning.
+struct Pools {
   std::mutex mutex;
-  std::set<CUmemoryPool> pools;
+  std::map<CUmemoryPool, CUdevice> made;
+  std::atomic<bool> any_foreign{false};
 };
-ForeignPools& foreign_pools() {
-  static auto* const all = new ForeignPools;
+constexpr CUdevice kForeign = -1;
+Pools& pools() {
+  static auto* const all = new Pools;
   return *all;
 }
 
-bool is_foreign(CUmemoryPool pool) {
-  ForeignPools& foreign = foreign_pools();
-  const std::lock_guard lock(foreign.mutex);
-  return foreign.pools.contains(pool);
-}
-
-// cuMemAllocAsync takes memory from the device's current pool.
-bool current_pool_is_foreign() {
+// Whether what is allocated from the pool, in a context of the device, may be the engine's.
+bool is_plain_pool_of(CUmemoryPool pool, CUdevice device) {
   {
-    ForeignPools& foreign = foreign_pools();
-    const std::lock_guard lock(foreign.mutex);
-    if (foreign.pools.empty()) return false;
+    Pools& all = pools();
+    const std::lock_guard lock(all.mutex);
+    if (const auto found = all.made.find(pool); found != all.made.end()) return found->second == device;
   }
-  CUdevice device = 0;
-  CUmemoryPool pool = nullptr;
-  return real<Function::cuCtxGetDevice>(&device) == CUDA_SUCCESS &&
-         real<Function::cuDeviceGetMemPool>(&pool, device) == CUDA_SUCCESS && is_foreign(pool);
+  CUmemoryPool of_device = nullptr;
+  return real<Function::cuDeviceGetDefaultMemPool>(&of_device, device) != CUDA_SUCCESS || of_device == pool;
 }
 
-}  // namespace
+// cuMemAllocAsync takes memory from the current pool of the stream's device, which is of that device.
+bool current_pool_is_plain(CUdevice device) {
+  CUmemoryPool pool = nullptr;
+  return real<Function::cuDeviceGetMemPool>(&pool, device) != CUDA_SUCCESS || is_plain_pool_of(pool, device);
+}
 
-CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
-  if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
-  const ActiveEngine* active = Runtime::get().in_current_context();
+CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream,
+                     Call otherwise) {
+  const ActiveEngine* active = Runtime::get().in_current_context(current);
   if (active == nullptr) return Runtime::get().refuses() ? CUDA_ERROR_UNKNOWN : otherwise();
   return guarded_lightly([&] {
     const Inside inside;
@@ -63,32 +65,68 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
     const Status status = watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
                                            : active->engine->allocate(bytes, stream, &address);
     if (status.ok()) *out = address.value;
-    if (Recorder* const recorder = Recorder::get(); recorder != nullptr && status.ok()) {
+    if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);
     }
     return static_cast<CUresult>(status.code());
   });
 }
 
+// Memory is freed behind work in a stream of another device: its engine knows that stream by its shadow.
+CUresult free_behind(const EngineSet& engines, const ActiveEngine& owner, const StreamPlace& place, DeviceAddress at,
+                     StreamHandle stream) {
+  Spanning span(place, stream);
+  const TouchList touches = TouchList().word(at.value);
+  const CUresult result = span.open(engines, engines.bit_of(&owner), touches, {});
+  if (result != CUDA_SUCCESS) return result;
+  const StreamHandle shadow = span.stream_in(owner.engine);
+  span.commit(false);
+  const CurrentContext context(owner);
+  return static_cast<CUresult>(owner.engine->free(at, shadow).code());
+}
+
+}  // namespace
+
+CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
+  if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
+  CUcontext current = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) current = nullptr;
+  // A stream's memory is of the stream's device, whichever is current.
+  CUcontext context = stream.has_value() ? context_of(*stream, current) : current;
+  if (context == current) return allocate_in(current, out, bytes, stream, otherwise);
+  const CurrentContext pushed(context);
+  return allocate_in(context, out, bytes, stream, otherwise);
+}
+
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return otherwise();
-  if (!active->engine->owns(DeviceAddress{address})) return free_foreign(address, otherwise);
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return otherwise();
+  const DeviceAddress at{address};
+  const ActiveEngine* active = engines->owner(at);
+  if (active == nullptr) return free_foreign(address, otherwise);
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
   return guarded_lightly([&] {
-    const CurrentContext context(*active);
-    if (context.is_refused()) return otherwise();
+    const StreamPlace place = place_of(*engines, stream.value_or(StreamHandle{}));
+    if (place.refused) return otherwise();
+    const CurrentContext context(*active, place);
     const Inside inside;
     const CaptureTruce truce;
-    const DeviceAddress at{address};
     if (forget_kept(*active->engine, at) && !stream.has_value() && !any_capture()) {
       real<Function::cuCtxSynchronize>();
       active->engine->synchronized_all();
     }
-    if (Recorder* const recorder = Recorder::get(); recorder != nullptr) recorder->freed(at, stream);
-    const Status status = watches_misuse() ? free_watched(*active, at, stream) : active->engine->free(at, stream);
+    if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr) recorder->freed(at, stream);
+    const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != active;
+    if (is_elsewhere && !watches_misuse()) {
+      const Undisturbed undisturbed;
+      return free_behind(*engines, *active, place, at, *stream);
+    }
+    // Of a stream that nobody follows, the host waits for what it was given.
+    if (is_elsewhere) real<Function::cuStreamSynchronize>(to_cu(*stream));
+    const std::optional<StreamHandle> behind = is_elsewhere ? std::nullopt : stream;
+    const Status status = watches_misuse() ? free_watched(*active, at, behind) : active->engine->free(at, behind);
     return static_cast<CUresult>(status.code());
   });
 }
@@ -150,10 +188,20 @@ CUresult create_array(CUarray* out, std::size_t width, std::size_t height, std::
   });
 }
 
-CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, bool foreign, const void* caller,
-                           Call otherwise) {
+bool may_be_ours(StreamHandle stream, std::optional<CUmemoryPool> pool) {
+  if (!pool.has_value() && !pools().any_foreign.load(std::memory_order_relaxed)) return true;
+  CUcontext current = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return false;
+  const CurrentContext context(context_of(stream, current));
+  CUdevice device = 0;
+  if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS) return false;
+  return pool.has_value() ? is_plain_pool_of(*pool, device) : current_pool_is_plain(device);
+}
+
+CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, std::optional<CUmemoryPool> pool,
+                           const void* caller, Call otherwise) {
   if (is_of_nccl(caller)) return allocate_foreign(out, bytes, otherwise);
-  if (foreign || is_recording(stream)) return otherwise();
+  if (Inside::now() || is_recording(stream) || !may_be_ours(stream, pool)) return otherwise();
   return allocate_memory(out, bytes, stream, otherwise);
 }
 
@@ -223,19 +271,14 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
   using namespace thermocline;
   const CUresult result = real<Function::cuMemPoolCreate>(pool, poolProps);
   if (result != CUDA_SUCCESS || pool == nullptr || poolProps == nullptr) return result;
-  const ActiveEngine* active = Runtime::get().active();
-  const bool plain = poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-                     poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                     (active == nullptr || active->device == poolProps->location.id);
+  const bool plain =
+      poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE && poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   return guarded([&] {
-    ForeignPools& foreign = foreign_pools();
-    const std::lock_guard lock(foreign.mutex);
+    Pools& all = pools();
+    const std::lock_guard lock(all.mutex);
     // The handle may have been another pool's before.
-    if (plain) {
-      foreign.pools.erase(*pool);
-    } else {
-      foreign.pools.insert(*pool);
-    }
+    all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kForeign);
+    if (!plain) all.any_foreign.store(true, std::memory_order_relaxed);
     return result;
   });
 }
@@ -243,14 +286,13 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
 }  // extern "C"
 
 THERMOCLINE_HOOK_PAIR(cuMemAllocAsync, _ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream), {
-  return allocate_in_order(dptr, bytesize, stream_of(hStream), current_pool_is_foreign(), __builtin_return_address(0),
+  return allocate_in_order(dptr, bytesize, stream_of(hStream), std::nullopt, __builtin_return_address(0),
                            [&] { return real<kFunction>(dptr, bytesize, hStream); });
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemAllocFromPoolAsync, _ptsz,
                       (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), {
-                        return allocate_in_order(dptr, bytesize, stream_of(hStream), is_foreign(pool),
-                                                 __builtin_return_address(0),
+                        return allocate_in_order(dptr, bytesize, stream_of(hStream), pool, __builtin_return_address(0),
                                                  [&] { return real<kFunction>(dptr, bytesize, pool, hStream); });
                       })
 

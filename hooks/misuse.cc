@@ -120,8 +120,12 @@ void check_behind(const ActiveEngine& active, const BufferRecord& record, std::o
     report("something wrote past the end, found by its free", record.end() + *offset, &record, nullptr);
 }
 
-// Really frees what was kept longest.
-void give_up(const ActiveEngine& active, const Kept& kept) {
+// Really frees what was kept longest, of whichever engine.
+void give_up(const Kept& kept) {
+  const ActiveEngine* const owner = Runtime::get().owner(kept.address);
+  if (owner == nullptr) return;
+  const ActiveEngine& active = *owner;
+  const CurrentContext context(active);
   const Bytes part = std::min(kept.bytes, kLookedAt);
   for (const DeviceAddress at : {kept.address, kept.address + (kept.bytes - part)}) {
     const auto offset = differs(active, at, part, kFreed, std::nullopt);
@@ -133,7 +137,7 @@ void give_up(const ActiveEngine& active, const Kept& kept) {
   static_cast<void>(active.engine->free(kept.address, std::nullopt));
 }
 
-bool give_up_some(const ActiveEngine& active, std::size_t most_kept, Bytes most_bytes) {
+bool give_up_some(std::size_t most_kept, Bytes most_bytes) {
   bool any = false;
   for (;;) {
     Kept oldest;
@@ -145,7 +149,7 @@ bool give_up_some(const ActiveEngine& active, std::size_t most_kept, Bytes most_
       all.kept.pop_front();
       all.kept_bytes -= oldest.bytes;
     }
-    give_up(active, oldest);
+    give_up(oldest);
     any = true;
   }
 }
@@ -163,7 +167,7 @@ Status free_guarded(const ActiveEngine& active, const BufferRecord& record, std:
   }
   Bytes free = 0, budget = 0;
   active.engine->memory_info(&free, &budget);
-  give_up_some(active, kMostKept, budget / kKeptPartOfBudget);
+  give_up_some(kMostKept, budget / kKeptPartOfBudget);
   return {};
 }
 
@@ -171,19 +175,22 @@ Status free_guarded(const ActiveEngine& active, const BufferRecord& record, std:
 
 void watch_misuse(MisuseWatch mode) { detail::misuse_watch.store(mode); }
 
-void forget_buffers() {
+void forget_buffers(OwnRange range) {
   Watch& all = watch();
   const std::lock_guard lock(all.mutex);
-  all.records.clear();
-  all.kept.clear();
-  all.kept_bytes = 0;
+  all.records.forget(range.begin, range.bytes);
+  std::erase_if(all.kept, [&](const Kept& kept) {
+    if (!range(kept.address)) return false;
+    all.kept_bytes -= kept.bytes;
+    return true;
+  });
 }
 
 Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<StreamHandle> stream,
                         DeviceAddress* out) {
   const CallSite now = here(stream);
   Status status = active.engine->allocate(bytes, stream, out);
-  if (status.is_out_of_memory() && guards() && !any_capture() && give_up_some(active, 0, 0)) {
+  if (status.is_out_of_memory() && guards() && !any_capture() && give_up_some(0, 0)) {
     status = active.engine->allocate(bytes, stream, out);
   }
   if (!status.ok()) return status;

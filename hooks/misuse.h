@@ -34,8 +34,8 @@ inline bool watches_misuse() noexcept {
 }
 // Before the engine hands out anything.
 void watch_misuse(MisuseWatch watch);
-// The engine is gone, and all of its buffers.
-void forget_buffers();
+// The engine that had these addresses is gone, and all of its buffers.
+void forget_buffers(OwnRange range);
 
 // In place of the engine's; like them, in its context and Inside.
 Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<StreamHandle> stream,

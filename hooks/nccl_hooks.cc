@@ -49,35 +49,42 @@ void add(TouchList* touches, const void* at, std::size_t count, ncclDataType_t t
 
 // Buffers that stay where they are for a while.
 struct Held {
+  // Of the first buffer. What a default stream means in a process with several devices is not the current context's:
+  // NCCL takes that of the communicator's device.
   const ActiveEngine* engine = nullptr;
   StreamHandle stream{};
   OperationInfo info;
   TouchList touches;
-  std::vector<DeviceAddress> pinned;
+  std::vector<std::pair<const ActiveEngine*, DeviceAddress>> pinned;
 };
 
 void let_go(Held* held) {
-  // The engine may have ended meanwhile, with its context.
-  if (held->engine == Runtime::get().active() && !Runtime::get().broken()) {
-    for (const DeviceAddress at : held->pinned) held->engine->engine->unpin(at);
+  for (const auto& [active, at] : held->pinned) {
+    // It may have ended meanwhile, with its context.
+    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at);
   }
   held->pinned.clear();
 }
 
 CUresult pin_for_now(Held* held, const char* reason) {
-  const CurrentContext context(*held->engine);
-  const Inside inside;
-  const CaptureTruce truce;
   for (const Touch& touch : held->touches.all()) {
-    if (!held->engine->engine->find(touch.address).has_value()) continue;
-    const Status status = held->engine->engine->pin_for_now(touch.address, reason);
+    const ActiveEngine* const active = owner_now(touch.address);
+    if (active == nullptr || !active->engine->find(touch.address).has_value()) continue;
+    const CurrentContext context(*active);
+    const Inside inside;
+    const CaptureTruce truce;
+    const Status status = active->engine->pin_for_now(touch.address, reason);
     if (!status.ok()) return static_cast<CUresult>(status.code());
-    held->pinned.push_back(touch.address);
+    held->pinned.emplace_back(active, touch.address);
   }
   return CUDA_SUCCESS;
 }
 
 CUresult show(const Held& held) {
+  if (!is_explicit(held.stream) && Runtime::get().is_there(held.engine)) {
+    const CurrentContext context(*held.engine);
+    return submit(held.stream, Host::kGoesOn, held.touches, held.info, [] { return CUDA_SUCCESS; });
+  }
   return submit(held.stream, Host::kGoesOn, held.touches, held.info, [] { return CUDA_SUCCESS; });
 }
 
@@ -116,15 +123,15 @@ void end_group(ncclResult_t result) {
 
 template <Nccl F, class... Arguments>
 ncclResult_t collective(TouchList touches, CUstream stream, Arguments... arguments) {
-  const ActiveEngine* active = Inside::now() || InNccl::now() ? nullptr : Runtime::get().active();
+  const EngineSet* const engines = InNccl::now() ? nullptr : engines_now();
   const InNccl mark;
-  if (active == nullptr) return real_call<F>(arguments...);
-  touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
+  if (engines == nullptr) return real_call<F>(arguments...);
+  touches.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
   if (touches.empty()) return real_call<F>(arguments...);
   if (Runtime::get().broken()) return kNcclUnhandledCudaError;
   // Equal for equal operations, and unlike the numbers of functions.
   const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
-  Held held{.engine = active,
+  Held held{.engine = engines->owner(touches.all().front().address),
             .stream = legacy(stream),
             .info = {.kind = kind, .operator_class = OperatorClass::kCopy, .name = name_of(F)},
             .touches = std::move(touches),
@@ -151,10 +158,10 @@ Registrations& registrations() {
 // `handle` is filled in when the call returns; in a group, later: then the buffer stays until it is freed.
 template <Nccl F, class Handle, class... Arguments>
 ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... arguments) {
-  const ActiveEngine* active = Inside::now() || InNccl::now() ? nullptr : Runtime::get().active();
   const DeviceAddress at{reinterpret_cast<std::uintptr_t>(buffer)};
+  const ActiveEngine* active = InNccl::now() ? nullptr : owner_now(at);
   const InNccl mark;
-  if (active == nullptr || !active->engine->owns(at)) return real_call<F>(arguments...);
+  if (active == nullptr) return real_call<F>(arguments...);
   if (Runtime::get().broken()) return kNcclUnhandledCudaError;
   Held held{.engine = active, .info = {}, .touches = TouchList().word(at.value), .pinned = {}};
   if (guarded([&] { return pin_for_now(&held, kRegistered); }) != CUDA_SUCCESS) return kNcclUnhandledCudaError;
@@ -184,7 +191,7 @@ ncclResult_t leave(ncclComm_t comm, const void* handle, Arguments... arguments) 
     held = std::move(found.mapped());
   }
   // Somebody may have written to it all that time; copies of before are of no use.
-  if (held.engine == Runtime::get().active()) {
+  if (Runtime::get().is_there(held.engine)) {
     const CurrentContext context(*held.engine);
     show(held);
   }

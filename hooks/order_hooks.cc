@@ -2,21 +2,20 @@
 // Calls from which the engine learns how far streams have come, and stream capture. Nothing is added to what they do.
 #include "hooks/captures.h"
 #include "hooks/macros.h"
+#include "hooks/shadows.h"
 
 namespace thermocline {
 namespace {
 
-// Null also where the driver refuses every call (CurrentContext::is_refused).
-const ActiveEngine* engine_to_tell() {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr || Runtime::get().broken()) return nullptr;
-  CUcontext current = nullptr;
-  return real<Function::cuCtxGetCurrent>(&current) == CUDA_ERROR_NOT_PERMITTED ? nullptr : active;
+// Of the stream's context. Null also where the driver refuses every call (StreamPlace::refused).
+const ActiveEngine* engine_to_tell(StreamHandle stream) {
+  const EngineSet* const engines = engines_now();
+  return engines == nullptr || Runtime::get().broken() ? nullptr : place_of(*engines, stream).here;
 }
 
 // Other threads submit while this one waits, so what has passed afterwards is what stood there before.
 CUresult wait_for(StreamHandle stream, Call call) {
-  const ActiveEngine* active = engine_to_tell();
+  const ActiveEngine* active = engine_to_tell(stream);
   if (active == nullptr) return call();
   return guarded([&] {
     const UseSet before = active->engine->submitted(stream);
@@ -30,8 +29,10 @@ CUresult wait_for(StreamHandle stream, Call call) {
 }
 
 CUresult wait_for_all(CUcontext context, Call call) {
-  const ActiveEngine* active = engine_to_tell();
-  if (active == nullptr || context != active->context) return call();
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || Runtime::get().broken() || place_of(*engines, {}).refused) return call();
+  const ActiveEngine* active = engines->in(context);
+  if (active == nullptr) return call();
   return guarded([&] {
     const UseSet before = active->engine->submitted_all();
     const CUresult result = call();
@@ -49,14 +50,22 @@ CUcontext current_context() {
 }
 
 CUresult destroy(CUstream stream, Call call) {
-  const ActiveEngine* active = engine_to_tell();
-  if (active == nullptr || stream == nullptr) return call();
+  const StreamHandle handle = legacy(stream);
+  if (engines_now() == nullptr || Runtime::get().broken() || !is_explicit(handle)) return call();
   return guarded([&] {
     {
-      const CurrentContext context(*active);
+      const HeldEngines engines;
+      const StreamPlace place = engines.none() ? StreamPlace() : place_of(*engines, handle);
+      if (engines.none() || place.refused) return call();
       const Inside inside;
-      active->engine->retire(legacy(stream));
+      for (const ActiveEngine* active : *engines) {
+        if (place.here != nullptr && active != place.here) continue;
+        const CurrentContext context(*active);
+        active->engine->retire(handle);
+      }
+      end_shadows_of(handle);
     }
+    forget_contexts_of_streams();
     return call();
   });
 }

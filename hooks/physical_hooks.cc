@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Physical memory that the program maps itself (cuMemCreate), and device memory that libraries allocate for ends of
 // their own, counts against the budget and stays where it is.
+#include <map>
 #include <mutex>
 
 #include "hooks/allocation.h"
@@ -10,30 +11,20 @@
 namespace thermocline {
 namespace {
 
+// What a device's engine has been told of.
 struct Ledger {
-  std::mutex mutex;
   ForeignMemory memory;
-  ForeignMemory allocations;             // by address, not by handle
-  const ActiveEngine* engine = nullptr;  // whose budget the memory is counted against
+  ForeignMemory allocations;  // by address, not by handle
 };
 
-Ledger& ledger() {
-  static auto* const one = new Ledger;
+struct Ledgers {
+  std::mutex mutex;
+  std::map<const ActiveEngine*, Ledger> all;
+};
+
+Ledgers& ledgers() {
+  static auto* const one = new Ledgers;
   return *one;
-}
-
-// The engine may have ended since: its successor has not heard of older memory.
-void give_back(Ledger& ledger, Bytes bytes) {
-  const ActiveEngine* active = Runtime::get().active();
-  if (bytes == 0 || active == nullptr || active != ledger.engine || Runtime::get().broken()) return;
-  active->engine->remove_foreign(bytes);
-}
-
-void take_engine(Ledger& ledger, const ActiveEngine* active) {
-  if (ledger.engine == active) return;
-  ledger.memory = ForeignMemory();
-  ledger.allocations = ForeignMemory();
-  ledger.engine = active;
 }
 
 bool is_on(const CUmemAllocationProp* properties, CUdevice device) {
@@ -41,42 +32,61 @@ bool is_on(const CUmemAllocationProp* properties, CUdevice device) {
          properties->location.id == device;
 }
 
+// The engine of the device that the memory is on, which need not be the current one; begins with the current one.
+const ActiveEngine* engine_of(const CUmemAllocationProp* properties) {
+  const ActiveEngine* const current = Runtime::get().in_current_context();
+  if (current != nullptr && is_on(properties, current->device)) return current;
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || properties == nullptr || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return nullptr;
+  return engines->on(properties->location.id);
+}
+
 // Memory that is known as what `out` says when the call has succeeded.
-CUresult take(const ActiveEngine* active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
               Call call) {
   return guarded([&] {
+    const CurrentContext context(active);
     const Inside inside;
     const CaptureTruce truce;
-    const std::lock_guard lock(ledger().mutex);
-    take_engine(ledger(), active);
-    if (Status status = active->engine->add_foreign(bytes); !status.ok()) return static_cast<CUresult>(status.code());
+    const std::lock_guard lock(ledgers().mutex);
+    Ledger& ledger = ledgers().all[&active];
+    if (Status status = active.engine->add_foreign(bytes); !status.ok()) return static_cast<CUresult>(status.code());
     CUresult result = call();
     // Pages that we hold and do not use may be what is missing.
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && active->engine->trim().ok()) result = call();
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && active.engine->trim().ok()) result = call();
     if (result == CUDA_SUCCESS) {
-      (ledger().*kind).created(*out, bytes);
+      (ledger.*kind).created(*out, bytes);
     } else {
-      active->engine->remove_foreign(bytes);
+      active.engine->remove_foreign(bytes);
     }
     return result;
   });
 }
 
 CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAllocationProp* properties, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
-  if (active == nullptr || handle == nullptr || bytes == 0 || !is_on(properties, active->device)) return call();
-  return take(active, handle, bytes, &Ledger::memory, call);
+  if (Inside::now() || handle == nullptr || bytes == 0) return call();
+  const ActiveEngine* active = engine_of(properties);
+  return active == nullptr ? call() : take(*active, handle, bytes, &Ledger::memory, call);
 }
 
-// Runs `change` on the ledger when the driver has done the call.
+// Runs `change` on every ledger when the driver has done the call; a handle or an address is known to one at most. It
+// answers how many bytes the device has back.
 template <class Change>
 CUresult follow(CUresult result, Change change) {
-  if (result != CUDA_SUCCESS || Inside::now() || Runtime::get().active() == nullptr) return result;
+  if (result != CUDA_SUCCESS || engines_now() == nullptr) return result;
   return guarded([&] {
+    const HeldEngines engines;
     const Inside inside;
     const CaptureTruce truce;
-    const std::lock_guard lock(ledger().mutex);
-    if (ledger().engine == Runtime::get().active()) change(ledger());
+    const std::lock_guard lock(ledgers().mutex);
+    std::map<const ActiveEngine*, Ledger>& all = ledgers().all;
+    // What began later has not heard of the memory of those that have ended.
+    std::erase_if(all, [&](const auto& entry) { return engines.none() || !engines->has(entry.first); });
+    for (auto& [active, ledger] : all) {
+      const Bytes bytes = change(ledger);
+      if (bytes != 0 && !Runtime::get().broken()) active->engine->remove_foreign(bytes);
+    }
     return result;
   });
 }
@@ -84,13 +94,13 @@ CUresult follow(CUresult result, Change change) {
 }  // namespace
 
 CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
+  const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr || out == nullptr || bytes == 0) return call();
-  return take(active, out, bytes, &Ledger::allocations, call);
+  return take(*active, out, bytes, &Ledger::allocations, call);
 }
 
 CUresult free_foreign(CUdeviceptr address, Call call) {
-  return follow(call(), [&](Ledger& all) { give_back(all, all.allocations.released(address)); });
+  return follow(call(), [&](Ledger& ledger) { return ledger.allocations.released(address); });
 }
 
 }  // namespace thermocline
@@ -105,21 +115,22 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, 
 
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
   using namespace thermocline;
-  return follow(real<Function::cuMemRelease>(handle),
-                [&](Ledger& all) { give_back(all, all.memory.released(handle)); });
+  return follow(real<Function::cuMemRelease>(handle), [&](Ledger& ledger) { return ledger.memory.released(handle); });
 }
 
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                           unsigned long long flags) {
   using namespace thermocline;
-  return follow(real<Function::cuMemMap>(ptr, size, offset, handle, flags),
-                [&](Ledger& all) { all.memory.mapped(DeviceAddress{ptr}, size, handle); });
+  return follow(real<Function::cuMemMap>(ptr, size, offset, handle, flags), [&](Ledger& ledger) {
+    ledger.memory.mapped(DeviceAddress{ptr}, size, handle);
+    return Bytes{0};
+  });
 }
 
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
   using namespace thermocline;
   return follow(real<Function::cuMemUnmap>(ptr, size),
-                [&](Ledger& all) { give_back(all, all.memory.unmapped(DeviceAddress{ptr}, size)); });
+                [&](Ledger& ledger) { return ledger.memory.unmapped(DeviceAddress{ptr}, size); });
 }
 
 // Of our memory: then its buffer stays, for the handle may be mapped anywhere. Of the program's: one more reference.
@@ -129,7 +140,10 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handl
   const CUresult result = keep(at, "its physical memory was asked for",
                                [&] { return real<Function::cuMemRetainAllocationHandle>(handle, addr); });
   if (handle == nullptr) return result;
-  return follow(result, [&](Ledger& all) { all.memory.retained(*handle); });
+  return follow(result, [&](Ledger& ledger) {
+    ledger.memory.retained(*handle);
+    return Bytes{0};
+  });
 }
 
 }  // extern "C"

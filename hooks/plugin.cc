@@ -116,9 +116,7 @@ CUresult stand_for_work(const ActiveEngine& active, StreamHandle stream, void* a
 }
 
 const ActiveEngine* owner_of(const void* address) {
-  const ActiveEngine* active = Inside::now() || Runtime::get().broken() ? nullptr : Runtime::get().active();
-  const DeviceAddress at{reinterpret_cast<std::uintptr_t>(address)};
-  return active != nullptr && active->engine->owns(at) ? active : nullptr;
+  return Runtime::get().broken() ? nullptr : owner_now(DeviceAddress{reinterpret_cast<std::uintptr_t>(address)});
 }
 
 // Nothing can be made to wait for other streams on the device while this one records; so the host waits, on a stream
@@ -240,8 +238,9 @@ CUresult acquire(std::size_t bytes, int device, StreamHandle stream, void** out)
 // What was submitted so far has passed afterwards, as far as the engine is concerned, too.
 void await_all(int device) {
   const OnDevice on(device);
-  const ActiveEngine* active = Runtime::get().active();
-  if (on.result() != CUDA_SUCCESS || active == nullptr || active->device != device) return;
+  const EngineSet* const engines = Runtime::get().engines();
+  const ActiveEngine* active = engines == nullptr ? nullptr : engines->on(device);
+  if (on.result() != CUDA_SUCCESS || active == nullptr) return;
   guarded([&] {
     const Inside inside;
     const UseSet before = active->engine->submitted_all();
@@ -320,8 +319,10 @@ THERMOCLINE_EXPORT void* thermocline_base(void* address, size_t* bytes) {
 
 THERMOCLINE_EXPORT void thermocline_empty_cache() {
   using namespace thermocline;
-  const ActiveEngine* active = Runtime::get().active();
-  if (active != nullptr && !sees_operations() && !any_capture()) await_all(active->device);
+  const EngineSet* const engines = Runtime::get().engines();
+  if (engines != nullptr && !sees_operations() && !any_capture()) {
+    for (const ActiveEngine* active : *engines) await_all(active->device);
+  }
   static_cast<void>(thermocline_trim());
 }
 

@@ -10,8 +10,9 @@
 namespace thermocline {
 namespace {
 
-// Numbers of the driver's own buffers begin at 1; ours have the highest bit.
+// Numbers of the driver's own buffers begin at 1; ours have the highest bit, and the device behind it.
 constexpr std::uint64_t kOurNumbers = std::uint64_t{1} << 63;
+constexpr unsigned kDeviceBits = 56;
 
 // Nobody allocates in the first page, so the driver's answer for it is the one for "no such memory".
 constexpr CUdeviceptr kNobodysAddress = 16;
@@ -26,8 +27,8 @@ struct Found {
 
 Found find(CUdeviceptr address) {
   Found found;
-  found.active = Inside::now() ? nullptr : Runtime::get().active();
-  if (found.active == nullptr || !found.active->engine->owns(DeviceAddress{address})) return found;
+  found.active = owner_now(DeviceAddress{address});
+  if (found.active == nullptr) return found;
   found.owner = Owner::kNobody;
   const Inside inside;
   const std::optional<BufferFacts> buffer = found.active->engine->find(DeviceAddress{address});
@@ -55,7 +56,7 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
       return give(data, address);
     // Callers give these 32 bits (cuPointerSetAttribute says so of the first).
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return give(data, is_synchronous(buffer) ? 1u : 0u);
+      return give(data, is_synchronous(*found.active, buffer) ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return give(data, 0u);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -66,7 +67,9 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
       return give(data, true);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-      return give(data, static_cast<unsigned long long>(kOurNumbers | buffer.number));
+      return give(data,
+                  static_cast<unsigned long long>(
+                      kOurNumbers | static_cast<std::uint64_t>(found.active->device) << kDeviceBits | buffer.number));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(data, static_cast<int>(found.active->device));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -96,7 +99,7 @@ extern "C" {
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   using namespace thermocline;
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().in_current_context();
+  const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr) return real<Function::cuMemGetInfo_v2>(free, total);
   return guarded([&] {
     const Inside inside;
@@ -141,7 +144,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
       return CUDA_ERROR_INVALID_VALUE;
     const bool on = *static_cast<const unsigned int*>(value) != 0;
     const auto set = [&] {
-      set_synchronous(*found.active->engine, found.buffer, on);
+      set_synchronous(*found.active, found.buffer, on);
       return CUDA_SUCCESS;
     };
     // It is asked for where another device is about to be given the address.

@@ -88,8 +88,10 @@ void Recorder::tag(const char* text) {
   tag_of_this_thread = at->second;
 }
 
-Recorder::Recorder(const Driver& driver, std::string path, int file, std::uint64_t limit, Recorder* before)
+Recorder::Recorder(const Driver& driver, const Engine* engine, std::string path, int file, std::uint64_t limit,
+                   Recorder* before)
     : driver_(driver),
+      engine_(engine),
       durations_(std::make_unique<DurationMeter>(driver_)),
       path_(std::move(path)),
       file_(file),
@@ -99,9 +101,13 @@ Recorder::Recorder(const Driver& driver, std::string path, int file, std::uint64
 
 Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acquire); }
 
-void Recorder::begin(const Driver& driver) {
+void Recorder::begin(const Driver& driver, const Engine* engine) {
   const char* const base = std::getenv("THERMOCLINE_RECORD");
-  if (base == nullptr || *base == '\0' || get() != nullptr) return;
+  if (base == nullptr || *base == '\0') return;
+  if (get() != nullptr) {
+    THERMOCLINE_LOG_ONCE("the program uses several devices; what it does on the first of them is recorded");
+    return;
+  }
   const std::optional<Rank> rank = rank_of_process();
   const std::string process = (rank ? "rank" + std::to_string(rank->rank) + "-" : "") + std::to_string(getpid());
   const std::string path = std::string(base) + "." + process;
@@ -112,7 +118,7 @@ void Recorder::begin(const Driver& driver) {
     if (file >= 0) close(file);
     return;
   }
-  newest = new Recorder(driver, path, file, limit(), newest);
+  newest = new Recorder(driver, engine, path, file, limit(), newest);
   recorder.store(newest, std::memory_order_release);
 }
 

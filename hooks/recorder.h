@@ -29,10 +29,20 @@ class Recorder {
  public:
   // Null: nobody asked, or it has ended.
   static Recorder* get() noexcept;
-  // When an engine begins. `driver`'s table must outlive the process's last hook.
-  static void begin(const Driver& driver);
-  // The engine ends, or the process: what there is goes to the file. After `without_driver` no event is asked any more.
+  // Null, too, where it is another engine's that is recorded: a recording has one device.
+  static Recorder* of(const Engine* engine) noexcept {
+    Recorder* const there = get();
+    return there == nullptr || there->engine_ != engine ? nullptr : there;
+  }
+  // When an engine begins. `driver`'s table must outlive the process's last hook. While another one is recorded, it is
+  // said once that this one is not.
+  static void begin(const Driver& driver, const Engine* engine);
+  // The process ends: what there is goes to the file. After `without_driver` no event is asked any more.
   static void end(bool without_driver) noexcept;
+  // The engine ends, before another has its address.
+  static void end_of(const Engine* engine, bool without_driver) noexcept {
+    if (of(engine) != nullptr) end(without_driver);
+  }
   // In the child of a fork, which has the parent's file.
   static void abandon() noexcept;
 
@@ -53,7 +63,8 @@ class Recorder {
     std::uint64_t stream, tag;
   };
 
-  Recorder(const Driver& driver, std::string path, int file, std::uint64_t limit, Recorder* before);
+  Recorder(const Driver& driver, const Engine* engine, std::string path, int file, std::uint64_t limit,
+           Recorder* before);
 
   static std::uint64_t token_of(const OperationInfo& info, std::span<const Touch> touches);
   std::uint64_t id_of(const char* name);
@@ -67,6 +78,7 @@ class Recorder {
 
   std::mutex mutex_;
   Driver driver_;
+  const Engine* const engine_;
   std::unique_ptr<DurationMeter> durations_;  // null once the driver is gone
   DurationMeter* abandoned_ = nullptr;        // whose events can not be destroyed without a driver
   std::string path_;

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <shared_mutex>
 #include <string>
 
 #include "allocator/host_ledger.h"
@@ -24,6 +26,7 @@
 #include "hooks/real_table.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
+#include "hooks/shadows.h"
 #include "hooks/statistics.h"
 #include "hooks/submit.h"
 #include "hooks/symbols.h"
@@ -46,6 +49,19 @@ MisuseWatch watch_of(DebugMode mode) {
                                      : MisuseWatch::kOff;
 }
 
+std::optional<CUdevice> device_of_current_context() {
+  CUdevice device = 0;
+  if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS || device < 0) return std::nullopt;
+  return device;
+}
+
+// Shared by those who use several engines at once, and taken for a moment between the unpublishing of an engine and its
+// end. Whoever shares it holds nothing of the runtime's.
+std::shared_mutex& in_use() {
+  static auto* const only = new std::shared_mutex;
+  return *only;
+}
+
 // While an engine is taken down nothing may be thrown, and nobody relies on it any more.
 thread_local bool taking_down = false;
 
@@ -64,7 +80,9 @@ class Runtime::State {
   // under it.
   std::mutex mutex;
   std::atomic<Mode> mode{Mode::kDormant};
-  std::atomic<const ActiveEngine*> active{nullptr};
+  std::atomic<const EngineSet*> engines{nullptr};
+  // Devices whose memory is left to the driver, and of these, those where strict is set.
+  std::atomic<std::uint64_t> left_alone{0}, refused{0};
   std::atomic<bool> wants_statistics{false};
   std::atomic<bool> wants_audit{false};
   std::atomic<bool> shareable{false};
@@ -74,14 +92,17 @@ class Runtime::State {
   Settings settings;
   std::unique_ptr<HostLedger> ledger;  // of the limit that processes share; as long as the process
   EngineStatistics finished;           // of engines that are gone
-  AuditStatistics audited;             // of the last of these that has looked at a kernel
+  AuditStatistics audited;             // of these
 
   void load();
   bool may_use(const LoadedSettings& loaded);
   bool share_host_limit(EngineOptions* options);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
-  void stand_aside(const char* why);
-  void take_down();
+  void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
+  const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
+  void unpublish(const ActiveEngine& ending);
+  void note_end_of(const ActiveEngine& ending);
+  void take_down(const ActiveEngine& ending);
 };
 
 // Never destroyed: hooks are called until the very end of the process.
@@ -94,7 +115,7 @@ Runtime::State& Runtime::state() {
                      // not begun in the parent may begin in the child.
                      State& child = state();
                      if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
-                     child.active.store(nullptr);
+                     child.engines.store(nullptr);
                      child.has_run.store(false);
                      static_cast<void>(child.ledger.release());
                      Recorder::abandon();
@@ -110,7 +131,18 @@ Runtime& Runtime::get() {
   return runtime;
 }
 
-void Runtime::State::stand_aside(const char* why) {
+std::mutex& Runtime::lifetimes() { return state().mutex; }
+
+// `device`: it is about that device, and others may have engines.
+void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
+  const EngineSet* const others = engines.load();
+  if (device.has_value() && others != nullptr && static_cast<std::size_t>(*device) < EngineSet::kMost) {
+    left_alone.fetch_or(std::uint64_t{1} << *device);
+    if (settings.strict) refused.fetch_or(std::uint64_t{1} << *device);
+    log_line("device %d: %s; %s", *device, why,
+             settings.strict ? "allocations fail there, because strict is set" : "its memory is left to the driver");
+    return;
+  }
   mode.store(Mode::kPassThrough);
   refuses.store(settings.strict);
   log_line("%s; %s", why,
@@ -161,11 +193,11 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   }
   const Driver driver(*table);
   if (Status status = driver.facts(facts); !status.ok()) {
-    stand_aside("the device does not say what it can do");
+    stand_aside("the device does not say what it can do", device_of_current_context());
     return nullptr;
   }
   if (!facts->has_virtual_memory) {
-    stand_aside("the device has no virtual memory management");
+    stand_aside("the device has no virtual memory management", facts->device);
     return nullptr;
   }
   std::unique_ptr<Engine> engine;
@@ -178,57 +210,101 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     THERMOCLINE_LOG_ONCE("safety_net = \"full\": the device can not map memory of the host; there is no net");
   }
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
-    stand_aside("the driver refused what the library needs to begin");
+    stand_aside("the driver refused what the library needs to begin", facts->device);
     return nullptr;
   }
   return engine;
 }
 
+// Small, and never freed: other threads may be reading it whenever its context ends.
+const ActiveEngine* Runtime::State::publish(Engine* engine, CUcontext context, CUdevice device) {
+  const auto* made = new ActiveEngine{engine, context, device, {engine->range_begin(), engine->range_bytes()}};
+  const EngineSet* before = engines.load();
+  const EngineSet* now = new EngineSet(before == nullptr ? EngineSet().with(*made) : before->with(*made));
+  mode.store(Mode::kActive);
+  engines.store(now, std::memory_order_release);
+  return made;
+}
+
+void Runtime::State::unpublish(const ActiveEngine& ending) {
+  const EngineSet left = engines.load()->without(ending);
+  engines.store(left.empty() ? nullptr : new EngineSet(left), std::memory_order_release);
+  if (left.empty() && mode.load() == Mode::kActive) mode.store(Mode::kDormant);
+}
+
 const ActiveEngine* Runtime::activate(CUcontext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  if (const ActiveEngine* other = all.active.load()) return other;
-  if (all.mode.load() != Mode::kDormant) return nullptr;
+  if (all.mode.load() == Mode::kPassThrough || all.mode.load() == Mode::kBroken) return nullptr;
+  const std::optional<CUdevice> device = device_of_current_context();
+  if (const EngineSet* there = all.engines.load()) {
+    if (const ActiveEngine* other = there->in(context)) return other;
+    if (device.has_value() && there->on(*device) != nullptr) {
+      count(Counter::kOtherContexts);
+      THERMOCLINE_LOG_ONCE("a device has more than one context; memory of all but its first is left to the driver");
+      return nullptr;
+    }
+    // Nobody has so many.
+    if (!device.has_value() || static_cast<std::size_t>(*device) >= EngineSet::kMost) return nullptr;
+    if ((all.left_alone.load() >> *device & 1) != 0) return nullptr;
+  }
   const Inside inside;
   try {
     all.has_run.store(true);
     all.load();
-    if (all.mode.load() != Mode::kDormant) return nullptr;
+    if (all.mode.load() == Mode::kPassThrough) return nullptr;
     DeviceFacts facts;
     std::unique_ptr<Engine> engine = all.make_engine(&facts);
     if (engine == nullptr) return nullptr;
     engine->set_report_handler(&keep_report);
-    // Small, and never freed: other threads may be reading it whenever its context ends.
-    const auto* made = new ActiveEngine{engine.release(), context, facts.device};
-    if (any_capture()) made->engine->recording(true);
-    Recorder::begin(Driver(*real_table()));
-    all.mode.store(Mode::kActive);
-    all.active.store(made, std::memory_order_release);
+    if (any_capture()) engine->recording(true);
+    const ActiveEngine* made = all.publish(engine.release(), context, facts.device);
+    Recorder::begin(Driver(*real_table()), made->engine);
     if (all.settings.publish) show_statistics();
     return made;
   } catch (...) {
-    all.stand_aside("the library could not begin");
+    all.stand_aside("the library could not begin", device);
     return nullptr;
   }
 }
 
-const ActiveEngine* Runtime::active() const noexcept { return state().active.load(std::memory_order_acquire); }
+const EngineSet* Runtime::engines() const noexcept { return state().engines.load(std::memory_order_acquire); }
+
+const ActiveEngine* Runtime::owner(DeviceAddress address) const noexcept {
+  const EngineSet* const all = engines();
+  return all == nullptr ? nullptr : all->owner(address);
+}
+
+bool Runtime::is_there(const ActiveEngine* engine) const noexcept {
+  const EngineSet* const all = engines();
+  return all != nullptr && all->has(engine);
+}
 
 const ActiveEngine* Runtime::in_current_context() {
-  const State& all = state();
-  const Mode mode = all.mode.load(std::memory_order_acquire);
-  if (mode == Mode::kPassThrough || mode == Mode::kBroken || Inside::now()) return nullptr;
+  if (Inside::now()) return nullptr;
   CUcontext context = nullptr;
-  if (real<Function::cuCtxGetCurrent>(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
-  const ActiveEngine* found = active();
-  if (found == nullptr) {
-    const Undisturbed undisturbed;
-    found = activate(context);
+  return real<Function::cuCtxGetCurrent>(&context) == CUDA_SUCCESS ? in_current_context(context) : nullptr;
+}
+
+const ActiveEngine* Runtime::in_current_context(CUcontext current) {
+  const Mode mode = state().mode.load(std::memory_order_acquire);
+  if (mode == Mode::kPassThrough || mode == Mode::kBroken || current == nullptr || Inside::now()) return nullptr;
+  if (const EngineSet* const there = engines()) {
+    if (const ActiveEngine* found = there->in(current)) return found;
   }
-  if (found == nullptr || found->context == context) return found;
-  count(Counter::kOtherContexts);
-  THERMOCLINE_LOG_ONCE("more than one context is in use; memory of all but the first is left to the driver");
-  return nullptr;
+  const Undisturbed undisturbed;
+  return activate(current);
+}
+
+HeldEngines::HeldEngines() : engines_(engines_now()) {
+  if (engines_ == nullptr || engines_->size() == 1) return;
+  in_use().lock_shared();
+  holds_ = true;
+  engines_ = Runtime::get().engines();
+}
+
+HeldEngines::~HeldEngines() {
+  if (holds_) in_use().unlock_shared();
 }
 
 // Whoever asks the dynamic linker for the driver's functions asks the first dlsym there is.
@@ -238,66 +314,85 @@ bool sees_operations() {
 }
 
 bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }
-bool Runtime::refuses() const noexcept { return state().refuses.load(std::memory_order_relaxed); }
+bool Runtime::refuses() const noexcept {
+  if (state().refuses.load(std::memory_order_relaxed)) return true;
+  const std::uint64_t refused = state().refused.load(std::memory_order_relaxed);
+  if (refused == 0) return false;
+  const std::optional<CUdevice> device = device_of_current_context();
+  return device.has_value() && static_cast<std::size_t>(*device) < EngineSet::kMost && (refused >> *device & 1) != 0;
+}
 
 void Runtime::declare_broken() noexcept {
   state().mode.store(Mode::kBroken);
   log_line("operations on memory of the library fail from here on, since its contents can not be vouched for");
 }
 
+void Runtime::State::note_end_of(const ActiveEngine& ending) {
+  finished = merge(finished, ended(ending.engine->statistics()));
+  audited = add(audited, ending.engine->audit());
+  if (watches_misuse()) forget_buffers(ending.range);
+}
+
 // The context is current, and the lock is held.
-void Runtime::State::take_down() {
-  const ActiveEngine* ending = active.load();
-  active.store(nullptr);
-  if (mode.load() == Mode::kActive) mode.store(Mode::kDormant);
+void Runtime::State::take_down(const ActiveEngine& ending) {
+  unpublish(ending);
   if (mode.load() == Mode::kBroken) return;
   const Inside inside;
+  { const std::unique_lock nobody(in_use()); }
   taking_down = true;
   real<Function::cuCtxSynchronize>();
-  Recorder::end(false);
-  ending->engine->synchronized_all();
-  finished = merge(finished, ended(ending->engine->statistics()));
-  if (const AuditStatistics audit = ending->engine->audit(); audit.launches > 0) audited = audit;
-  delete ending->engine;
-  if (watches_misuse()) forget_buffers();
+  Recorder::end_of(ending.engine, false);
+  ending.engine->synchronized_all();
+  note_end_of(ending);
+  delete ending.engine;
+  end_shadows_in(ending.context, false);
   taking_down = false;
 }
 
 void Runtime::end_context(CUcontext context) {
+  forget_contexts_of_streams();
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  const ActiveEngine* ending = all.active.load();
-  if (ending == nullptr || ending->context != context) return;
-  if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
-  all.take_down();
+  const EngineSet* const there = all.engines.load();
+  const ActiveEngine* ending = there == nullptr ? nullptr : there->in(context);
+  if (ending == nullptr || real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
+  all.take_down(*ending);
   CUcontext popped = nullptr;
   real<Function::cuCtxPopCurrent_v2>(&popped);
 }
 
 void Runtime::end_device(CUdevice device) {
-  const ActiveEngine* ending = active();
-  if (ending != nullptr && ending->device == device) end_context(ending->context);
+  forget_contexts_of_streams();
+  const EngineSet* const there = engines();
+  const ActiveEngine* ending = there == nullptr ? nullptr : there->on(device);
+  if (ending != nullptr) end_context(ending->context);
 }
 
 void Runtime::abandon_device(CUdevice device) {
+  forget_contexts_of_streams();
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  const ActiveEngine* ending = all.active.load();
-  if (ending == nullptr || ending->device != device) return;
-  Recorder::end(true);
-  all.finished = merge(all.finished, ended(ending->engine->statistics()));
-  if (const AuditStatistics audit = ending->engine->audit(); audit.launches > 0) all.audited = audit;
-  all.active.store(nullptr);
-  if (watches_misuse()) forget_buffers();
-  if (all.mode.load() == Mode::kActive) all.mode.store(Mode::kDormant);
+  const EngineSet* const there = all.engines.load();
+  const ActiveEngine* ending = there == nullptr ? nullptr : there->on(device);
+  if (ending == nullptr) return;
+  Recorder::end_of(ending->engine, true);
+  all.note_end_of(*ending);
+  all.unpublish(*ending);
+  const Inside inside;
+  end_shadows_in(ending->context, true);
 }
 
 bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  const ActiveEngine* current = all.active.load();
-  *out = current == nullptr ? all.finished : merge(all.finished, current->engine->statistics());
+  const EngineSet* const there = all.engines.load();
+  *out = all.finished;
+  if (there != nullptr) {
+    EngineStatistics now = (*there)[0].engine->statistics();
+    for (std::size_t i = 1; i < there->size(); ++i) now = add(now, (*there)[i].engine->statistics());
+    *out = merge(all.finished, now);
+  }
   add_fallbacks(out);
   return true;
 }
@@ -308,10 +403,11 @@ AuditStatistics Runtime::audit() const {
   if (Inside::now()) return {};
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  const ActiveEngine* current = all.active.load();
-  if (current == nullptr) return all.audited;
-  const AuditStatistics now = current->engine->audit();
-  return now.launches > 0 ? now : all.audited;
+  AuditStatistics sum = all.audited;
+  if (const EngineSet* const there = all.engines.load()) {
+    for (const ActiveEngine* one : *there) sum = add(sum, one->engine->audit());
+  }
+  return sum;
 }
 
 bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }
@@ -328,7 +424,9 @@ bool Runtime::reset_peaks() {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   forget_peaks(&all.finished);
-  if (const ActiveEngine* current = all.active.load()) current->engine->reset_peaks();
+  if (const EngineSet* const there = all.engines.load()) {
+    for (const ActiveEngine* one : *there) one->engine->reset_peaks();
+  }
   return true;
 }
 

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the preloaded library: dormant until the program first asks for device memory in a context; then one
-// engine, for that context's device, until the context ends; and passing everything through where that can not be.
+// The state of the preloaded library: dormant until the program first asks for device memory in a context; then an
+// engine for each device, in the first context that allocates there, until that context ends; and passing everything
+// through where that can not be.
 //
-// What goes wrong is said once on stderr and makes the library stand aside (promise 4). A broken invariant of ours is
-// the exception: then nobody knows where the program's bytes are, so every operation on our memory fails from then on
-// with CUDA_ERROR_UNKNOWN, while memory that is not ours goes on as if we were not there.
+// What goes wrong is said once on stderr and makes the library stand aside, on the first device everywhere, on another
+// there (promise 4). A broken invariant of ours is the exception: then nobody knows where the program's bytes are, so
+// every operation on our memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN, while memory that is not
+// ours goes on as if we were not there.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 #include "hooks/cuda_api.h"
+#include "hooks/engines.h"
 #include "hooks/log.h"
+#include "hooks/symbols.h"
 #include "offload/engine.h"
 
 namespace thermocline {
@@ -18,23 +23,30 @@ namespace thermocline {
 // Thrown out of the engine by the check handler.
 struct BrokenInvariant {};
 
-struct ActiveEngine {
-  Engine* engine = nullptr;
-  CUcontext context = nullptr;
-  CUdevice device = 0;
-};
-
 class Runtime {
  public:
   static Runtime& get();
 
-  // What owns memory of ours, whichever context is current; null while nothing does. Lock-free.
-  const ActiveEngine* active() const noexcept;
-  // The same where the current context is the engine's; creates it in the first context that asks. Null: pass through.
+  // Those that are there; null while none is. Lock-free.
+  const EngineSet* engines() const noexcept;
+  // Whose memory this is, whichever context is current; null where it is nobody's. Lock-free.
+  const ActiveEngine* owner(DeviceAddress address) const noexcept;
+  bool is_there(const ActiveEngine* engine) const noexcept;
+  // Of the current context; creates it in the first context of a device that asks. Null: pass through.
   const ActiveEngine* in_current_context();
+  // The same, where it is known already; null: there is none.
+  const ActiveEngine* in_current_context(CUcontext current);
+  // Each in turn; none begins or ends meanwhile. Not from within one.
+  template <class Visit>
+  void for_each(Visit visit) {
+    const std::lock_guard lock(lifetimes());
+    if (const EngineSet* all = engines()) {
+      for (const ActiveEngine* one : *all) visit(*one);
+    }
+  }
 
   bool broken() const noexcept;
-  // strict is set and the library could not begin: allocations fail.
+  // strict is set and the library could not begin, here: allocations fail.
   bool refuses() const noexcept;
   void declare_broken() noexcept;
 
@@ -44,14 +56,14 @@ class Runtime {
   // The context is gone already.
   void abandon_device(CUdevice device);
 
-  // Statistics of all engines so far; false when the engine can not be asked (we are inside it).
+  // Statistics of all engines so far, added up; false when they can not be asked (we are inside one).
   bool statistics(EngineStatistics* out) const;
-  // Of the engine that is there, too; false as above.
+  // Of the engines that are there, too; false as above.
   bool reset_peaks();
   bool wants_statistics() const noexcept;
   // Setting `shareable`; may begin, since settings are read then.
   bool wants_shareable();
-  // Setting `audit`, and what has been looked at.
+  // Setting `audit`, and what has been looked at: on all devices, and of the first fault that was found.
   bool wants_audit() const noexcept;
   AuditStatistics audit() const;
   bool has_run() const noexcept;
@@ -60,7 +72,32 @@ class Runtime {
   Runtime() = default;
   class State;
   static State& state();
+  static std::mutex& lifetimes();
   const ActiveEngine* activate(CUcontext context);
+};
+
+// What a hook asks first: null where it is to pass through.
+inline const EngineSet* engines_now() { return Inside::now() ? nullptr : Runtime::get().engines(); }
+inline const ActiveEngine* owner_now(DeviceAddress address) {
+  return Inside::now() ? nullptr : Runtime::get().owner(address);
+}
+
+// The same, and none of them ends while this lives: for who asks engines of devices that the program may be done with.
+// Costs nothing where there is one.
+class HeldEngines {
+ public:
+  HeldEngines();
+  ~HeldEngines();
+  HeldEngines(const HeldEngines&) = delete;
+  HeldEngines& operator=(const HeldEngines&) = delete;
+
+  bool none() const noexcept { return engines_ == nullptr; }
+  const EngineSet& operator*() const noexcept { return *engines_; }
+  const EngineSet* operator->() const noexcept { return engines_; }
+
+ private:
+  const EngineSet* engines_;
+  bool holds_ = false;
 };
 
 // True where the library came before the program (preloaded, or linked), so that the hooks are called. Opened late and

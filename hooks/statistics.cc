@@ -7,44 +7,87 @@
 
 namespace thermocline {
 
+namespace {
+
+using S = EngineStatistics;
+using Number = std::uint64_t S::*;
+
+constexpr Number kPeaks[] = {&S::peak_live_bytes, &S::peak_device_bytes, &S::peak_host_bytes, &S::peak_live_buffers};
+constexpr Number kCounts[] = {&S::allocated_bytes,
+                              &S::freed_bytes,
+                              &S::created_bytes,
+                              &S::destroyed_bytes,
+                              &S::host_taken_bytes,
+                              &S::host_given_bytes,
+                              &S::evicted_bytes,
+                              &S::restored_bytes,
+                              &S::allocations,
+                              &S::frees,
+                              &S::operations,
+                              &S::evictions,
+                              &S::restores,
+                              &S::covered_evictions,
+                              &S::bare_evictions,
+                              &S::unseen_touches,
+                              &S::prefetches,
+                              &S::wasted_prefetches,
+                              &S::write_behinds,
+                              &S::plans,
+                              &S::divergences,
+                              &S::creates,
+                              &S::maps,
+                              &S::unmaps,
+                              &S::host_waits,
+                              &S::out_of_memory,
+                              &S::followed,
+                              &S::left_out_targets,
+                              &S::table_looks,
+                              &S::table_kernels};
+// What is held now, and is given back with the engine.
+constexpr Number kHeld[] = {&S::live_bytes,      &S::live_buffers, &S::device_bytes,      &S::foreign_bytes,
+                            &S::block_bytes,     &S::away_bytes,   &S::free_mapped_bytes, &S::slab_bytes,
+                            &S::slab_live_bytes, &S::pinned_bytes, &S::pinned_buffers,    &S::host_bytes,
+                            &S::host_live_bytes, &S::references};
+// The same, and does not add up.
+constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
+                                 &S::predicted_step_ns};
+// Of the process, or of all processes.
+constexpr Number kLargest[] = {&S::largest_allocation_bytes, &S::host_limit_bytes, &S::host_shared_limit_bytes};
+
+}  // namespace
+
 EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& later) {
   EngineStatistics all = later;
-  all.peak_live_bytes = std::max(earlier.peak_live_bytes, later.peak_live_bytes);
-  all.peak_device_bytes = std::max(earlier.peak_device_bytes, later.peak_device_bytes);
-  all.peak_host_bytes = std::max(earlier.peak_host_bytes, later.peak_host_bytes);
-  all.peak_live_buffers = std::max(earlier.peak_live_buffers, later.peak_live_buffers);
+  for (const Number peak : kPeaks) all.*peak = std::max(earlier.*peak, later.*peak);
+  for (const Number count : kCounts) all.*count += earlier.*count;
   all.largest_allocation_bytes = std::max(earlier.largest_allocation_bytes, later.largest_allocation_bytes);
-  all.allocated_bytes += earlier.allocated_bytes;
-  all.freed_bytes += earlier.freed_bytes;
-  all.created_bytes += earlier.created_bytes;
-  all.destroyed_bytes += earlier.destroyed_bytes;
-  all.host_taken_bytes += earlier.host_taken_bytes;
-  all.host_given_bytes += earlier.host_given_bytes;
-  all.evicted_bytes += earlier.evicted_bytes;
-  all.restored_bytes += earlier.restored_bytes;
-  all.allocations += earlier.allocations;
-  all.frees += earlier.frees;
-  all.operations += earlier.operations;
-  all.evictions += earlier.evictions;
-  all.restores += earlier.restores;
-  all.covered_evictions += earlier.covered_evictions;
-  all.bare_evictions += earlier.bare_evictions;
-  all.unseen_touches += earlier.unseen_touches;
-  all.prefetches += earlier.prefetches;
-  all.wasted_prefetches += earlier.wasted_prefetches;
-  all.write_behinds += earlier.write_behinds;
-  all.plans += earlier.plans;
-  all.divergences += earlier.divergences;
-  all.creates += earlier.creates;
-  all.maps += earlier.maps;
-  all.unmaps += earlier.unmaps;
-  all.host_waits += earlier.host_waits;
-  all.out_of_memory += earlier.out_of_memory;
-  all.followed += earlier.followed;
-  all.left_out_targets += earlier.left_out_targets;
-  all.table_looks += earlier.table_looks;
-  all.table_kernels += earlier.table_kernels;
   return all;
+}
+
+EngineStatistics add(const EngineStatistics& one, const EngineStatistics& other) {
+  EngineStatistics sum = one;
+  sum.budget_bytes += other.budget_bytes;
+  for (const Number peak : kPeaks) sum.*peak += other.*peak;
+  for (const Number count : kCounts) sum.*count += other.*count;
+  for (const Number held : kHeld) sum.*held += other.*held;
+  for (const Number held : kHeldByOne) sum.*held = std::max(one.*held, other.*held);
+  for (const Number largest : kLargest) sum.*largest = std::max(one.*largest, other.*largest);
+  for (std::size_t i = 0; i < sum.size_classes.size(); ++i) {
+    sum.size_classes[i].live_bytes += other.size_classes[i].live_bytes;
+    sum.size_classes[i].buffers += other.size_classes[i].buffers;
+  }
+  return sum;
+}
+
+AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other) {
+  AuditStatistics sum = one.fault == 0 && other.fault != 0 ? other : one;
+  sum.operations = one.operations + other.operations;
+  sum.launches = one.launches + other.launches;
+  // Devices mostly run the same ones.
+  sum.kernels = std::max(one.kernels, other.kernels);
+  sum.unknown = one.unknown + other.unknown;
+  sum.left_open = one.left_open + other.left_open;
+  return sum;
 }
 
 EngineStatistics ended(const EngineStatistics& last) {
@@ -52,15 +95,8 @@ EngineStatistics ended(const EngineStatistics& last) {
   end.freed_bytes = last.allocated_bytes;
   end.destroyed_bytes = last.created_bytes;
   end.host_given_bytes = last.host_taken_bytes;
-  for (std::uint64_t EngineStatistics::*held :
-       {&EngineStatistics::live_bytes, &EngineStatistics::live_buffers, &EngineStatistics::device_bytes,
-        &EngineStatistics::foreign_bytes, &EngineStatistics::block_bytes, &EngineStatistics::away_bytes,
-        &EngineStatistics::free_mapped_bytes, &EngineStatistics::slab_bytes, &EngineStatistics::slab_live_bytes,
-        &EngineStatistics::available_bytes, &EngineStatistics::pinned_bytes, &EngineStatistics::pinned_buffers,
-        &EngineStatistics::host_bytes, &EngineStatistics::host_live_bytes, &EngineStatistics::host_shared_bytes,
-        &EngineStatistics::host_claimed_bytes, &EngineStatistics::references, &EngineStatistics::predicted_step_ns}) {
-    end.*held = 0;
-  }
+  for (const Number held : kHeld) end.*held = 0;
+  for (const Number held : kHeldByOne) end.*held = 0;
   end.size_classes = {};
   return end;
 }

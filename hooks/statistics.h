@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line that `run --stats` ends with, and the sum of what several engines of one process did, one after the other.
+// The line that `run --stats` ends with, and what several engines of one process come to, one after the other, and one
+// beside the other.
 #pragma once
 
 #include <string>
@@ -10,6 +11,11 @@ namespace thermocline {
 
 // Counts add up, peaks are the larger ones, and what is held now is what `later` holds.
 EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& later);
+// Of engines of several devices: budgets, counts, and what is held add up; so do peaks, which are each device's own and
+// need not be of one moment. What is of the process as a whole, and what is the largest of something, does not.
+EngineStatistics add(const EngineStatistics& one, const EngineStatistics& other);
+// A fault of the first that has one.
+AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other);
 
 // Of an engine that is being taken down: what it held is given back.
 EngineStatistics ended(const EngineStatistics& last);

@@ -10,8 +10,10 @@
 #include "driver/undisturbed.h"
 #include "hooks/kept.h"
 #include "hooks/misuse.h"
+#include "hooks/peers.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
+#include "hooks/spanning.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
 #include "offload/audit.h"
@@ -19,7 +21,6 @@
 namespace thermocline {
 namespace {
 
-CUstream to_cu(StreamHandle stream) { return reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(stream)); }
 CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
 
 std::atomic<int> captures{0};
@@ -33,15 +34,6 @@ struct Recorded {
 Recorded& all_recorded() {
   static auto* const all = new Recorded;
   return *all;
-}
-
-enum class Standing { kHere, kElsewhere, kRefused };
-
-Standing standing_of(const ActiveEngine& active) {
-  CUcontext current = nullptr;
-  const CUresult result = real<Function::cuCtxGetCurrent>(&current);
-  if (result == CUDA_ERROR_NOT_PERMITTED) return Standing::kRefused;
-  return result == CUDA_SUCCESS && current == active.context ? Standing::kHere : Standing::kElsewhere;
 }
 
 CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
@@ -62,11 +54,21 @@ CUresult keep_ours(const ActiveEngine& active, const TouchList& touches, const c
   return pin_all(*active.engine, live, reason);
 }
 
-CUresult submit_recorded(const ActiveEngine& active, const TouchList& touches, Call call) {
+// The same of all to whom something of it belongs, whichever device that is.
+CUresult keep_all(const EngineSet& engines, const TouchList& touches, const char* reason) {
+  for (const ActiveEngine* active : engines) {
+    const TouchList part = engines.size() == 1 ? touches : part_of(touches, *active);
+    if (part.empty()) continue;
+    if (CUresult result = keep_ours(*active, part, reason); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult submit_recorded(const EngineSet& engines, const TouchList& touches, Call call) {
   count(Counter::kCapturedOperations);
-  if (CUresult result = keep_ours(active, touches, "stream capture"); result != CUDA_SUCCESS) return result;
-  remember_recorded(*active.engine, touches);
-  remember_moves(active.engine, touches);
+  if (CUresult result = keep_all(engines, touches, "stream capture"); result != CUDA_SUCCESS) return result;
+  remember_recorded(engines, touches);
+  remember_moves(&engines, touches);
   const Inside inside;
   return call();
 }
@@ -91,18 +93,20 @@ CUresult wait_for(const ActiveEngine& active, const TouchList& touches) {
   return result != CUDA_SUCCESS ? result : waited;
 }
 
-// The engine orders work by events of its own context, which can not be recorded in streams of another. So the buffers
-// stay, and the host waits: before the call for what still uses their pages, or is bringing them back, and behind it
-// for the call. Right, and slow.
-CUresult submit_elsewhere(const ActiveEngine& active, StreamHandle stream, const TouchList& touches, Call call) {
+// In a context without an engine, or one that is not known: nobody follows its streams. So the buffers stay, and the
+// host waits: before the call for what still uses their pages, or is bringing them back, and behind it for the call.
+// Right, and slow.
+CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const TouchList& touches, Call call) {
   if (touches.empty()) return call();
   THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
-  if (CUresult result = keep_ours(active, touches, "used in another context"); result != CUDA_SUCCESS) return result;
+  if (CUresult result = keep_all(engines, touches, "used in another context"); result != CUDA_SUCCESS) return result;
   const Inside inside;
-  {
-    const CurrentContext context(active);
+  for (const ActiveEngine* active : engines) {
+    const TouchList part = part_of(touches, *active);
+    if (part.empty()) continue;
+    const CurrentContext context(*active);
     const CaptureTruce truce;
-    if (CUresult result = wait_for(active, touches); result != CUDA_SUCCESS) return result;
+    if (CUresult result = wait_for(*active, part); result != CUDA_SUCCESS) return result;
   }
   const CUresult result = call();
   if (result == CUDA_SUCCESS) real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -126,7 +130,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   Operation operation = begin();
   if (!operation.status().ok()) return to_cu(operation.status());
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
-  Recorder* const recorder = Recorder::get();
+  Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
@@ -136,18 +140,91 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   return result;
 }
 
-CUresult submit_seen(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
-                     const OperationInfo& info, Call call) {
+// Of an operation that several engines are shown, what belongs to the one that is recorded.
+class SharedRecording {
+ public:
+  SharedRecording(const EngineSet& engines, EngineBits bits, const Spanning& span, const TouchList& touches,
+                  const OperationInfo& info)
+      : info_(info) {
+    engines.for_each(bits, [&](const ActiveEngine& active) {
+      if (Recorder::of(active.engine) == nullptr) return;
+      recorder_ = Recorder::get();
+      part_ = part_of(touches, active);
+      stream_ = span.stream_in(active.engine);
+    });
+    if (recorder_ != nullptr) recorder_->submitting(stream_, info_, part_.all());
+  }
+  void submitted() {
+    if (recorder_ != nullptr) recorder_->submitted(stream_, info_, part_.all());
+  }
+
+ private:
+  const OperationInfo& info_;
+  Recorder* recorder_ = nullptr;
+  TouchList part_;
+  StreamHandle stream_{};
+};
+
+// Several engines are shown it, or it is of a stream whose context is not the current one.
+CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
+                       Host host, const TouchList& touches, const OperationInfo& info, bool unknown, Call call) {
+  const Inside inside;
+  if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
+  const CaptureTruce truce;
+  Spanning span(place, stream);
+  if (CUresult result = span.open(engines, bits, touches, info, unknown); result != CUDA_SUCCESS) return result;
+  if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  SharedRecording recording(engines, bits, span, touches, info);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) return result;
+  recording.submitted();
+  span.commit(host == Host::kWaits);
+  engines.for_each(bits, [](const ActiveEngine& active) {
+    if (active.engine->audits()) say_what_was_found(*active.engine);
+  });
+  return result;
+}
+
+// `bits`: whom it is shown, whether they own something of it or follow what it may follow.
+CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
+                     Host host, const TouchList& touches, const OperationInfo& info, Call call) {
   if (watches_misuse()) look_at(touches, stream);
-  if (is_recording(stream)) return submit_recorded(active, touches, call);
-  const Standing standing = standing_of(active);
-  if (standing == Standing::kRefused) return call();
-  if (standing == Standing::kElsewhere) return submit_elsewhere(active, stream, touches, call);
-  const CUresult result = submit_here(
-      active, stream, host, touches, info, [&] { return active.engine->begin(stream, touches.all(), info); }, call);
-  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(*active.engine, touches)) return result;
+  if (is_recording(stream)) return submit_recorded(engines, touches, call);
+  if (place.refused) return call();
+  if (place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
+  CUresult result = CUDA_SUCCESS;
+  if (bits == engines.bit_of(place.here) && place.current == place.context) {
+    Engine& engine = *place.here->engine;
+    result = submit_here(
+        *place.here, stream, host, touches, info, [&] { return engine.begin(stream, touches.all(), info); }, call);
+  } else {
+    result = submit_across(engines, bits, place, stream, host, touches, info, false, call);
+  }
+  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(engines, touches)) return result;
   const Inside inside;
   return real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
+// Engines whose memory work may use that is submitted there, whatever it was given the addresses of.
+EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
+  if (engines.size() == 1) return 1;
+  EngineBits bits = 0;
+  for (const ActiveEngine* active : engines) {
+    if (place.here != nullptr && may_use(place.here->device, active->device)) bits |= engines.bit_of(active);
+  }
+  return bits;
+}
+
+// Of these, those that may have to bring what the operation was not given the address of, but may find in memory.
+EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
+  EngineBits bits = 0;
+  engines.for_each(reached_from(engines, place), [&](const ActiveEngine& active) {
+    const bool is_own = engines.size() == 1 || &active == place.here;
+    if (active.engine->has_global_references() || (is_own && active.engine->wants_all_launches())) {
+      bits |= engines.bit_of(&active);
+    }
+  });
+  return bits;
 }
 
 // Guards the count of captures while it changes and the engine is told.
@@ -156,13 +233,14 @@ std::mutex& captures_change() {
   return *mutex;
 }
 
-void tell_engine(bool any_records) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr || Runtime::get().broken()) return;
+void tell_engines(bool any_records) {
+  if (engines_now() == nullptr || Runtime::get().broken()) return;
   static_cast<void>(guarded([&] {
-    const CurrentContext context(*active);
-    const Inside inside;
-    active->engine->recording(any_records);
+    Runtime::get().for_each([&](const ActiveEngine& active) {
+      const CurrentContext context(active);
+      const Inside inside;
+      active.engine->recording(any_records);
+    });
     return CUDA_SUCCESS;
   }));
 }
@@ -174,17 +252,6 @@ StreamHandle legacy(CUstream stream) {
 }
 
 StreamHandle per_thread(CUstream stream) { return legacy(stream == nullptr ? CU_STREAM_PER_THREAD : stream); }
-
-CurrentContext::CurrentContext(const ActiveEngine& active) {
-  const Standing standing = standing_of(active);
-  refused_ = standing == Standing::kRefused;
-  pushed_ = standing == Standing::kElsewhere && real<Function::cuCtxPushCurrent_v2>(active.context) == CUDA_SUCCESS;
-}
-
-CurrentContext::~CurrentContext() {
-  CUcontext popped = nullptr;
-  if (pushed_) real<Function::cuCtxPopCurrent_v2>(&popped);
-}
 
 CUresult guarded(Call body) {
   const Undisturbed undisturbed;
@@ -207,67 +274,78 @@ CUresult guarded_lightly(Call body) {
 }
 
 CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
-  touches.filter([active](DeviceAddress address) { return active->engine->owns(address); });
-  const bool changes = changes_references(*active->engine, touches);
-  const bool follows =
-      info.follows && (active->engine->has_global_references() || active->engine->wants_all_launches());
-  if (touches.empty() && !changes && !follows) return call();
+  const HeldEngines there;
+  if (there.none()) return call();
+  const EngineSet& engines = *there;
+  EngineBits bits = 0;
+  touches.filter([&](DeviceAddress address) {
+    const EngineBits owner = engines.bit_of_owner(address);
+    bits |= owner;
+    return owner != 0;
+  });
+  if (bits == 0 && touches.moves().empty() && !info.follows) return call();
+  const StreamPlace place = place_of(engines, stream);
+  const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), touches);
+  if (info.follows) bits |= followers_of(engines, place);
+  if (bits == 0 && changing == 0) return call();
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (info.operator_class == OperatorClass::kTables) {
-      const CUresult result = submit_seen(*active, stream, host, touches, info, call);
-      if (result == CUDA_SUCCESS) active->engine->written_by_kernel(touches.all());
+      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call);
+      if (result != CUDA_SUCCESS) return result;
+      engines.for_each(
+          bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(touches, active).all()); });
       return result;
     }
-    if (!changes) return submit_seen(*active, stream, host, touches, info, call);
-    Changes made(*active, touches);
+    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call);
+    AllChanges made(engines, changing, touches);
     const bool records = is_recording(stream);
-    const CUresult result = touches.empty() ? call() : submit_seen(*active, stream, host, touches, info, call);
+    const CUresult result = bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call);
     if (result == CUDA_SUCCESS) made.happened(records);
     return result;
   });
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
+  const HeldEngines engines;
+  if (engines.none()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);
   THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as touched");
   return guarded([&] {
-    const Standing standing = standing_of(*active);
-    if (standing == Standing::kRefused) return call();
-    if (is_recording(stream) || standing == Standing::kElsewhere) return CUDA_ERROR_NOT_SUPPORTED;
-    return submit_here(
-        *active, stream, Host::kGoesOn, {}, {}, [&] { return active->engine->begin_unknown(stream); }, call);
+    const StreamPlace place = place_of(*engines, stream);
+    if (place.refused) return call();
+    if (is_recording(stream) || place.here == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    return submit_across(*engines, reached_from(*engines, place), place, stream, Host::kGoesOn, {}, {}, true, call);
   });
 }
 
 CUresult keep(const TouchList& touches, const char* reason, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr) return call();
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
   TouchList ours = touches;
-  ours.filter([active](DeviceAddress address) { return active->engine->owns(address); });
+  ours.filter([&](DeviceAddress address) { return engines->owner(address) != nullptr; });
   if (ours.empty()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
-    if (CUresult result = keep_ours(*active, ours, reason); result != CUDA_SUCCESS) return result;
+    if (CUresult result = keep_all(*engines, ours, reason); result != CUDA_SUCCESS) return result;
     const CUresult result = call();
-    if (result == CUDA_SUCCESS) remember_kept(*active->engine, ours);
+    if (result != CUDA_SUCCESS) return result;
+    for (const ActiveEngine* active : *engines) {
+      if (const TouchList part = part_of(ours, *active); !part.empty()) remember_kept(*active->engine, part);
+    }
     return result;
   });
 }
 
 void capture_began() {
   const std::lock_guard lock(captures_change());
-  if (captures.fetch_add(1) == 0) tell_engine(true);
+  if (captures.fetch_add(1) == 0) tell_engines(true);
 }
 
 void capture_ended() {
   const std::lock_guard lock(captures_change());
-  if (captures.fetch_sub(1) == 1) tell_engine(false);
+  if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
 void nodes_change_on_the_device() { device_updatable.store(true, std::memory_order_relaxed); }
@@ -291,24 +369,25 @@ CaptureTruce::~CaptureTruce() {
   if (active_) real<Function::cuThreadExchangeStreamCaptureMode>(&mode_);
 }
 
-std::uint64_t number_of(const Engine& engine, DeviceAddress at) {
-  const std::optional<BufferFacts> facts = engine.find(at);
+std::uint64_t number_of(const EngineSet& engines, DeviceAddress at) {
+  const ActiveEngine* const owner = engines.owner(at);
+  const std::optional<BufferFacts> facts = owner == nullptr ? std::nullopt : owner->engine->find(at);
   return facts.has_value() ? facts->number : 0;
 }
 
-void remember_recorded(const Engine& engine, const TouchList& touches) {
+void remember_recorded(const EngineSet& engines, const TouchList& touches) {
   Recorded& all = all_recorded();
   const std::lock_guard lock(all.mutex);
-  for (const Touch& touch : touches.all()) all.addresses[touch.address.value] = number_of(engine, touch.address);
+  for (const Touch& touch : touches.all()) all.addresses[touch.address.value] = number_of(engines, touch.address);
 }
 
-TouchList recorded(const Engine& engine) {
+TouchList recorded(const EngineSet& engines) {
   Recorded& all = all_recorded();
   const std::lock_guard lock(all.mutex);
   TouchList touches;
   for (auto it = all.addresses.begin(); it != all.addresses.end();) {
     // What has been freed since can only be touched by mistake, whoever has its addresses now.
-    if (const std::uint64_t now = number_of(engine, DeviceAddress{it->first}); now == 0 || now != it->second) {
+    if (const std::uint64_t now = number_of(engines, DeviceAddress{it->first}); now == 0 || now != it->second) {
       it = all.addresses.erase(it);
     } else {
       touches.word((it++)->first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How every hook that orders work reaches the driver: what it touches is shown to the engine, then the driver is
-// called, under one scope, so that nothing that is touched can leave in between.
+// called, under one scope, so that nothing that is touched can leave in between. What belongs to several engines is
+// shown to each (spanning.h).
 //
 // While a stream records a graph, work is not run but remembered, and may run at any later time: what it touches is
 // brought to the device before, and stays for good (pinned).
@@ -9,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "hooks/places.h"
 #include "hooks/runtime.h"
 #include "hooks/symbols.h"
 #include "hooks/touches.h"
@@ -41,22 +43,6 @@ class Call {
  private:
   void* object_;
   CUresult (*invoke_)(void*);
-};
-
-// While one lives, the engine's context is current.
-class CurrentContext {
- public:
-  explicit CurrentContext(const ActiveEngine& active);
-  ~CurrentContext();
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
-  // The thread runs a function of the host for a stream, where the driver refuses every call: so must we, since who
-  // works with the engine may be waiting for that function.
-  bool is_refused() const { return refused_; }
-
- private:
-  bool pushed_ = false;
-  bool refused_ = false;
 };
 
 // Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
@@ -109,9 +95,9 @@ void nodes_change_on_the_device();
 bool any_node_changes_on_the_device();
 
 // What recorded work may touch when it runs: every launch of a graph touches all of it that is still alive.
-void remember_recorded(const Engine& engine, const TouchList& touches);
-// Of the buffer that is there now: no other ever had it. 0: none is.
-std::uint64_t number_of(const Engine& engine, DeviceAddress at);
-TouchList recorded(const Engine& engine);
+void remember_recorded(const EngineSet& engines, const TouchList& touches);
+// Of the buffer that is there now: no other of its engine ever had it. 0: none is.
+std::uint64_t number_of(const EngineSet& engines, DeviceAddress at);
+TouchList recorded(const EngineSet& engines);
 
 }  // namespace thermocline

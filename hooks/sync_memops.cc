@@ -4,14 +4,18 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <utility>
+
+#include "hooks/runtime.h"
 
 namespace thermocline {
 namespace {
 
-// By the buffer's number, which is never given twice. `any` is read without the lock: hardly a program sets the switch.
+// By engine and the buffer's number, which it never gives twice. `any` is read without the lock: hardly a program sets
+// the switch.
 struct Synchronous {
   std::mutex mutex;
-  std::map<std::uint64_t, DeviceAddress> buffers;
+  std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers;
   std::atomic<bool> any{false};
 };
 Synchronous& all() {
@@ -21,31 +25,35 @@ Synchronous& all() {
 
 }  // namespace
 
-void set_synchronous(const Engine& engine, const BufferFacts& buffer, bool on) {
+void set_synchronous(const ActiveEngine& active, const BufferFacts& buffer, bool on) {
   const std::lock_guard lock(all().mutex);
   std::erase_if(all().buffers, [&](const auto& entry) {
-    const auto found = engine.find(entry.second);
-    return !found.has_value() || found->number != entry.first;
+    const auto& [engine, number] = entry.first;
+    if (engine != &active) return !Runtime::get().is_there(engine);
+    const auto found = active.engine->find(entry.second);
+    return !found.has_value() || found->number != number;
   });
   if (on) {
-    all().buffers[buffer.number] = buffer.address;
+    all().buffers[{&active, buffer.number}] = buffer.address;
   } else {
-    all().buffers.erase(buffer.number);
+    all().buffers.erase({&active, buffer.number});
   }
   all().any.store(!all().buffers.empty(), std::memory_order_release);
 }
 
-bool is_synchronous(const BufferFacts& buffer) {
+bool is_synchronous(const ActiveEngine& active, const BufferFacts& buffer) {
   if (!all().any.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(all().mutex);
-  return all().buffers.contains(buffer.number);
+  return all().buffers.contains({&active, buffer.number});
 }
 
-bool any_is_synchronous(const Engine& engine, const TouchList& touches) {
+bool any_is_synchronous(const EngineSet& engines, const TouchList& touches) {
   if (!all().any.load(std::memory_order_acquire)) return false;
   for (const Touch& touch : touches.all()) {
-    const auto buffer = engine.find(touch.address);
-    if (buffer.has_value() && is_synchronous(*buffer)) return true;
+    const ActiveEngine* const owner = engines.owner(touch.address);
+    if (owner == nullptr) continue;
+    const auto buffer = owner->engine->find(touch.address);
+    if (buffer.has_value() && is_synchronous(*owner, *buffer)) return true;
   }
   return false;
 }

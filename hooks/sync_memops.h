@@ -4,13 +4,13 @@
 // buffers only as mappings, so that the switch is kept here; it lasts as long as its buffer.
 #pragma once
 
+#include "hooks/engines.h"
 #include "hooks/touches.h"
-#include "offload/engine.h"
 
 namespace thermocline {
 
-void set_synchronous(const Engine& engine, const BufferFacts& buffer, bool on);
-bool is_synchronous(const BufferFacts& buffer);
-bool any_is_synchronous(const Engine& engine, const TouchList& touches);
+void set_synchronous(const ActiveEngine& active, const BufferFacts& buffer, bool on);
+bool is_synchronous(const ActiveEngine& active, const BufferFacts& buffer);
+bool any_is_synchronous(const EngineSet& engines, const TouchList& touches);
 
 }  // namespace thermocline

@@ -14,35 +14,36 @@ CUresult keep_tensor(DeviceAddress address, const char* why, Call call) {
   return keep(TouchList().word(address.value), why, call);
 }
 
-CUresult remember(const Engine& engine, const CUtensorMap* map, DeviceAddress address) {
-  const bool known =
-      tensor_maps().remember(map, address, [&](DeviceAddress at) { return engine.find(at).has_value(); });
+CUresult remember(const CUtensorMap* map, DeviceAddress address) {
+  const bool known = tensor_maps().remember(map, address, [](DeviceAddress at) {
+    const HeldEngines engines;
+    return !engines.none() && number_of(*engines, at) != 0;
+  });
   if (known) return CUDA_SUCCESS;
   return keep_tensor(address, "one tensor map of too many names it", [] { return CUDA_SUCCESS; });
 }
 
 CUresult encode(const CUtensorMap* map, const void* address, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   const DeviceAddress at{reinterpret_cast<std::uintptr_t>(address)};
-  if (active == nullptr || map == nullptr || !active->engine->owns(at)) return call();
+  const ActiveEngine* active = owner_now(at);
+  if (active == nullptr || map == nullptr) return call();
   return guarded([&] {
     CUresult result = call();
     // No documentation says that a driver does not look at the memory; one that does is shown it.
     if (const auto buffer = active->engine->find(at); result != CUDA_SUCCESS && buffer && !buffer->resident) {
       result = keep_tensor(at, "a tensor map could be made only while it was there", call);
     }
-    return result == CUDA_SUCCESS ? remember(*active->engine, map, at) : result;
+    return result == CUDA_SUCCESS ? remember(map, at) : result;
   });
 }
 
 // Changes what the map says, but not where.
 CUresult change(const CUtensorMap* map, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
-  if (active == nullptr || map == nullptr || tensor_maps().empty()) return call();
+  if (engines_now() == nullptr || map == nullptr || tensor_maps().empty()) return call();
   return guarded([&] {
     const auto address = tensor_maps().find(map);
     const CUresult result = call();
-    return result == CUDA_SUCCESS && address ? remember(*active->engine, map, *address) : result;
+    return result == CUDA_SUCCESS && address ? remember(map, *address) : result;
   });
 }
 

@@ -128,11 +128,17 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
 
 }  // namespace
 
-bool changes_references(const Engine& engine, const TouchList& touches) {
-  if (!touches.moves().empty()) return true;
-  if (!engine.has_references()) return false;
+EngineBits changing_references(const EngineSet& engines, EngineBits bits, const TouchList& touches) {
+  if (!touches.moves().empty()) return bits;
+  EngineBits changing = 0;
+  engines.for_each(bits, [&](const ActiveEngine& active) {
+    if (active.engine->has_references()) changing |= engines.bit_of(&active);
+  });
+  if (changing == 0) return 0;
   const std::span<const Touch> all = touches.all();
-  return std::any_of(all.begin(), all.end(), [](const Touch& touch) { return touch.access == Access::kWrite; });
+  const bool writes =
+      std::any_of(all.begin(), all.end(), [](const Touch& touch) { return touch.access == Access::kWrite; });
+  return writes ? changing : 0;
 }
 
 Changes::Changes(const ActiveEngine& active, const TouchList& touches) : engine_(*active.engine), touches_(touches) {
@@ -201,24 +207,41 @@ void Changes::happened(bool recorded) {
 }
 
 namespace {
-bool is_gone(const Engine& engine, CUdeviceptr at, std::uint64_t number) {
-  return engine.owns(DeviceAddress{at}) && (number == 0 || number_of(engine, DeviceAddress{at}) != number);
+
+bool is_gone(const EngineSet& engines, CUdeviceptr at, std::uint64_t number) {
+  if (engines.owner(DeviceAddress{at}) == nullptr) return number != 0;
+  return number == 0 || number_of(engines, DeviceAddress{at}) != number;
 }
 
 // Or is gone.
-bool goes_to_the_host(const Engine& engine, CUdeviceptr to) {
-  return !engine.owns(DeviceAddress{to}) && !kind_of(to).device;
+bool goes_to_the_host(const EngineSet& engines, CUdeviceptr to) {
+  return engines.owner(DeviceAddress{to}) == nullptr && !kind_of(to).device;
 }
+
+void search_again(const EngineSet& engines, const Move& move) {
+  const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
+  for (const ActiveEngine* active : engines) {
+    Engine& engine = *active->engine;
+    if (is_on_device) {
+      if (engine.has_references()) take_along(engine, move, false);
+    } else {
+      for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
+        search_as_it_is(engine, row_to, row_from, move.bytes);
+      });
+    }
+  }
+}
+
 }  // namespace
 
-void remember_moves(const Engine* engine, const TouchList& touches) {
+void remember_moves(const EngineSet* engines, const TouchList& touches) {
   if (touches.moves().empty()) return;
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
   for (const Move& m : touches.moves()) {
     all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer},
-            engine != nullptr ? number_of(*engine, DeviceAddress{m.to}) : 0,
-            engine != nullptr ? number_of(*engine, DeviceAddress{m.from}) : 0);
+            engines != nullptr ? number_of(*engines, DeviceAddress{m.to}) : 0,
+            engines != nullptr ? number_of(*engines, DeviceAddress{m.from}) : 0);
   }
 }
 
@@ -228,26 +251,19 @@ std::size_t remembered_moves() {
   return all.keys.size();
 }
 
-void search_remembered_moves(const ActiveEngine& active) {
+void search_remembered_moves(const EngineSet& engines) {
   Remembered& all = remembered();
   const std::lock_guard lock(all.mutex);
-  Engine& engine = *active.engine;
   for (auto at = all.keys.begin(); at != all.keys.end();) {
     const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
     // What has been freed since can only be used by mistake, whoever has its addresses now.
-    if (is_gone(engine, to, at->second.to) || is_gone(engine, from, at->second.from) || goes_to_the_host(engine, to)) {
+    if (is_gone(engines, to, at->second.to) || is_gone(engines, from, at->second.from) ||
+        goes_to_the_host(engines, to)) {
       all.in_order_of.erase(at->second.came);
       at = all.keys.erase(at);
       continue;
     }
-    const Move move{to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer};
-    if (engine.owns(DeviceAddress{from})) {
-      if (engine.has_references()) take_along(engine, move, false);
-    } else {
-      for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
-        search_as_it_is(engine, row_to, row_from, move.bytes);
-      });
-    }
+    search_again(engines, {to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer});
     ++at;
   }
 }

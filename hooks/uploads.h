@@ -45,14 +45,28 @@ class Changes {
   std::vector<HeldWord> words_;
 };
 
-// False for nearly all launches: then there is nothing to do, and Changes need not be made.
-bool changes_references(const Engine& engine, const TouchList& touches);
+// Of these, those whose references it changes: for nearly all launches none, and Changes need not be made.
+EngineBits changing_references(const EngineSet& engines, EngineBits bits, const TouchList& touches);
+
+// The changes of one operation in each of these.
+class AllChanges {
+ public:
+  AllChanges(const EngineSet& engines, EngineBits bits, const TouchList& touches) {
+    engines.for_each(bits, [&](const ActiveEngine& active) { all_.emplace_back(active, touches); });
+  }
+  void happened(bool recorded = false) {
+    for (Changes& one : all_) one.happened(recorded);
+  }
+
+ private:
+  boost::container::small_vector<Changes, 1> all_;
+};
 
 inline constexpr std::size_t kMostRememberedMoves = 4096;
 
 // For launches of graphs.
-void remember_moves(const Engine* engine, const TouchList& touches);
+void remember_moves(const EngineSet* engines, const TouchList& touches);
 std::size_t remembered_moves();
-void search_remembered_moves(const ActiveEngine& active);
+void search_remembered_moves(const EngineSet& engines);
 
 }  // namespace thermocline

@@ -52,5 +52,38 @@ TEST(Statistics, OfAnEngineThatHasEndedNothingIsHeld) {
   EXPECT_EQ(all.size_classes[2].live_bytes, 0u);
 }
 
+TEST(Statistics, OfTwoDevicesAddUpButForWhatIsTheProcesss) {
+  EngineStatistics first;
+  first.budget_bytes = 100;
+  first.live_bytes = 40;
+  first.peak_device_bytes = 90;
+  first.evictions = 3;
+  first.host_limit_bytes = 500;
+  first.largest_allocation_bytes = 7;
+  first.size_classes[1].buffers = 2;
+  EngineStatistics second = first;
+  second.live_bytes = 2;
+  second.largest_allocation_bytes = 9;
+  const EngineStatistics both = add(first, second);
+  EXPECT_EQ(both.budget_bytes, 200u);
+  EXPECT_EQ(both.live_bytes, 42u);
+  EXPECT_EQ(both.peak_device_bytes, 180u);
+  EXPECT_EQ(both.evictions, 6u);
+  EXPECT_EQ(both.host_limit_bytes, 500u);
+  EXPECT_EQ(both.largest_allocation_bytes, 9u);
+  EXPECT_EQ(both.size_classes[1].buffers, 4u);
+}
+
+TEST(Statistics, OfTwoAuditsTheFirstFaultIsSaid) {
+  AuditStatistics first, second, third;
+  first.launches = 4;
+  second.launches = 5;
+  second.fault = 2;
+  third.fault = 9;
+  const AuditStatistics sum = add(add(first, second), third);
+  EXPECT_EQ(sum.launches, 9u);
+  EXPECT_EQ(sum.fault, 2u);
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/spanning.h"
+
+#include <utility>
+
+namespace thermocline {
+
+TouchList part_of(const TouchList& touches, const ActiveEngine& active) {
+  TouchList part = touches;
+  part.filter([&](DeviceAddress address) { return active.owns(address); });
+  return part;
+}
+
+CUresult Spanning::open(const EngineSet& engines, EngineBits bits, const TouchList& touches, const OperationInfo& info,
+                        bool unknown) {
+  CUresult result = CUDA_SUCCESS;
+  engines.for_each(bits, [&](const ActiveEngine& active) {
+    if (result == CUDA_SUCCESS) result = open_one(active, part_of(touches, active), info, unknown);
+  });
+  return result;
+}
+
+CUresult Spanning::open_one(const ActiveEngine& active, const TouchList& touches, const OperationInfo& info,
+                            bool unknown) {
+  Shadow* shadow = nullptr;
+  {
+    const CurrentContext context(active);
+    if (&active != place_.here) {
+      shadow = Shadow::of(active, stream_, place_.context);
+      if (shadow == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+      if (!shadow->is_lasting()) passing_.emplace_back(&active, shadow);
+    }
+    const StreamHandle stream = shadow == nullptr ? stream_ : shadow->handle();
+    Operation operation =
+        unknown ? active.engine->begin_unknown(stream) : active.engine->begin(stream, touches.all(), info);
+    if (!operation.status().ok()) return static_cast<CUresult>(operation.status().code());
+    shares_.push_back({&active, shadow, std::move(operation)});
+    if (shadow == nullptr) return CUDA_SUCCESS;
+    if (CUresult result = shadow->ready(); result != CUDA_SUCCESS) return result;
+  }
+  return shadow->await_ready(stream_);
+}
+
+bool Spanning::follow(Share& share) {
+  {
+    const CurrentContext context(place_.context);
+    if (share.shadow->done(stream_) != CUDA_SUCCESS) return false;
+  }
+  const CurrentContext context(*share.active);
+  return share.shadow->await_done() == CUDA_SUCCESS;
+}
+
+void Spanning::commit(bool completed) {
+  for (Share& share : shares_) {
+    // What the shadow can not be made to wait for has passed.
+    if (share.shadow != nullptr && !follow(share)) real<Function::cuStreamSynchronize>(to_cu(stream_));
+    const CurrentContext context(*share.active);
+    share.operation.commit(completed);
+  }
+  shares_.clear();
+}
+
+StreamHandle Spanning::stream_in(const Engine* engine) const {
+  for (const Share& share : shares_) {
+    if (share.active->engine == engine && share.shadow != nullptr) return share.shadow->handle();
+  }
+  return stream_;
+}
+
+Spanning::~Spanning() {
+  shares_.clear();
+  if (passing_.empty()) return;
+  try {
+    real<Function::cuStreamSynchronize>(to_cu(stream_));
+    for (const auto& [active, shadow] : passing_) {
+      const CurrentContext context(*active);
+      real<Function::cuStreamSynchronize>(to_cu(shadow->handle()));
+      shadow->end(*active);
+    }
+  } catch (const BrokenInvariant&) {
+    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    return;
+  }
+}
+
+}  // namespace thermocline

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scope of an operation that belongs to several engines, or to one whose context is not the current one: all that
+// it touches is made resident in each, and stays there until it has been submitted.
+//
+// Engines are opened in the order of their set, whatever stream it is, so that two threads do not wait for each other.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <optional>
+
+#include "hooks/places.h"
+#include "hooks/shadows.h"
+#include "hooks/touches.h"
+
+namespace thermocline {
+
+class Spanning {
+ public:
+  Spanning(const StreamPlace& place, StreamHandle stream) : place_(place), stream_(stream) {}
+  ~Spanning();
+  Spanning(const Spanning&) = delete;
+  Spanning& operator=(const Spanning&) = delete;
+
+  // Of these engines, with what of the touches is theirs; or (`unknown`) with all that is live in them. An error: the
+  // operation must not be submitted.
+  CUresult open(const EngineSet& engines, EngineBits bits, const TouchList& touches, const OperationInfo& info,
+                bool unknown = false);
+  // It has been submitted. `completed`: it has run, too.
+  void commit(bool completed);
+
+  // As the engine knows the stream; the stream itself where it is not open.
+  StreamHandle stream_in(const Engine* engine) const;
+
+ private:
+  struct Share {
+    const ActiveEngine* active;
+    Shadow* shadow;  // null: the stream is of the engine's context
+    Operation operation;
+  };
+
+  CUresult open_one(const ActiveEngine& active, const TouchList& touches, const OperationInfo& info, bool unknown);
+  bool follow(Share& share);
+
+  const StreamPlace place_;
+  const StreamHandle stream_;
+  boost::container::small_vector<Share, 2> shares_;
+  boost::container::small_vector<std::pair<const ActiveEngine*, Shadow*>, 2> passing_;  // shadows to be ended
+};
+
+// What of them is the engine's.
+TouchList part_of(const TouchList& touches, const ActiveEngine& active);
+
+}  // namespace thermocline
