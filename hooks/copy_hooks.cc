@@ -2,12 +2,73 @@
 // Copies of one range. Whether the host waits follows "API synchronization behavior" in the CUDA driver API's manual:
 // copies to the host return when they are done, copies from the host when the source may be changed, copies on the
 // device at once.
+#include <optional>
+
 #include "hooks/macros.h"
 
 namespace thermocline {
 namespace {
 
 TouchList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return TouchList().copy(to, from, bytes); }
+// Memory that no device but its own may use is copied to another device by the calls that name both contexts, and by
+// no others (c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.5, memcpyAsync, of memory that is mapped); the driver's own
+// memory by any. So a copy that names none is done by one that does.
+constexpr Function peer_of(Function function) {
+  switch (function) {
+    case Function::cuMemcpy:
+    case Function::cuMemcpyDtoD_v2:
+      return Function::cuMemcpyPeer;
+    case Function::cuMemcpy_ptds:
+    case Function::cuMemcpyDtoD_v2_ptds:
+      return Function::cuMemcpyPeer_ptds;
+    case Function::cuMemcpyAsync:
+    case Function::cuMemcpyDtoDAsync_v2:
+      return Function::cuMemcpyPeerAsync;
+    default:
+      return Function::cuMemcpyPeerAsync_ptsz;
+  }
+}
+
+// The contexts of both ends.
+struct Ends {
+  CUcontext to = nullptr, from = nullptr;
+};
+
+// Null: of the host, or not known.
+CUcontext context_at(const EngineSet& engines, CUdeviceptr at) {
+  if (const ActiveEngine* const owner = engines.owner(DeviceAddress{at})) return owner->context;
+  const Inside inside;
+  unsigned int type = 0;
+  CUcontext context = nullptr;
+  if (real<Function::cuPointerGetAttribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE ||
+      real<Function::cuPointerGetAttribute>(&context, CU_POINTER_ATTRIBUTE_CONTEXT, at) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  return context;
+}
+
+// Where there are several engines, one of which owns one end, and the other end is of another context.
+std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || engines->size() == 1) return std::nullopt;
+  const ActiveEngine* const to_owner = engines->owner(DeviceAddress{to});
+  const ActiveEngine* const from_owner = engines->owner(DeviceAddress{from});
+  if (to_owner == from_owner) return std::nullopt;
+  const Ends ends{context_at(*engines, to), context_at(*engines, from)};
+  if (ends.to == nullptr || ends.from == nullptr || ends.to == ends.from) return std::nullopt;
+  return ends;
+}
+
+template <Function F, class... More>
+CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
+                         More... more) {
+  const std::optional<Ends> ends = ends_on_two_devices(to, from);
+  if (!ends.has_value()) return operate<F>(stream, host, copied(to, from, bytes), to, from, bytes, more...);
+  return submit(stream, host, copied(to, from, bytes), info_of_copy<F>(),
+                [&] { return real<peer_of(F)>(to, ends->to, from, ends->from, bytes, more...); });
+}
+
 TouchList written(CUdeviceptr to, std::size_t bytes) { return TouchList().write(to, bytes); }
 TouchList taken(CUdeviceptr from, std::size_t bytes) { return TouchList().read(from, bytes); }
 
@@ -15,7 +76,7 @@ TouchList taken(CUdeviceptr from, std::size_t bytes) { return TouchList().read(f
 }  // namespace thermocline
 
 THERMOCLINE_HOOK_PAIR(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kWaitsFirst, copied(dst, src, ByteCount), dst, src, ByteCount);
+  return copy_on_devices<kFunction>(stream_of(nullptr), Host::kWaitsFirst, dst, src, ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void* src, size_t ByteCount), {
@@ -28,9 +89,8 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_
                             copied(reinterpret_cast<CUdeviceptr>(dst), src, ByteCount), dst, src, ByteCount);
 })
 
-THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, copied(dst, src, ByteCount), dst, src, ByteCount);
-})
+THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount),
+                      { return copy_on_devices<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, src, ByteCount); })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoA_v2, _ptds, (CUarray dst, size_t dstOffset, CUdeviceptr src, size_t ByteCount), {
   return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn, taken(src, ByteCount), dst, dstOffset, src, ByteCount);
@@ -49,8 +109,7 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyPeer, _ptds,
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyAsync, _ptsz, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), {
-  return operate<kFunction>(stream_of(hStream), Host::kGoesOn, copied(dst, src, ByteCount), dst, src, ByteCount,
-                            hStream);
+  return copy_on_devices<kFunction>(stream_of(hStream), Host::kGoesOn, dst, src, ByteCount, hStream);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyHtoDAsync_v2, _ptsz,
@@ -67,8 +126,8 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyDtoHAsync_v2, _ptsz, (void* dst, CUdeviceptr src, 
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoDAsync_v2, _ptsz,
                       (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), {
-                        return operate<kFunction>(stream_of(hStream), Host::kGoesOn, copied(dst, src, ByteCount), dst,
-                                                  src, ByteCount, hStream);
+                        return copy_on_devices<kFunction>(stream_of(hStream), Host::kGoesOn, dst, src, ByteCount,
+                                                          hStream);
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyPeerAsync, _ptsz,

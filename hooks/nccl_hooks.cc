@@ -131,7 +131,8 @@ ncclResult_t collective(TouchList touches, CUstream stream, Arguments... argumen
   if (Runtime::get().broken()) return kNcclUnhandledCudaError;
   // Equal for equal operations, and unlike the numbers of functions.
   const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
-  Held held{.engine = engines->owner(touches.all().front().address),
+  const ActiveEngine* const first = engines->owner(touches.all().front().address);
+  Held held{.engine = first,
             .stream = legacy(stream),
             .info = {.kind = kind, .operator_class = OperatorClass::kCopy, .name = name_of(F)},
             .touches = std::move(touches),

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -90,9 +91,9 @@ class Runtime::State {
   std::atomic<bool> refuses{false};
   bool settings_loaded = false;
   Settings settings;
-  std::unique_ptr<HostLedger> ledger;  // of the limit that processes share; as long as the process
-  EngineStatistics finished;           // of engines that are gone
-  AuditStatistics audited;             // of these
+  std::unique_ptr<HostLedger> ledger;             // of the limit that processes share; as long as the process
+  std::map<CUdevice, EngineStatistics> finished;  // of engines that are gone, one after the other
+  AuditStatistics audited;                        // of these
 
   void load();
   bool may_use(const LoadedSettings& loaded);
@@ -328,7 +329,8 @@ void Runtime::declare_broken() noexcept {
 }
 
 void Runtime::State::note_end_of(const ActiveEngine& ending) {
-  finished = merge(finished, ended(ending.engine->statistics()));
+  EngineStatistics& of_device = finished[ending.device];
+  of_device = merge(of_device, ended(ending.engine->statistics()));
   audited = add(audited, ending.engine->audit());
   if (watches_misuse()) forget_buffers(ending.range);
 }
@@ -386,12 +388,18 @@ bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  const EngineSet* const there = all.engines.load();
-  *out = all.finished;
-  if (there != nullptr) {
-    EngineStatistics now = (*there)[0].engine->statistics();
-    for (std::size_t i = 1; i < there->size(); ++i) now = add(now, (*there)[i].engine->statistics());
-    *out = merge(all.finished, now);
+  std::map<CUdevice, EngineStatistics> by_device = all.finished;
+  if (const EngineSet* const there = all.engines.load()) {
+    for (const ActiveEngine* one : *there) {
+      EngineStatistics& of_device = by_device[one->device];
+      of_device = merge(of_device, one->engine->statistics());
+    }
+  }
+  bool is_first = true;
+  *out = {};
+  for (const auto& [device, of_device] : by_device) {
+    *out = is_first ? of_device : add(*out, of_device);
+    is_first = false;
   }
   add_fallbacks(out);
   return true;
@@ -423,7 +431,7 @@ bool Runtime::reset_peaks() {
   if (Inside::now()) return false;
   State& all = state();
   const std::lock_guard lock(all.mutex);
-  forget_peaks(&all.finished);
+  for (auto& [device, of_device] : all.finished) forget_peaks(&of_device);
   if (const EngineSet* const there = all.engines.load()) {
     for (const ActiveEngine* one : *there) one->engine->reset_peaks();
   }

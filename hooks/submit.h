@@ -60,13 +60,18 @@ CUresult submit_unknown(StreamHandle stream, Call call);
 // call is not made.
 CUresult keep(const TouchList& touches, const char* reason, Call call);
 
+// Of copies and sets.
+template <Function F>
+OperationInfo info_of_copy() {
+  return {.kind = static_cast<std::uint64_t>(F) + 1,
+          .operator_class = OperatorClass::kCopy,
+          .name = hooked_functions()[static_cast<std::size_t>(F)].base};
+}
+
 // What a hook looks like: as long as nothing of ours exists, a call.
 template <Function F, class... Arguments>
 CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments... arguments) {
-  const OperationInfo info{.kind = static_cast<std::uint64_t>(F) + 1,
-                           .operator_class = OperatorClass::kCopy,
-                           .name = hooked_functions()[static_cast<std::size_t>(F)].base};
-  return submit(stream, host, std::move(touches), info, [&] { return real<F>(arguments...); });
+  return submit(stream, host, std::move(touches), info_of_copy<F>(), [&] { return real<F>(arguments...); });
 }
 
 // Stream capture, as far as it must be known: whether any stream records, and which buffers graphs hold on to.

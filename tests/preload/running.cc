@@ -28,6 +28,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   // deadlocks can count.
   if (is_about("fork") || is_about("exported") || is_about("between_processes"))
     environment.emplace_back("TSAN_OPTIONS=handle_segv=0:detect_deadlocks=0");
+  if (is_about("devices/")) environment.emplace_back("THERMOCLINE_SIMULATE_DEVICES=2");
   // Two copies of a library have two of each variable.
   if (is_about("two_runtimes")) {
     environment.emplace_back(

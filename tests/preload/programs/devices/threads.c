@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread for each device, both at once, which copy to each other in opposite directions.
+#include <pthread.h>
+
+#include "tests/preload/programs/several.h"
+
+static pthread_barrier_t barrier;
+
+static void* run(void* argument) {
+  const int device = *(const int*)argument;
+  const int other = 1 - device;
+  open_device(device);
+  make_buffers_on(device);
+  pthread_barrier_wait(&barrier);
+  for (int step = 0; step < 3; ++step) {
+    // Buffers 6 and 7 are for what comes from the other device, and nobody else's.
+    for (int i = 0; i < 6; ++i) mix_there(device, places[device].buffers[i], places[device].buffers[(i + 2) % 6]);
+    CHECK(cuMemcpyPeerAsync(places[other].buffers[6], places[other].context, places[device].buffers[step],
+                            places[device].context, BYTES, places[device].stream));
+  }
+  CHECK(cuStreamSynchronize(places[device].stream));
+  pthread_barrier_wait(&barrier);
+  mix_there(device, places[device].buffers[7], places[device].buffers[6]);
+  CHECK(cuCtxSynchronize());
+  pthread_barrier_wait(&barrier);
+  return NULL;
+}
+
+int main(void) {
+  pthread_t threads[DEVICES];
+  const int devices[DEVICES] = {0, 1};
+  pthread_barrier_init(&barrier, NULL, DEVICES);
+  for (int i = 0; i < DEVICES; ++i) pthread_create(&threads[i], NULL, &run, (void*)&devices[i]);
+  for (int i = 0; i < DEVICES; ++i) pthread_join(threads[i], NULL);
+  for (int i = 0; i < DEVICES; ++i) show_device(i);
+  for (int i = 0; i < DEVICES; ++i) close_device(i);
+  return 0;
+}
