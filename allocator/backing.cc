@@ -26,20 +26,8 @@ bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindN
 
 Backing::~Backing() {
   // Neighbouring chunks go together: a call costs the same whatever its length.
-  std::uint64_t first = 0;
-  std::uint64_t end = 0;
-  space_->space().for_each([&](const Chunk& chunk) {
-    if (chunk.is_free() && !chunk.tag.mapped) return;
-    for (std::uint64_t page = chunk.offset(); page < chunk.end(); ++page) {
-      if (space_->handles()[page] == PageHandle{}) continue;
-      if (page != end) {
-        if (end > first) static_cast<void>(unmap_pages(first, end - first));
-        first = page;
-      }
-      end = page + 1;
-    }
-  });
-  if (end > first) static_cast<void>(unmap_pages(first, end - first));
+  for_each_mapped_range(
+      [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });
   while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
     if (!sweep(lent).ok()) break;
   }
@@ -51,6 +39,39 @@ Backing::~Backing() {
     const auto& [time, entry] = *limbo_.entries().begin();
     limbo_.take(time, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
   }
+}
+
+template <class Visit>
+void Backing::for_each_mapped_range(Visit visit) const {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  space_->space().for_each([&](const Chunk& chunk) {
+    if (chunk.is_free() && !chunk.tag.mapped) return;
+    for (std::uint64_t page = chunk.offset(); page < chunk.end(); ++page) {
+      if (space_->handles()[page] == PageHandle{}) continue;
+      if (page != end) {
+        if (end > first) visit(first, end - first);
+        first = page;
+      }
+      end = page + 1;
+    }
+  });
+  if (end > first) visit(first, end - first);
+}
+
+Status Backing::open_to(int device) {
+  if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return {};
+  Status status;
+  const auto open = [&](std::uint64_t first, std::uint64_t count) {
+    const DeviceAddress at = space_->address_of(first);
+    if (status.ok()) status = driver_->set_access(at, count * space_->page_bytes(), device);
+  };
+  for_each_mapped_range(open);
+  limbo_.for_each_stale([&](const StaleRange& stale) { open(stale.first, stale.count); });
+  shown_.for_each([&](const ShownRange& shown) { open(shown.first, shown.count); });
+  // What was opened stays open where the rest can not be: nobody relies on it.
+  if (status.ok()) devices_.push_back(device);
+  return status;
 }
 
 // Free mapped pages that were freed together lie together, and become free for others together.
@@ -366,7 +387,7 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
     // Pages between the first and the last new one are mapped too, so one call does.
     const std::uint64_t first = done.front();
     const std::uint64_t count = done.back() - first + 1;
-    status = driver_->set_access(block.begin() + first * page_bytes, count * page_bytes, device_);
+    status = driver_->set_access(block.begin() + first * page_bytes, count * page_bytes, devices_);
     set_accesses_ += status.ok() ? 1 : 0;
   }
   if (status.ok()) {
@@ -393,7 +414,7 @@ bool Backing::take_back(Block& block, std::uint64_t page) {
       block.handles_[page] = PageHandle{};
       return true;
     }
-    if (!driver_->set_access(at, page_bytes, device_).ok()) continue;
+    if (!driver_->set_access(at, page_bytes, devices_).ok()) continue;
     ++set_accesses_;
     ++block.mapped_pages_;
     peak_mapped_pages_ = std::max(peak_mapped_pages_, ++mapped_pages_);

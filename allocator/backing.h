@@ -38,7 +38,7 @@ struct PageRange {
 class Backing {
  public:
   Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
-      : driver_(&driver), clock_(&clock), device_(device), space_(&space), pool_(&pool) {}
+      : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool) {}
   // Unmaps everything; the pages go to the pool.
   ~Backing();
   Backing(const Backing&) = delete;
@@ -59,6 +59,8 @@ class Backing {
   void loosen();
   Timetable& timetable() { return timetable_; }
   const Limbo& limbo() const { return limbo_; }
+  // See Heap.
+  Status open_to(int device);
   bool homes_at_hand(const Block& block, PageRange range, bool early) const;
   bool can_map_without_waiting(const Block& block, PageRange range);
   // The block is about to be freed: its addresses that are mapped all the same, in order, which are the address space's
@@ -139,6 +141,10 @@ class Backing {
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();
+  // Calls visit(first, count) for all addresses, by page, that the driver leads anywhere and that may be used again
+  // without a call to it, side by side where they are.
+  template <class Visit>
+  void for_each_mapped_range(Visit visit) const;
   // All runs into runs_, what was freed first first, or last.
   void collect_runs(bool newest = false);
   const UseSet& pending_on(const Run& run) const;
@@ -151,7 +157,7 @@ class Backing {
 
   const Driver* driver_;
   StreamClock* clock_;
-  int device_;
+  std::vector<int> devices_;  // that may use what is mapped; the first is the one that it is on
   AddressSpace* space_;
   PagePool* pool_;
   Limbo limbo_;

@@ -190,7 +190,7 @@ Status Backing::show(Block& block, PageRange range, const std::vector<PageHandle
     if (!status.ok()) break;
     ++maps_;
   }
-  if (status.ok()) status = driver_->set_access(begin, range.count * page_bytes, device_);
+  if (status.ok()) status = driver_->set_access(begin, range.count * page_bytes, devices_);
   if (mapped > 0) shown_.add(first, mapped);
   if (status.ok()) {
     ++set_accesses_;

@@ -121,6 +121,8 @@ class Heap {
   // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
   // programs all of whose touches are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
+  // Another device may use what is mapped, from now on and already. On failure it may use some of it.
+  Status open_to(int device) { return backing_->open_to(device); }
   // Which pages of memory are to stand behind which addresses (both by page of the reservation), and when; what is
   // said of a block is forgotten with it.
   Timetable& timetable() { return backing_->timetable(); }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/driver.h"
 
+#include <vector>
+
 #include "driver/numa.h"
 
 #include "driver/table.h"
@@ -173,6 +175,18 @@ Status Driver::change_access(DeviceAddress at, Bytes bytes, int device, unsigned
 
 Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
   return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+Status Driver::set_access(DeviceAddress at, Bytes bytes, std::span<const int> devices) const {
+  if (devices.size() == 1) return set_access(at, bytes, devices.front());
+  THERMOCLINE_NEED(cuMemSetAccess);
+  std::vector<CUmemAccessDesc> access(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access[i].location.id = devices[i];
+    access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return status_of(table_->cuMemSetAccess(at.value, bytes, access.data(), access.size()));
 }
 
 Status Driver::set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const {

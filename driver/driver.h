@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "driver/status.h"
 #include "driver/units.h"
@@ -62,6 +63,8 @@ class Driver {
   // whole mappings that lie side by side; it does not wait for the device: fence first.
   Status map(DeviceAddress at, Bytes bytes, PageHandle page) const;
   Status set_access(DeviceAddress at, Bytes bytes, int device) const;
+  // Of so many devices, with one call.
+  Status set_access(DeviceAddress at, Bytes bytes, std::span<const int> devices) const;
   // Of pages on the host: for the host, too.
   Status set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const;
   // Takes access away again; what is mapped stays.

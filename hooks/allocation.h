@@ -14,6 +14,9 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
 // `otherwise` where the address is not the engine's.
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise);
 
+// Of a pool whose memory is the engines'; none: it is the driver's, or there is no such pool.
+std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool);
+
 // The driver's memory, counted against the budget (physical_hooks.cc). What is freed may be anybody's.
 CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call);
 CUresult free_foreign(CUdeviceptr address, Call call);

@@ -35,6 +35,8 @@
   X(cuArrayCreate_v2, cuArrayCreate, 3020, kAny, "gives pHandle; counted") \
   X(cuArray3DCreate_v2, cuArray3DCreate, 3020, kAny, "gives pHandle; counted") \
   X(cuArrayDestroy, cuArrayDestroy, 2000, kAny, "frees hArray; counted") \
+  X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, kAny, "tells who may use pool's memory") \
+  X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, kAny, "tells who may use peerContext's memory") \
   X(cuMemGetInfo_v2, cuMemGetInfo, 3020, kAny, "asks") \
   X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, kAny, "asks dptr") \
   X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, kAny, "asks ptr") \
@@ -368,8 +370,8 @@
     "cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuDevResourceGenerateDesc cuDevSmResourceSplit " \
     "cuDevSmResourceSplitByCount cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2 cuGreenCtxCreate " \
     "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId") \
-  X("peers reach memory of ours by its mappings alone", \
-    "cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemPoolSetAccess") \
+  X("what was opened to a device stays open", \
+    "cuCtxDisablePeerAccess") \
   X("orders streams; touches no memory", \
     "cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
     "cuEventElapsedTime_v2 cuEventQuery cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \

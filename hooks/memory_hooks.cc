@@ -98,6 +98,22 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
   return allocate_in(context, out, bytes, stream, otherwise);
 }
 
+std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool) {
+  {
+    Pools& all = pools();
+    const std::lock_guard lock(all.mutex);
+    if (const auto found = all.made.find(pool); found != all.made.end()) {
+      return found->second == kForeign ? std::nullopt : std::optional(found->second);
+    }
+  }
+  for (CUdevice device = 0; static_cast<std::size_t>(device) < EngineSet::kMost; ++device) {
+    CUmemoryPool of_device = nullptr;
+    if (real<Function::cuDeviceGetDefaultMemPool>(&of_device, device) != CUDA_SUCCESS) break;
+    if (of_device == pool) return device;
+  }
+  return std::nullopt;
+}
+
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return otherwise();

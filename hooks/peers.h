@@ -5,10 +5,18 @@
 #pragma once
 
 #include "hooks/cuda_api.h"
+#include "offload/engine.h"
 
 namespace thermocline {
 
 // Without a lock. A device may always use its own.
 bool may_use(CUdevice device, CUdevice memory_of) noexcept;
+
+// The program has let it, by the driver; also where that was so before. Says where the engine can not.
+void lets_use(CUdevice device, CUdevice memory_of);
+// Before an engine is published: opens it to those that may use its device's memory.
+void open_to_peers(Engine& engine, CUdevice memory_of);
+// The device's context ends, and what others may do with its memory.
+void forget_peers_of(CUdevice memory_of) noexcept;
 
 }  // namespace thermocline

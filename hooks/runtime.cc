@@ -24,6 +24,7 @@
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
+#include "hooks/peers.h"
 #include "hooks/real_table.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
@@ -259,6 +260,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     if (engine == nullptr) return nullptr;
     engine->set_report_handler(&keep_report);
     if (any_capture()) engine->recording(true);
+    open_to_peers(*engine, facts.device);
     const ActiveEngine* made = all.publish(engine.release(), context, facts.device);
     Recorder::begin(Driver(*real_table()), made->engine);
     if (all.settings.publish) show_statistics();
@@ -329,6 +331,7 @@ void Runtime::declare_broken() noexcept {
 }
 
 void Runtime::State::note_end_of(const ActiveEngine& ending) {
+  forget_peers_of(ending.device);
   EngineStatistics& of_device = finished[ending.device];
   of_device = merge(of_device, ended(ending.engine->statistics()));
   audited = add(audited, ending.engine->audit());

@@ -31,9 +31,9 @@ void say_refused(CUresult answer) {
 // Stays for good only where the driver has shared it. By the older calls it shares no memory that was mapped, as ours
 // is: then the program is told what would help.
 CUresult share(CUdeviceptr address, const char* reason, Call call) {
-  const ActiveEngine* active = Inside::now() ? nullptr : Runtime::get().active();
   const DeviceAddress there{address};
-  if (active == nullptr || !active->engine->owns(there)) return call();
+  const ActiveEngine* active = owner_now(there);
+  if (active == nullptr) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     const CurrentContext context(*active);

@@ -172,6 +172,11 @@ void Engine::synchronized(const UseSet& uses) {
   state_->clock.synchronized(uses);
 }
 
+Status Engine::open_to(int device) {
+  const std::lock_guard lock(mutex_);
+  return state_->heap.open_to(device);
+}
+
 void Engine::recording(bool any) {
   const std::lock_guard lock(mutex_);
   state_->clock.recording(any);

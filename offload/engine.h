@@ -277,6 +277,9 @@ class Engine {
   UseSet submitted(StreamHandle stream);
   UseSet submitted_all() const;
   void synchronized(const UseSet& uses);
+  // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
+  // will be. For good. On failure it may use some of it.
+  Status open_to(int device);
   // Some stream is about to record a graph (any), or none does any more.
   void recording(bool any);
   // The program is about to destroy the stream.

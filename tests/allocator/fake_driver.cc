@@ -99,19 +99,24 @@ struct FakeCalls {
         at + bytes > std::prev(reservation)->first + std::prev(reservation)->second) {
       current->error("mapped outside the reservation");
     }
-    current->mappings_[at] = {page, false};
+    current->mappings_[at] = {page, 0};
     ++current->times_mapped_[page];
     return CUDA_SUCCESS;
   }
   static CUresult set_access(CUdeviceptr at, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count) {
     FAKE_ENTER("cuMemSetAccess");
-    const bool open = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    if (count != 1 || (!open && access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
-      current->error("access of another kind");
     for (CUdeviceptr page = at; page < at + bytes; page += FakeDriver::kPage) {
-      const auto mapping = current->mappings_.find(page);
-      if (mapping == current->mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
-      mapping->second.accessible = open;
+      if (!current->mappings_.contains(page)) return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (const CUmemAccessDesc* one = access; one < access + count; ++one) {
+      const bool open = one->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      if (one->location.type != CU_MEM_LOCATION_TYPE_DEVICE || (!open && one->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE))
+        current->error("access of another kind");
+      const std::uint64_t device = std::uint64_t{1} << one->location.id;
+      for (CUdeviceptr page = at; page < at + bytes; page += FakeDriver::kPage) {
+        std::uint64_t& open_to = current->mappings_.at(page).open_to;
+        open_to = open ? open_to | device : open_to & ~device;
+      }
     }
     return CUDA_SUCCESS;
   }
@@ -307,7 +312,7 @@ void FakeDriver::submit(StreamHandle stream, std::uint64_t owner, DeviceAddress 
     const Bytes begin = address - page_begin;
     const Bytes end = std::min<std::uint64_t>(kPage, at.value + bytes - page_begin);
     const auto mapping = mappings_.find(page_begin);
-    if (mapping == mappings_.end() || !mapping->second.accessible) {
+    if (mapping == mappings_.end() || (mapping->second.open_to & 1) == 0) {
       error("work on an address without memory");
     } else {
       std::vector<Use>& uses = pages_[mapping->second.page];
@@ -386,9 +391,9 @@ std::uint64_t FakeDriver::page_behind(DeviceAddress at) const {
   return found != mappings_.end() ? found->second.page : 0;
 }
 
-bool FakeDriver::accessible(DeviceAddress at) const {
+bool FakeDriver::accessible(DeviceAddress at, int device) const {
   const auto found = mappings_.find(round_down(at.value, kPage));
-  return found != mappings_.end() && found->second.accessible;
+  return found != mappings_.end() && (found->second.open_to >> device & 1) != 0;
 }
 
 }  // namespace thermocline

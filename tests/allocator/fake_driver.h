@@ -66,7 +66,7 @@ class FakeDriver {
 
   // What lies behind an address; 0 is nothing.
   std::uint64_t page_behind(DeviceAddress at) const;
-  bool accessible(DeviceAddress at) const;
+  bool accessible(DeviceAddress at, int device = 0) const;
   std::size_t pages() const { return pages_.size(); }
   std::size_t mappings() const { return mappings_.size(); }
   std::size_t reservations() const { return reservations_.size(); }
@@ -95,7 +95,7 @@ class FakeDriver {
   };
   struct Mapping {
     std::uint64_t page = 0;
-    bool accessible = false;
+    std::uint64_t open_to = 0;  // bits, by device
   };
   struct Use {
     std::uint64_t work, owner;

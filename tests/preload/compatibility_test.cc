@@ -47,9 +47,11 @@ std::vector<std::string> cells_of(const std::string& line) {
 }
 
 std::string lists_of_programs() {
-  return read_file(kRepository / "tests/preload/roads_test.cc") +
-         read_file(kRepository / "tests/preload/nccl_test.cc") +
-         read_file(kRepository / "tests/preload/sharing_test.cc");
+  std::string all;
+  for (const char* name : {"roads_test.cc", "nccl_test.cc", "devices_test.cc", "sharing_test.cc"}) {
+    all += read_file(kRepository / "tests/preload" / name);
+  }
+  return all;
 }
 
 bool is_program(const std::string& name) {
