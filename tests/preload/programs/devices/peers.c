@@ -20,6 +20,7 @@ int main(void) {
   CHECK(cuMemFree(places[0].buffers[4]));
   CHECK(cuMemAlloc(&places[0].buffers[4], BYTES));
   fill(places[0].buffers[4], BYTES, 77);
+  CHECK(cuCtxSynchronize());
   for (int step = 0; step < 3; ++step) {
     step_on(0);
     CHECK(cuEventRecord(written, places[0].stream));
