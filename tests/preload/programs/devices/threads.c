@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread for each device, both at once, which copy to each other in opposite directions.
+// A thread for each device, both at once, which copy to each other in opposite directions. They copy and set, for what
+// a simulated kernel writes depends on how many there were before.
 #include <pthread.h>
 
 #include "tests/preload/programs/several.h"
 
 static pthread_barrier_t barrier;
+
+static void copy_there(int device, int to, int from) {
+  CUdeviceptr* buffers_there = places[device].buffers;
+  CHECK(cuMemcpyDtoDAsync(buffers_there[to], buffers_there[from] + BYTES / 2, BYTES / 2, places[device].stream));
+}
 
 static void* run(void* argument) {
   const int device = *(const int*)argument;
@@ -14,13 +20,15 @@ static void* run(void* argument) {
   pthread_barrier_wait(&barrier);
   for (int step = 0; step < 3; ++step) {
     // Buffers 6 and 7 are for what comes from the other device, and nobody else's.
-    for (int i = 0; i < 6; ++i) mix_there(device, places[device].buffers[i], places[device].buffers[(i + 2) % 6]);
+    for (int i = 0; i < 6; ++i) copy_there(device, i, (i + 2) % 6);
+    CHECK(cuMemsetD8Async(places[device].buffers[step] + BYTES / 2, (unsigned char)(step + device), BYTES / 4,
+                          places[device].stream));
     CHECK(cuMemcpyPeerAsync(places[other].buffers[6], places[other].context, places[device].buffers[step],
                             places[device].context, BYTES, places[device].stream));
   }
   CHECK(cuStreamSynchronize(places[device].stream));
   pthread_barrier_wait(&barrier);
-  mix_there(device, places[device].buffers[7], places[device].buffers[6]);
+  copy_there(device, 7, 6);
   CHECK(cuCtxSynchronize());
   pthread_barrier_wait(&barrier);
   return NULL;
