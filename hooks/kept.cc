@@ -27,7 +27,8 @@ std::atomic<bool> any{false};
 void remember_kept(const Engine& engine, const TouchList& touches) {
   const std::lock_guard lock(kept().mutex);
   for (const Touch& touch : touches.all()) {
-    if (const std::optional<BufferFacts> buffer = engine.find(touch.address)) kept().numbers.insert({&engine, buffer->number});
+    if (const std::optional<BufferFacts> buffer = engine.find(touch.address))
+      kept().numbers.insert({&engine, buffer->number});
   }
   any.store(true, std::memory_order_release);
 }
