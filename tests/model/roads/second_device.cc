@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A second device has memory of its own, which a buffer's bytes visit: copied there, changed by a kernel of that device
-// in a stream of its own, copied back. Each copy is in a stream of the one device or of the other, and events alone put
-// them in order. Drawn only where the program is told that there are several devices: elsewhere seeds mean what they
-// did.
+// in a stream of its own, or by one of the first as its peer, copied back. Each copy is in a stream of the one device
+// or of the other, and events alone put them in order. Drawn only where the program is told that there are several
+// devices: elsewhere seeds mean what they did.
 #include <cstdlib>
 
 #include "tests/model/road.h"
@@ -26,6 +26,7 @@ struct SecondDevice {
 
   SecondDevice() {
     CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 1));
+    CHECK_CUDA(cuCtxEnablePeerAccess(context, 0));  // of the first device, whose context is current
     const Current current(context);
     CHECK_CUDA(cuModuleLoadData(&module, kImage));
     CHECK_CUDA(cuModuleGetFunction(&kernel, module, "model_change_every_word"));
@@ -80,6 +81,32 @@ void come_back(World& world, unsigned stream, const SecondDevice& second, const 
   CHECK_CUDA(cuStreamWaitEvent(world.stream(stream), visit.done, 0));
 }
 
+// What names no contexts is the stream's device's to do. It may touch the other's allocations, but no other kinds of
+// memory, so it is the first device's.
+void copy(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, std::size_t bytes, CUstream stream,
+          bool names_contexts) {
+  if (names_contexts) {
+    CHECK_CUDA(cuMemcpyPeerAsync(to, there, from, here, bytes, stream));
+  } else {
+    CHECK_CUDA(cuMemcpyDtoDAsync(to, from, bytes, stream));
+  }
+}
+
+void change(World& world, unsigned stream, const SecondDevice& second, const Visit& visit, std::uint64_t words,
+            std::uint64_t salt, bool as_peer) {
+  CUdeviceptr at = visit.memory;
+  void* parameters[] = {&at, &words, &salt};
+  if (as_peer) {
+    come_back(world, stream, second, visit);
+    const CUfunction kernel = world.device.functions.find("model_change_every_word")->second.of_module;
+    CHECK_CUDA(cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, world.stream(stream), parameters, nullptr));
+    go_there(world, stream, visit);
+  } else {
+    const Current current(second.context);
+    CHECK_CUDA(cuLaunchKernel(second.kernel, 1, 1, 1, 64, 1, 1, 0, visit.stream, parameters, nullptr));
+  }
+}
+
 void visit(World& world) {
   if (world.buffers().empty()) return;
   const Slice slice = world.any_slice();
@@ -89,21 +116,18 @@ void visit(World& world) {
   const CUcontext first = world.device.context;
   const Visit visit(second, slice.bytes());
   const bool sends = world.random.one_in(2), fetches = world.random.one_in(2);
-  CUdeviceptr theirs = visit.memory, ours = slice.address();
+  const bool plain = world.random.one_in(3), as_peer = world.random.one_in(3);
+  const CUdeviceptr theirs = visit.memory, ours = slice.address();
   world.before_write(stream, *slice.buffer);
   if (!sends) go_there(world, stream, visit);
-  CHECK_CUDA(cuMemcpyPeerAsync(theirs, second.context, ours, first, slice.bytes(),
-                               sends ? world.stream(stream) : visit.stream));
+  copy(theirs, second.context, ours, first, slice.bytes(), sends ? world.stream(stream) : visit.stream,
+       !(plain && sends));
   if (sends) go_there(world, stream, visit);
-  std::uint64_t count = slice.count, salt = world.random.next();
-  {
-    const Current current(second.context);
-    void* parameters[] = {&theirs, &count, &salt};
-    CHECK_CUDA(cuLaunchKernel(second.kernel, 1, 1, 1, 64, 1, 1, 0, visit.stream, parameters, nullptr));
-  }
+  const std::uint64_t salt = world.random.next();
+  change(world, stream, second, visit, slice.count, salt, as_peer);
   if (fetches) come_back(world, stream, second, visit);
-  CHECK_CUDA(cuMemcpyPeerAsync(ours, first, theirs, second.context, slice.bytes(),
-                               fetches ? world.stream(stream) : visit.stream));
+  copy(ours, first, theirs, second.context, slice.bytes(), fetches ? world.stream(stream) : visit.stream,
+       !(plain && fetches));
   if (!fetches) come_back(world, stream, second, visit);
   world.submitted(stream);
   world.after_write(stream, *slice.buffer);
