@@ -31,7 +31,8 @@ TEST(ConformanceUnderTheLibrary, KeepsEveryRuleButThoseListed) {
   const auto ended = thermocline::test::run_process(
       {CONFORMANCE, "--json", file},
       {"LD_PRELOAD=" LIBRARY_FILE, "LD_LIBRARY_PATH=" SIMULATOR_FOLDER, "THERMOCLINE_SIMULATE_DEVICE=reference",
-       "THERMOCLINE_SIMULATE_MEMORY_BYTES=2147483648", "THERMOCLINE_SIMULATE_PROGRESS=off"});
+       "THERMOCLINE_SIMULATE_MEMORY_BYTES=2147483648", "THERMOCLINE_SIMULATE_PROGRESS=off",
+       "THERMOCLINE_SIMULATE_DEVICES=2"});
   ASSERT_LE(ended.status, 1) << ended.out << ended.err;
   std::ifstream stream(file);
   const nlohmann::json results = nlohmann::json::parse(stream);
