@@ -129,10 +129,7 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
     const CurrentContext context(*active, place);
     const Inside inside;
     const CaptureTruce truce;
-    if (forget_kept(*active->engine, at) && !stream.has_value() && !any_capture()) {
-      real<Function::cuCtxSynchronize>();
-      active->engine->synchronized_all();
-    }
+    if (forget_kept(*active->engine, at) && !stream.has_value()) synchronize_unless_recorded(*active);
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr) recorder->freed(at, stream);
     const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != active;
     if (is_elsewhere && !watches_misuse()) {

@@ -348,6 +348,14 @@ void capture_ended() {
   if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
+void synchronize_unless_recorded(const ActiveEngine& active) {
+  const std::lock_guard lock(captures_change());
+  if (any_capture()) return;
+  // Other threads go on submitting.
+  const UseSet before = active.engine->submitted_all();
+  if (real<Function::cuCtxSynchronize>() == CUDA_SUCCESS) active.engine->synchronized(before);
+}
+
 void nodes_change_on_the_device() { device_updatable.store(true, std::memory_order_relaxed); }
 bool any_node_changes_on_the_device() { return device_updatable.load(std::memory_order_relaxed); }
 

@@ -80,6 +80,9 @@ void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
 bool any_capture();
+// Waits for all that was submitted in the engine's context, which is current; not where any stream records, and none
+// begins to meanwhile. Under `Inside`, and not from within an engine.
+void synchronize_unless_recorded(const ActiveEngine& active);
 
 // While one lives, driver calls on this thread do not disturb anybody's capture (cuThreadExchangeStreamCaptureMode).
 class CaptureTruce {
