@@ -25,7 +25,6 @@ TableLooks::~TableLooks() {
 }
 
 void TableLooks::arriving(const OperationInfo& info, std::span<const Touch> touches, bool is_led) {
-  if (clock_.is_recording()) return;
   const std::uint64_t name = info.name != nullptr ? reinterpret_cast<std::uintptr_t>(info.name) : info.kind;
   // Two of each: the second is for launches that lead on, of a kernel that is not known to write addresses without.
   Kernel& without = kernels_[name * 2];
@@ -49,7 +48,7 @@ std::uint64_t TableLooks::submitted(StreamIndex stream) {
     if (kernel.number == 0) kernel.number = ++numbers_;
     static_cast<void>(references_.written_by_kernel(given, kernel.number));
   }
-  if (!kernel.under_way && kernel.launches >= kernel.next_look) {
+  if (!kernel.under_way && kernel.launches >= kernel.next_look && !clock_.is_recording()) {
     look(kernel, stream, given, std::move(parts));
   }
   return 0;

@@ -17,9 +17,9 @@
 // while it is being looked at. Ordering them would make streams wait for each other in ways that their program does not
 // know of, so a look may read what is only half written: then it finds less, or nothing.
 //
-// No look is made while any stream records a graph (what a graph is given stays on the device anyway), or where a
-// kernel is given so many small buffers, or so large ones, that nobody would take them for tables. Guarded by the
-// engine's lock.
+// No look is made while any stream records a graph: what a kernel may have written then stands until it is looked at
+// later. Nor where a kernel is given so many small buffers, or so large ones, that nobody would take them for tables.
+// Guarded by the engine's lock.
 #pragma once
 
 #include <cstdint>

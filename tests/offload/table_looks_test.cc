@@ -194,13 +194,29 @@ TEST_F(TableLooksTest, NumbersThatAreNoAddressesOfWhatItWasGivenSayNothing) {
   EXPECT_EQ(references->runs(), 0u);
 }
 
-TEST_F(TableLooksTest, NothingIsLookedAtWhileAnyStreamRecords) {
+TEST_F(TableLooksTest, WhatIsWrittenWhileAnyStreamRecordsIsLookedAtLater) {
   clock.recording(true);
   launch("setup", {table, target});
   EXPECT_FALSE(looks->any_under_way());
+  EXPECT_TRUE(leads(table, target));
   clock.recording(false);
-  launch("setup", {table, target});
+  launch("setup", {table, other});
   EXPECT_TRUE(looks->any_under_way());
+  settle();
+  EXPECT_EQ(references->runs(), 0u);
+}
+
+TEST_F(TableLooksTest, KnownWritersWriteWhileAnyStreamRecords) {
+  write(table, 8, target);
+  for (int i = 0; i < 2; ++i) {
+    launch("setup", {table, target});
+    settle();
+  }
+  ASSERT_EQ(looks->kernels(), 1u);
+  clock.recording(true);
+  launch("setup", {table, other});
+  EXPECT_TRUE(leads(table, other));
+  clock.recording(false);
 }
 
 TEST_F(TableLooksTest, AFailureToCopyIsNoVerdict) {
