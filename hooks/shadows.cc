@@ -64,9 +64,10 @@ Shadow* Shadow::of(const ActiveEngine& active, StreamHandle stream, CUcontext ho
   if (to_cu(stream) == CU_STREAM_PER_THREAD) return make(false);
   Shadows& shadows = Shadows::get();
   const std::lock_guard lock(shadows.mutex);
-  std::unique_ptr<Shadow>& found = shadows.all[{&active, home, stream}];
-  if (found == nullptr) found.reset(make(true));
-  return found.get();
+  const Shadows::Key key{&active, home, stream};
+  if (const auto found = shadows.all.find(key); found != shadows.all.end()) return found->second.get();
+  std::unique_ptr<Shadow> made(make(true));
+  return made == nullptr ? nullptr : (shadows.all[key] = std::move(made)).get();
 }
 
 CUresult Shadow::ready() { return result_of(driver().record(ready_, stream_)); }

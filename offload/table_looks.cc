@@ -29,6 +29,7 @@ void TableLooks::arriving(const OperationInfo& info, std::span<const Touch> touc
   // Two of each: the second is for launches that lead on, of a kernel that is not known to write addresses without.
   Kernel& without = kernels_[name * 2];
   Kernel& kernel = is_led && without.looked_at ? kernels_[name * 2 + 1] : without;
+  if (is_blind_ && !kernel.is_writer) return;
   if (kernel.looked_at && kernel.launches + 1 < kernel.next_look) {
     ++kernel.launches;
     return;
@@ -50,6 +51,7 @@ std::uint64_t TableLooks::submitted(StreamIndex stream) {
   }
   if (!kernel.under_way && kernel.launches >= kernel.next_look && !clock_.is_recording()) {
     look(kernel, stream, given, std::move(parts));
+    if (is_blind_) references_.retract(kernel.number);
   }
   return 0;
 }
@@ -79,7 +81,10 @@ std::vector<TableLooks::Range> TableLooks::ranges_of(const References::Targets& 
 bool TableLooks::take_room(Bytes bytes, Look* look) {
   if (room_ == nullptr) {
     void* room = nullptr;
-    if (!driver_.allocate_host(kRoomBytes, &room).ok()) return false;
+    if (!driver_.allocate_host(kRoomBytes, &room).ok()) {
+      is_blind_ = true;
+      return false;
+    }
     room_ = static_cast<std::byte*>(room);
   }
   const Bytes oldest = looks_.empty() ? 0 : looks_.front().begin;

@@ -19,7 +19,8 @@
 //
 // No look is made while any stream records a graph: what a kernel may have written then stands until it is looked at
 // later. Nor where a kernel is given so many small buffers, or so large ones, that nobody would take them for tables.
-// Guarded by the engine's lock.
+// Where the driver has no pinned memory for looks, only kernels known by name write tables. Guarded by the engine's
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -115,6 +116,7 @@ class TableLooks {
   std::vector<Touch> touches_;  // of the present one
   std::deque<Look> looks_;      // under way, oldest first; their room lies in this order, round the end
   std::byte* room_ = nullptr;
+  bool is_blind_ = false;  // the driver has refused the room: it is not asked again
   std::uint64_t made_ = 0, writers_ = 0;
 };
 

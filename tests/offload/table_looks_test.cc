@@ -219,6 +219,15 @@ TEST_F(TableLooksTest, KnownWritersWriteWhileAnyStreamRecords) {
   clock.recording(false);
 }
 
+TEST_F(TableLooksTest, WithoutPinnedMemoryNothingIsTakenForATable) {
+  fake.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  for (const char* const name : {"setup", "bias"}) {
+    launch(name, {table, target});
+    EXPECT_EQ(references->runs(), 0u);
+  }
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+}
+
 TEST_F(TableLooksTest, AFailureToCopyIsNoVerdict) {
   fake.fail("cuMemcpyDtoHAsync", 1, CUDA_ERROR_UNKNOWN);
   launch("setup", {table, target});
