@@ -247,6 +247,7 @@
   X(cuCtxGetDevice)                     \
   X(cuCtxPopCurrent_v2)                 \
   X(cuCtxPushCurrent_v2)                \
+  X(cuDeviceGetCount)                   \
   X(cuDeviceGetDefaultMemPool)          \
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
@@ -338,7 +339,7 @@
     "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \
   X("asks", \
     "cuDeviceCanAccessPeer cuDeviceComputeCapability cuDeviceGet cuDeviceGetAttribute cuDeviceGetByPCIBusId " \
-    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetCount cuDeviceGetDevResource " \
+    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetDevResource " \
     "cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities " \
     "cuDeviceGetLuid cuDeviceGetName cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities " \
     "cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetProperties cuDeviceGetUuid cuDeviceGetUuid_v2 " \

@@ -28,7 +28,10 @@ struct MemoryKind {
   bool device = false;
 };
 
+// Memory of any engine is a device's, whatever the driver says of what was sent away.
 MemoryKind kind_of(CUdeviceptr at) {
+  const EngineSet* const engines = engines_now();
+  if (engines != nullptr && engines->owner(DeviceAddress{at}) != nullptr) return {.known = true, .device = true};
   const Inside inside;
   unsigned int type = 0;
   if (real<Function::cuPointerGetAttribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS) return {};
@@ -153,11 +156,9 @@ Changes::Changes(const ActiveEngine& active, const TouchList& touches) : engine_
 Changes::Source Changes::source_of(const Move& move) const {
   const bool has_references = engine_.has_references();
   if (engine_.owns(DeviceAddress{move.from})) {
-    if (!has_references) return Source::kNothing;
-    if (!engine_.owns(DeviceAddress{move.to}) && !kind_of(move.to).device) return Source::kNothing;
-    return Source::kDevice;
+    return has_references && kind_of(move.to).device ? Source::kDevice : Source::kNothing;
   }
-  if (!engine_.owns(DeviceAddress{move.to}) && !kind_of(move.to).device) return Source::kNothing;
+  if (!kind_of(move.to).device) return Source::kNothing;
   const MemoryKind kind = kind_of(move.from);
   if (kind.device) return has_references ? Source::kDevice : Source::kNothing;
   // Where only its beginning is pinned, it is for the driver to say what becomes of the copy, before anything is read.
@@ -213,11 +214,6 @@ bool is_gone(const EngineSet& engines, CUdeviceptr at, std::uint64_t number) {
   return number == 0 || number_of(engines, DeviceAddress{at}) != number;
 }
 
-// Or is gone.
-bool goes_to_the_host(const EngineSet& engines, CUdeviceptr to) {
-  return engines.owner(DeviceAddress{to}) == nullptr && !kind_of(to).device;
-}
-
 void search_again(const EngineSet& engines, const Move& move) {
   const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
   for (const ActiveEngine* active : engines) {
@@ -256,9 +252,9 @@ void search_remembered_moves(const EngineSet& engines) {
   const std::lock_guard lock(all.mutex);
   for (auto at = all.keys.begin(); at != all.keys.end();) {
     const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
-    // What has been freed since can only be used by mistake, whoever has its addresses now.
-    if (is_gone(engines, to, at->second.to) || is_gone(engines, from, at->second.from) ||
-        goes_to_the_host(engines, to)) {
+    // What has been freed since can only be used by mistake, whoever has its addresses now; words on the host do not
+    // matter.
+    if (is_gone(engines, to, at->second.to) || is_gone(engines, from, at->second.from) || !kind_of(to).device) {
       all.in_order_of.erase(at->second.came);
       at = all.keys.erase(at);
       continue;

@@ -117,6 +117,9 @@ struct OperationInfo {
       nullptr;  // of what runs, as long as the process lives; null: unknown. The engine does not look at it
   // A kernel, or a graph: it may go wherever the words lead that stand in the buffers whose addresses it was given.
   bool follows = false;
+
+  // One kernel, of which something can be learnt by its next launches. Graphs are known by nothing.
+  bool is_kernel() const { return follows && (name != nullptr || kind != 0); }
 };
 
 // A live buffer as the program asked for it.

@@ -135,7 +135,9 @@ class Engine::State {
   bool collect_operands(std::span<const Touch> list, bool follows, bool tables);
   bool is_given_small_buffers() const;
   bool settle_looks(Wait wait);
-  bool operands_fit() const;
+  // Of the device's memory, with what is pinned there.
+  Bytes operand_bytes() const;
+  void add_while_they_fit(std::span<const DeviceAddress> targets);
   bool any_absent() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);

@@ -5,6 +5,13 @@
 #include "offload/engine_state.h"
 
 namespace thermocline {
+namespace {
+
+// Where not all fits that an operation may come to, so much of the budget is left for what is about to leave, and for
+// pages that are being copied.
+constexpr Bytes kPartLeftFree = 8;
+
+}  // namespace
 
 void Engine::State::add_operand(Block* block, Access access) {
   BlockState& state = residency.state_of(*block);
@@ -48,7 +55,7 @@ void Engine::State::resolve(std::span<const Touch> list, const OperationInfo& wh
     if (again) collect_operands(list, what.follows);
   }
   counters.followed += operands.size() - named_operands;
-  if (what.follows && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {
+  if (what.is_kernel() && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {
     looks.arriving(what, list, !led_to.empty());
   }
 }
@@ -66,12 +73,28 @@ bool Engine::State::settle_looks(Wait wait) {
 
 bool Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
   if (!collect_operands(list, follows, true)) return false;
-  if (operands_fit()) return true;
+  if (operand_bytes() <= budget_bytes) return true;
   // Tables of kernels need not lead to all that they may lead to.
   const std::size_t before = operands.size();
+  const std::vector<DeviceAddress> nearest_first = led_to;
   static_cast<void>(collect_operands(list, follows, false));
+  add_while_they_fit(nearest_first);
   counters.left_out_targets += before - operands.size();
   return true;
+}
+
+void Engine::State::add_while_they_fit(std::span<const DeviceAddress> targets) {
+  Bytes bytes = operand_bytes();
+  for (const DeviceAddress target : targets) {
+    const Block* const block = heap.block_at(target);
+    if (block == nullptr) continue;
+    const BlockState& state = residency.state_of(*block);
+    if (state.listed == resolution) continue;
+    const Bytes more = state.pins == 0 ? block->bytes() : 0;
+    if (bytes + more > budget_bytes - budget_bytes / kPartLeftFree) continue;
+    bytes += more;
+    touch({target, 0, Access::kUnknown});
+  }
 }
 
 bool Engine::State::collect_operands(std::span<const Touch> list, bool follows, bool tables) {
@@ -86,10 +109,10 @@ bool Engine::State::collect_operands(std::span<const Touch> list, bool follows, 
   return by_tables;
 }
 
-bool Engine::State::operands_fit() const {
+Bytes Engine::State::operand_bytes() const {
   Bytes bytes = pinned_block_bytes + foreign_bytes;
   for (const BlockState* state : operands) bytes += state->pins == 0 ? state->block->bytes() : 0;
-  return bytes <= budget_bytes;
+  return bytes;
 }
 
 bool Engine::State::any_absent() const {

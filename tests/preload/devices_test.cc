@@ -65,5 +65,32 @@ TEST(SeveralDevices, EachSaysItsOwnBudget) {
             "on 1, in its context\n");
 }
 
+// The driver refuses one call, of the program or of the library. Where the program is told, it ends with that; else
+// it prints what it prints without the library, which does without what it could not have.
+TEST(SeveralDevices, RefuseCleanlyOrGiveTheSameBitsWhereACallFails) {
+  const std::vector<std::string> arguments = {"roads/devices/peer_copies"};
+  const ProcessResult plain = run_plain(arguments);
+  int went_on = 0;
+  for (const char* function : {"cuStreamCreate", "cuEventCreate", "cuMemHostAlloc"}) {
+    for (int call = 1; call <= 8; ++call) {
+      const std::string fault = "fail " + std::string(function) + " call " + std::to_string(call) + " OUT_OF_MEMORY";
+      SCOPED_TRACE(fault);
+      const ProcessResult result = run_program(
+          arguments, {.preload = {LIBRARY_FILE},
+                      .budget = kBudget,
+                      .order = 1,
+                      .environment = {"THERMOCLINE_SIMULATE_DEVICES=2", "THERMOCLINE_SIMULATE_FAULTS=" + fault}});
+      if (result.status == 0) {
+        EXPECT_EQ(result.out, plain.out) << result.err;
+        ++went_on;
+      } else {
+        EXPECT_EQ(result.status, 2) << result.err;
+        EXPECT_NE(result.err.find("program: 2 from "), std::string::npos) << result.err;
+      }
+    }
+  }
+  EXPECT_GT(went_on, 0);
+}
+
 }  // namespace
 }  // namespace thermocline::test

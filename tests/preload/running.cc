@@ -7,6 +7,12 @@
 #include <cstdlib>
 
 namespace thermocline::test {
+namespace {
+
+// A program that ends early, as one does whose call failed, joins no thread of ours.
+const std::string kTsanOptions = "TSAN_OPTIONS=handle_segv=0:report_thread_leaks=0";
+
+}  // namespace
 
 ProcessResult run_program(const std::vector<std::string>& arguments, const Running& running) {
   std::vector<std::string> environment = {
@@ -18,7 +24,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       "THERMOCLINE_STATS=true",
       "THERMOCLINE_SIMULATE_CHECK=1",
       "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
-      "TSAN_OPTIONS=handle_segv=0",
+      kTsanOptions,
   };
   const auto is_about = [&](const char* subject) {
     return std::any_of(arguments.begin(), arguments.end(),
@@ -27,7 +33,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
   // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's search for
   // deadlocks can count.
   if (is_about("fork") || is_about("exported") || is_about("between_processes"))
-    environment.emplace_back("TSAN_OPTIONS=handle_segv=0:detect_deadlocks=0");
+    environment.push_back(kTsanOptions + ":detect_deadlocks=0");
   if (is_about("devices/")) environment.emplace_back("THERMOCLINE_SIMULATE_DEVICES=2");
   // Two copies of a library have two of each variable.
   if (is_about("two_runtimes")) {
@@ -73,7 +79,7 @@ void expect_same(const ProcessResult& plain, const ProcessResult& other) {
 
 std::vector<std::uint64_t> orders() {
   const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
-  if (percent != nullptr && std::strtoull(percent, nullptr, 10) < 100) return {0, 1};
+  if (percent != nullptr && std::strtoull(percent, nullptr, 10) < 100) return {1};
   return {0, 1, 2};
 }
 

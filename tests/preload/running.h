@@ -25,7 +25,7 @@ ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std
                             std::uint64_t order = 0);
 
 void expect_same(const ProcessResult& plain, const ProcessResult& other);
-// The order of time and adversarial ones; fewer where fewer seeds are asked for, as under sanitizers.
+// The order of time and adversarial ones; one adversarial where fewer seeds are asked for, as under sanitizers.
 std::vector<std::uint64_t> orders();
 // The whole of what is promised about one program: it prints the same plain, under the library, and under a budget that
 // forces buffers out and back.

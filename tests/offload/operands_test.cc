@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operation is taken to touch beside what it was given.
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+class OperandsTest : public EngineTest {
+ protected:
+  void launch(const Operands& given, OperationInfo info) {
+    info.follows = true;
+    ASSERT_TRUE(submit(given, Access::kUnknown, info, 5).ok());
+  }
+  void write_tables(const std::vector<DeviceAddress>& given) {
+    std::vector<Touch> touches;
+    for (const DeviceAddress at : given) touches.push_back({at});
+    engine_->written_by_kernel(touches);
+  }
+};
+
+// All graphs look alike. What one of them wrote into small buffers would be held against all others.
+TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
+  start({.budget_bytes = 32 * kPage});
+  const DeviceAddress table = allocate(256), target = allocate(kPage);
+  launch({{table, 256}, {target, kPage}}, {});
+  EXPECT_EQ(engine_->statistics().table_looks, 0u);
+  EXPECT_FALSE(engine_->has_references());
+  launch({{table, 256}, {target, kPage}}, {.kind = 7, .name = "kernel"});
+  EXPECT_EQ(engine_->statistics().table_looks, 1u);
+  EXPECT_TRUE(engine_->has_references());
+}
+
+// Tables that kernels wrote may lead to more than there is room for.
+TEST_F(OperandsTest, WhatDoesNotFitIsLeftOutFromTheFarEnd) {
+  start({.budget_bytes = 16 * kPage});
+  const DeviceAddress first = allocate(256), second = allocate(256);
+  const DeviceAddress near_by = allocate(3 * kPage), far_away = allocate(14 * kPage), other = allocate(14 * kPage);
+  write_tables({second, far_away});
+  write_tables({first, second, near_by});
+  ASSERT_TRUE(operate({{near_by, 3 * kPage}}, Access::kWrite).ok());
+  ASSERT_TRUE(operate({{other, 14 * kPage}}, Access::kWrite).ok());
+  ASSERT_FALSE(engine_->find(near_by)->resident);
+  launch({{first, 256}}, {.kind = 7, .name = "reader"});
+  EXPECT_TRUE(engine_->find(near_by)->resident);
+  EXPECT_FALSE(engine_->find(far_away)->resident);
+  EXPECT_GT(engine_->statistics().left_out_targets, 0u);
+}
+
+}  // namespace
+}  // namespace thermocline
