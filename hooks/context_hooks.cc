@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of a context is the end of the memory in it. What we hold is given back while the context still lives, which
 // means before the driver's own call; when a primary context ends depends on how often it was retained, so that is
-// counted.
+// counted. Contexts that the program created on the same device are no matter of the primary one.
 #include <array>
 #include <atomic>
 #include <map>
@@ -28,10 +28,24 @@ CUresult destroy(CUcontext context, Call call) {
   });
 }
 
+// Null: nobody has it. Retained in passing, which is the one way to learn its handle.
+CUcontext primary_of(CUdevice device) {
+  const Inside inside;
+  unsigned int flags = 0;
+  int active = 0;
+  CUcontext context = nullptr;
+  if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) != CUDA_SUCCESS || active == 0 ||
+      real<Function::cuDevicePrimaryCtxRetain>(&context, device) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  real<Function::cuDevicePrimaryCtxRelease_v2>(device);
+  return context;
+}
+
 CUresult reset(CUdevice device, Call call) {
   if (Inside::now()) return call();
   return guarded([&] {
-    Runtime::get().end_device(device);
+    if (const CUcontext context = primary_of(device); context != nullptr) Runtime::get().end_context(context);
     return call();
   });
 }
@@ -40,15 +54,17 @@ CUresult release(CUdevice device, Call call) {
   if (Inside::now()) return call();
   std::atomic<int>* count = retained_of(device);
   return guarded([&] {
-    if (count != nullptr && count->load() == 1) Runtime::get().end_device(device);
+    const CUcontext context = primary_of(device);
+    if (context != nullptr && count != nullptr && count->load() == 1) Runtime::get().end_context(context);
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
     if (count != nullptr && count->load() > 0) count->fetch_sub(1);
     // Retained by somebody whom we have not seen, or not as often as we thought.
     unsigned int flags = 0;
     int active = 1;
-    if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0) {
-      Runtime::get().abandon_device(device);
+    if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0 &&
+        context != nullptr) {
+      Runtime::get().abandon_context(context);
     }
     return result;
   });

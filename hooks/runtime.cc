@@ -359,32 +359,25 @@ void Runtime::end_context(CUcontext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
-  const ActiveEngine* ending = there == nullptr ? nullptr : there->in(context);
+  const ActiveEngine* const ending = there == nullptr ? nullptr : there->in(context);
   if (ending == nullptr || real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
   all.take_down(*ending);
   CUcontext popped = nullptr;
   real<Function::cuCtxPopCurrent_v2>(&popped);
 }
 
-void Runtime::end_device(CUdevice device) {
-  forget_contexts_of_streams();
-  const EngineSet* const there = engines();
-  const ActiveEngine* ending = there == nullptr ? nullptr : there->on(device);
-  if (ending != nullptr) end_context(ending->context);
-}
-
-void Runtime::abandon_device(CUdevice device) {
+void Runtime::abandon_context(CUcontext context) {
   forget_contexts_of_streams();
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
-  const ActiveEngine* ending = there == nullptr ? nullptr : there->on(device);
+  const ActiveEngine* const ending = there == nullptr ? nullptr : there->in(context);
   if (ending == nullptr) return;
   Recorder::end_of(ending->engine, true);
   all.note_end_of(*ending);
   all.unpublish(*ending);
   const Inside inside;
-  end_shadows_in(ending->context, true);
+  end_shadows_in(context, true);
 }
 
 bool Runtime::statistics(EngineStatistics* out) const {

@@ -52,9 +52,8 @@ class Runtime {
 
   // Before the driver destroys the context: its memory dies with it, and what we hold is given back.
   void end_context(CUcontext context);
-  void end_device(CUdevice device);
   // The context is gone already.
-  void abandon_device(CUdevice device);
+  void abandon_context(CUcontext context);
 
   // Statistics of all engines so far, added up; false when they can not be asked (we are inside one).
   bool statistics(EngineStatistics* out) const;

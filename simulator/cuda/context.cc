@@ -8,6 +8,8 @@
 #include "simulator/cuda/peer.h"
 #include "simulator/cuda/pool_cache.h"
 
+#include <vector>
+
 using namespace simulator;
 using namespace simulator::cuda;
 
@@ -42,6 +44,15 @@ CUresult resolve(Call& call, CUcontext* context) {
   if (!call) return call.result();
   if (*context == nullptr) return current_context(context);
   return call.state().contexts.has(*context) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+template <class Object>
+std::vector<Object*> of_context(Registry<Object>& all, CUcontext context) {
+  std::vector<Object*> found;
+  all.for_each([&](Object& object) {
+    if (object.context == context) found.push_back(&object);
+  });
+  return found;
 }
 
 CUresult synchronize(Call& call, CUcontext context) {
@@ -84,6 +95,17 @@ CUctx_st new_context(unsigned flags, unsigned version, DeviceId device) {
   return context;
 }
 
+void end_contents_of(Call& call, CUcontext context) {
+  call.machine().wait_device(context->device);
+  forget_peer(call, context);
+  close_all_of(call, context);
+  destroy_arrays_of(call, context);
+  release_all_of(call, context);
+  State& all = call.state();
+  for (const CUstream stream : of_context(all.streams, context)) destroy(call, stream);
+  for (const CUevent event : of_context(all.events, context)) destroy(call, event);
+}
+
 }  // namespace simulator::cuda
 
 SIMULATED_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
@@ -106,11 +128,7 @@ SIMULATED_API CUresult cuCtxDestroy_v2(CUcontext context) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (!call.state().contexts.has(context) || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
-  call.machine().wait_device(context->device);
-  forget_peer(call, context);
-  close_all_of(call, context);
-  destroy_arrays_of(call, context);
-  release_all_of(call, context);
+  end_contents_of(call, context);
   ThreadContexts& contexts = thread_contexts();
   if (contexts.depth > 0 && contexts.stack[contexts.depth - 1] == context) --contexts.depth;
   call.state().contexts.remove(context);

@@ -2,7 +2,7 @@
 // What making a context and a stream have in common with their neighbours.
 #pragma once
 
-#include "simulator/cuda/state.h"
+#include "simulator/cuda/call.h"
 
 namespace simulator::cuda {
 
@@ -12,5 +12,12 @@ inline constexpr int kGreatestPriority = -5;
 
 // `version`: of the interface that made it, as cuCtxGetApiVersion tells.
 CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
+
+// Objects that are there; their handles are none any more.
+void destroy(Call& call, CUstream stream);
+void destroy(Call& call, CUevent event);
+
+// Streams, events, arrays, memory and what is open to others, as when the context ends. Waits for its device.
+void end_contents_of(Call& call, CUcontext context);
 
 }  // namespace simulator::cuda

@@ -60,12 +60,20 @@ SIMULATED_API CUresult cuEventCreate(CUevent* event, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
+namespace simulator::cuda {
+
+void destroy(Call& call, CUevent event) {
+  call.machine().destroy_event(event->id);
+  call.state().events.remove(event);
+}
+
+}  // namespace simulator::cuda
+
 SIMULATED_API CUresult cuEventDestroy_v2(CUevent event) {
   Call call;
   if (!call) return call.result();
   if (!call.state().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
-  call.machine().destroy_event(event->id);
-  call.state().events.remove(event);
+  destroy(call, event);
   return CUDA_SUCCESS;
 }
 

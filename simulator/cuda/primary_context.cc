@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The primary contexts: one for each device, counted, shared by every runtime in the process. A handle never changes;
 // when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
-#include "simulator/cuda/array.h"
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context.h"
-#include "simulator/cuda/ipc.h"
-#include "simulator/cuda/memory_kinds.h"
-#include "simulator/cuda/peer.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -32,11 +28,7 @@ CUcontext primary(State& state, CUdevice device) {
 
 void deactivate(Call& call, CUdevice device) {
   const CUcontext context = primary(call.state(), device);
-  call.machine().wait_device(context->device);
-  forget_peer(call, context);
-  close_all_of(call, context);
-  destroy_arrays_of(call, context);
-  release_all_of(call, context);
+  end_contents_of(call, context);
   of(call.state(), device).primary_users = 0;
   context->is_active = false;
 }

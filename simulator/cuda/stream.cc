@@ -30,6 +30,18 @@ CUresult create(CUstream* out, unsigned flags, int priority, const char* caller 
 
 }  // namespace
 
+namespace simulator::cuda {
+
+void destroy(Call& call, CUstream stream) {
+  forget_captured_stream(call, stream->id);
+  forget_stream(call.state(), stream->id);
+  call.machine().destroy_stream(stream->id);
+  call.state().stream_numbers.erase(stream->id);
+  call.state().streams.remove(stream);
+}
+
+}  // namespace simulator::cuda
+
 SIMULATED_API CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return create(stream, flags, 0); }
 
 SIMULATED_API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
@@ -40,11 +52,7 @@ SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Call call;
   if (!call) return call.result();
   if (is_default(stream) || !call.state().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
-  forget_captured_stream(call, stream->id);
-  forget_stream(call.state(), stream->id);
-  call.machine().destroy_stream(stream->id);
-  call.state().stream_numbers.erase(stream->id);
-  call.state().streams.remove(stream);
+  destroy(call, stream);
   return CUDA_SUCCESS;
 }
 

@@ -21,6 +21,7 @@ const std::vector<std::string> kPrograms = {
     "contexts/destroyed",
     "contexts/memory_info",
     "contexts/pointer_attributes",
+    "contexts/primary_beside",
     "contexts/primary_released",
     "contexts/primary_reset",
     "copies/batches",
