@@ -65,6 +65,21 @@ TEST_F(ContextTest, DestroyingAContextGivesItsMemoryBack) {
   EXPECT_EQ(after, before);
 }
 
+TEST_F(ContextTest, DestroyingAContextEndsItsStreamsAndEvents) {
+  CUcontext made = nullptr;
+  CUstream theirs = nullptr, ours = nullptr;
+  CUevent event = nullptr;
+  ASSERT_OK(cuStreamCreate(&ours, CU_STREAM_NON_BLOCKING));
+  ASSERT_OK(cuCtxCreate(&made, nullptr, 0, 0));
+  ASSERT_OK(cuStreamCreate(&theirs, CU_STREAM_NON_BLOCKING));
+  ASSERT_OK(cuEventCreate(&event, 0));
+  EXPECT_OK(cuCtxDestroy(made));
+  EXPECT_EQ(cuStreamQuery(theirs), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_OK(cuStreamQuery(ours));
+  EXPECT_OK(cuStreamDestroy(ours));
+}
+
 TEST_F(ContextTest, ThePrimaryContextIsCountedAndKeepsItsHandle) {
   CUcontext again = nullptr;
   unsigned flags = 1;
