@@ -68,11 +68,20 @@ std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
   return ends;
 }
 
+// Unified addresses say which way it goes.
+template <Function F, class... Arguments>
+CUresult copy_anywhere(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
+                       Arguments... arguments) {
+  return submit_copy(
+      stream, host, copied(to, from, bytes), info_of_copy<F>(), [&] { return real<F>(arguments...); },
+      [&](CUstream another) { return real<Function::cuMemcpyAsync>(to, from, bytes, another); });
+}
+
 template <Function F, class... More>
 CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                          More... more) {
   const std::optional<Ends> ends = ends_on_two_devices(to, from);
-  if (!ends.has_value()) return operate<F>(stream, host, copied(to, from, bytes), to, from, bytes, more...);
+  if (!ends.has_value()) return copy_anywhere<F>(stream, host, to, from, bytes, to, from, bytes, more...);
   return submit(stream, host, copied(to, from, bytes), info_of_copy<F>(),
                 [&] { return real<peer_of(F)>(to, ends->to, from, ends->from, bytes, more...); });
 }
@@ -88,13 +97,13 @@ THERMOCLINE_HOOK_PAIR(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void* src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kWaitsFirst,
-                            copied(dst, reinterpret_cast<CUdeviceptr>(src), ByteCount), dst, src, ByteCount);
+  return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaitsFirst, dst, reinterpret_cast<CUdeviceptr>(src),
+                                  ByteCount, dst, src, ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_t ByteCount), {
-  return operate<kFunction>(stream_of(nullptr), Host::kWaits,
-                            copied(reinterpret_cast<CUdeviceptr>(dst), src, ByteCount), dst, src, ByteCount);
+  return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaits, reinterpret_cast<CUdeviceptr>(dst), src, ByteCount,
+                                  dst, src, ByteCount);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount),
@@ -122,14 +131,14 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyAsync, _ptsz, (CUdeviceptr dst, CUdeviceptr src, s
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyHtoDAsync_v2, _ptsz,
                       (CUdeviceptr dst, const void* src, size_t ByteCount, CUstream hStream), {
-                        return operate<kFunction>(stream_of(hStream), Host::kGoesOn,
-                                                  copied(dst, reinterpret_cast<CUdeviceptr>(src), ByteCount), dst, src,
-                                                  ByteCount, hStream);
+                        return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, dst,
+                                                        reinterpret_cast<CUdeviceptr>(src), ByteCount, dst, src,
+                                                        ByteCount, hStream);
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoHAsync_v2, _ptsz, (void* dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), {
-  return operate<kFunction>(stream_of(hStream), Host::kGoesOn,
-                            copied(reinterpret_cast<CUdeviceptr>(dst), src, ByteCount), dst, src, ByteCount, hStream);
+  return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, reinterpret_cast<CUdeviceptr>(dst), src, ByteCount,
+                                  dst, src, ByteCount, hStream);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoDAsync_v2, _ptsz,

@@ -359,8 +359,14 @@ void Runtime::end_context(CUcontext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
-  const ActiveEngine* const ending = there == nullptr ? nullptr : there->in(context);
-  if (ending == nullptr || real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
+  if (there == nullptr) return;
+  const ActiveEngine* const ending = there->in(context);
+  if (ending == nullptr) {
+    const Inside inside;
+    end_shadows_in(context, false);
+    return;
+  }
+  if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
   all.take_down(*ending);
   CUcontext popped = nullptr;
   real<Function::cuCtxPopCurrent_v2>(&popped);
@@ -371,11 +377,12 @@ void Runtime::abandon_context(CUcontext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
-  const ActiveEngine* const ending = there == nullptr ? nullptr : there->in(context);
-  if (ending == nullptr) return;
-  Recorder::end_of(ending->engine, true);
-  all.note_end_of(*ending);
-  all.unpublish(*ending);
+  if (there == nullptr) return;
+  if (const ActiveEngine* const ending = there->in(context)) {
+    Recorder::end_of(ending->engine, true);
+    all.note_end_of(*ending);
+    all.unpublish(*ending);
+  }
   const Inside inside;
   end_shadows_in(context, true);
 }

@@ -6,16 +6,35 @@
 namespace thermocline {
 namespace {
 
+CUresult in_stream(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return real<Function::cuMemcpy2DAsync_v2>(copy, stream);
+}
+CUresult in_stream(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return real<Function::cuMemcpy3DAsync_v2>(copy, stream);
+}
+CUresult in_stream(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  return real<Function::cuMemcpy3DPeerAsync>(copy, stream);
+}
+
+template <Function F, class Copy, class... Arguments>
+CUresult submit_shape(StreamHandle stream, Host host, TouchList touches, const Copy* copy, Arguments... arguments) {
+  // Arrays are of their own device.
+  if (touches.moves().empty()) return operate<F>(stream, host, std::move(touches), copy, arguments...);
+  return submit_copy(
+      stream, host, std::move(touches), info_of_copy<F>(), [&] { return real<F>(copy, arguments...); },
+      [&](CUstream another) { return in_stream(copy, another); });
+}
+
 template <Function F, class Copy>
 CUresult copy_and_wait(StreamHandle stream, const Copy* copy) {
   ShapedCopy shape = shape_of(copy);
   const Host host = shape.host == Host::kGoesOn ? Host::kMayGoOn : shape.host;
-  return operate<F>(stream, host, std::move(shape.touches), copy);
+  return submit_shape<F>(stream, host, std::move(shape.touches), copy);
 }
 
 template <Function F, class Copy>
 CUresult copy_in_order(StreamHandle stream, const Copy* copy, CUstream argument) {
-  return operate<F>(stream, Host::kGoesOn, shape_of(copy).touches, copy, argument);
+  return submit_shape<F>(stream, Host::kGoesOn, shape_of(copy).touches, copy, argument);
 }
 
 TouchList batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {

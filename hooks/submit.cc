@@ -14,6 +14,7 @@
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/spanning.h"
+#include "hooks/stand_ins.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
 #include "offload/audit.h"
@@ -185,12 +186,17 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   return result;
 }
 
-// `bits`: whom it is shown, whether they own something of it or follow what it may follow.
+// `bits`: whom it is shown, whether they own something of it or follow what it may follow. `in_another`: null where it
+// is no copy.
 CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
-                     Host host, const TouchList& touches, const OperationInfo& info, Call call) {
+                     Host host, const TouchList& touches, const OperationInfo& info, Call call,
+                     const CallIn* in_another) {
   if (watches_misuse()) look_at(touches, stream);
   if (is_recording(stream)) return submit_recorded(engines, touches, call);
   if (place.refused) return call();
+  if (const ActiveEngine* owner = in_another == nullptr ? nullptr : out_of_reach(engines, bits, place)) {
+    return copy_in_shadow(*owner, place, stream, host, touches, info, *in_another);
+  }
   if (place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
   CUresult result = CUDA_SUCCESS;
   if (bits == engines.bit_of(place.here) && place.current == place.context) {
@@ -273,7 +279,10 @@ CUresult guarded_lightly(Call body) {
   }
 }
 
-CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
+namespace {
+
+CUresult submit_what(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+                     const CallIn* in_another) {
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
@@ -291,19 +300,31 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (info.operator_class == OperatorClass::kTables) {
-      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call);
+      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
       if (result != CUDA_SUCCESS) return result;
       engines.for_each(
           bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(touches, active).all()); });
       return result;
     }
-    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call);
+    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
     AllChanges made(engines, changing, touches);
     const bool records = is_recording(stream);
-    const CUresult result = bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call);
+    const CUresult result =
+        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
     if (result == CUDA_SUCCESS) made.happened(records);
     return result;
   });
+}
+
+}  // namespace
+
+CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
+  return submit_what(stream, host, std::move(touches), info, call, nullptr);
+}
+
+CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+                     CallIn in_another) {
+  return submit_what(stream, host, std::move(touches), info, call, &in_another);
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {

@@ -45,6 +45,22 @@ class Call {
   CUresult (*invoke_)(void*);
 };
 
+// The same of a callable that is told a stream.
+class CallIn {
+ public:
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, CallIn>)
+      CallIn(F&& function)  // NOLINT: implicit on purpose, as std::function is
+      : object_(const_cast<void*>(static_cast<const void*>(&function))), invoke_([](void* object, CUstream stream) {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(stream);
+        }) {}
+  CUresult operator()(CUstream stream) const { return invoke_(object_, stream); }
+
+ private:
+  void* object_;
+  CUresult (*invoke_)(void*, CUstream);
+};
+
 // Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
 // program. The thread is not cancelled meanwhile.
 CUresult guarded(Call body);
@@ -53,6 +69,9 @@ CUresult guarded_lightly(Call body);
 
 // `touches` may name anything; what is not ours is left out.
 CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call);
+// A copy that names no context. `in_another`: the same in a given stream, where it has to be (stand_ins.h).
+CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+                     CallIn in_another);
 // Nothing is known about what the work touches.
 CUresult submit_unknown(StreamHandle stream, Call call);
 

@@ -41,8 +41,8 @@ class Devices : public testing::TestWithParam<const char*> {};
 TEST_P(Devices, GiveTheSameBits) { expect_same_bits_on(2, GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Small, Devices,
-                         testing::Values("devices/loops", "devices/peer_copies", "devices/peers", "devices/reset",
-                                         "devices/threads"),
+                         testing::Values("devices/from_elsewhere", "devices/loops", "devices/peer_copies",
+                                         "devices/peers", "devices/reset", "devices/threads"),
                          [](const testing::TestParamInfo<const char*>& test) {
                            std::string name = test.param;
                            name[name.find('/')] = '_';
