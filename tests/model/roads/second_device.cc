@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A second device has memory of its own, which a buffer's bytes visit: copied there, changed by a kernel of that device
 // in a stream of its own, or by one of the first as its peer, copied back. Each copy is in a stream of the one device
-// or of the other, and events alone put them in order. Drawn only where the program is told that there are several
+// or of the other, and events alone put them in order. Or they visit the host, through a stream of the second device.
+// Drawn only where the program is told that there are several
 // devices: elsewhere seeds mean what they did.
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include "tests/model/road.h"
 
@@ -136,10 +139,44 @@ void visit(World& world) {
   visit.end(second);
 }
 
+// Pageable or pinned, with the one device's context current or the other's. What the program maps itself is open to its
+// own device alone.
+void visit_host(World& world) {
+  if (world.buffers().empty()) return;
+  const Slice slice = world.any_slice();
+  if (slice.bytes() > kMiB || std::string_view(slice.buffer->memory->name) == "mapped") return;
+  const unsigned stream = world.own_stream();
+  const SecondDevice& second = second_device();
+  const Visit visit(second, slice.bytes());
+  const bool pinned = world.random.one_in(2), there = world.random.one_in(2);
+  std::vector<std::uint64_t> pageable(slice.count);
+  void* page_locked = nullptr;
+  CHECK_CUDA(cuMemHostAlloc(&page_locked, slice.bytes(), CU_MEMHOSTALLOC_PORTABLE));
+  auto* const host = pinned ? static_cast<std::uint64_t*>(page_locked) : pageable.data();
+  const std::uint64_t salt = world.random.next();
+  world.before_write(stream, *slice.buffer);
+  go_there(world, stream, visit);
+  {
+    const Current current(there ? second.context : world.device.context);
+    CHECK_CUDA(cuMemcpyDtoHAsync(host, slice.address(), slice.bytes(), visit.stream));
+    CHECK_CUDA(cuStreamSynchronize(visit.stream));
+    change_every_word({host, slice.count}, salt);
+    CHECK_CUDA(cuMemcpyHtoDAsync(slice.address(), host, slice.bytes(), visit.stream));
+  }
+  come_back(world, stream, second, visit);
+  world.submitted(stream);
+  world.after_write(stream, *slice.buffer);
+  change_every_word(slice.words(), salt);
+  CHECK_CUDA(cuStreamSynchronize(world.stream(stream)));
+  CHECK_CUDA(cuMemFreeHost(page_locked));
+  visit.end(second);
+}
+
 unsigned weight() {
   const char* const devices = std::getenv("THERMOCLINE_SIMULATE_DEVICES");
   return devices != nullptr && std::atoi(devices) > 1 ? 2 : 0;
 }
 
 const Registered<Step> step({{"second_device", weight()}, visit});
+const Registered<Step> host_step({{"host_by_second_device", weight()}, visit_host});
 }  // namespace
