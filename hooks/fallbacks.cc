@@ -45,7 +45,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.unsearched_uploads, "copies of graphs that were not searched for addresses"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
-      {statistics.left_out_targets, "buffers that tables of kernels may lead to, left out for lack of room"},
+      {statistics.left_out_targets, "buffers that words in memory may lead to, left out for lack of room"},
       {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
       {statistics.unseen_touches, "parts that were written to without being seen"},
   };

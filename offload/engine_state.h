@@ -137,6 +137,8 @@ class Engine::State {
   bool settle_looks(Wait wait);
   // Of the device's memory, with what is pinned there.
   Bytes operand_bytes() const;
+  // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
+  bool leads_to_a_copy(DeviceAddress target);
   void add_while_they_fit(std::span<const DeviceAddress> targets);
   bool any_absent() const;
   Status admit(StreamHandle handle);

@@ -72,17 +72,35 @@ bool Engine::State::settle_looks(Wait wait) {
 }
 
 bool Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
-  if (!collect_operands(list, follows, true)) return false;
-  if (operand_bytes() <= budget_bytes) return true;
-  // Tables of kernels need not lead to all that they may lead to.
+  const bool by_tables = collect_operands(list, follows, true);
+  if (operand_bytes() <= budget_bytes || led_to.empty()) return by_tables;
   const std::size_t before = operands.size();
-  const std::vector<DeviceAddress> nearest_first = led_to;
+  const std::vector<DeviceAddress> perhaps = led_to;
+  // Tables of kernels need not lead to all that they may lead to.
   static_cast<void>(collect_operands(list, follows, false));
-  add_while_they_fit(nearest_first);
+  if (operand_bytes() > budget_bytes && net.full()) {
+    const std::vector<DeviceAddress> known = led_to;
+    static_cast<void>(collect_operands(list, false, false));
+    for (const DeviceAddress target : known) {
+      if (!leads_to_a_copy(target)) touch({target, 0, Access::kUnknown});
+    }
+    add_while_they_fit(known);
+    led_to = known;
+  }
+  add_while_they_fit(perhaps);
   counters.left_out_targets += before - operands.size();
-  return true;
+  return by_tables;
 }
 
+bool Engine::State::leads_to_a_copy(DeviceAddress target) {
+  const Block* const block = heap.block_at(target);
+  if (block == nullptr) return true;
+  const std::span<const BlockPart> parts = residency.state_of(*block).parts();
+  return std::all_of(parts.begin(), parts.end(), [](const BlockPart& part) { return part.mapped() || part.covered; });
+}
+
+// What is nearest comes first. What is left out may be used all the same: of what only may be led to, hardly; else its
+// address leads to its copy on the host, and the work is slow (safety_net.h).
 void Engine::State::add_while_they_fit(std::span<const DeviceAddress> targets) {
   Bytes bytes = operand_bytes();
   for (const DeviceAddress target : targets) {

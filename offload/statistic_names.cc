@@ -107,7 +107,7 @@ constexpr std::array kTable = {
                         "Places in memory where addresses of buffers stand."),
     calls<&S::followed>("followed", "Touches of buffers that such addresses led to."),
     calls<&S::left_out_targets>("left_out_targets",
-                                "Blocks that tables of kernels may lead to, and that were not brought."),
+                                "Blocks that words in memory may lead to, and that were not brought."),
     calls<&S::table_looks>("table_looks", "Launches behind which small buffers were searched for addresses."),
     calls<&S::table_kernels>("table_kernels", "Kernels that were found to write addresses."),
     calls<&S::unknown_launches>("unknown_launches", "Launches whose parameters could not be read."),

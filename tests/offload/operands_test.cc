@@ -46,5 +46,24 @@ TEST_F(OperandsTest, WhatDoesNotFitIsLeftOutFromTheFarEnd) {
   EXPECT_GT(engine_->statistics().left_out_targets, 0u);
 }
 
+// Words that are known to stand there lead to more than there is room for. What is left out is at its copy on the
+// host; where there is none to be had, the operation is refused.
+TEST_F(OperandsTest, UnderAFullNetWhatIsKnownNeedNotFit) {
+  for (const SafetyNet net : {SafetyNet::kOff, SafetyNet::kFull}) {
+    start({.budget_bytes = 16 * kPage, .safety_net = net, .host_is_readable = false});
+    const DeviceAddress table = allocate(256), first = allocate(9 * kPage), second = allocate(9 * kPage);
+    for (const DeviceAddress at : {second, first}) ASSERT_TRUE(operate({{at, 9 * kPage}}, Access::kWrite).ok());
+    const HeldWord words[] = {{table, first.value}, {table + 8, second.value}};
+    engine_->hold(words);
+    const Status status = submit({{table, 256}}, Access::kUnknown, {.kind = 7, .name = "reader", .follows = true}, 5);
+    EXPECT_EQ(status.ok(), net == SafetyNet::kFull);
+    if (status.ok()) {
+      EXPECT_TRUE(engine_->find(first)->resident);
+      EXPECT_FALSE(engine_->find(second)->resident);
+    }
+    TearDown();
+  }
+}
+
 }  // namespace
 }  // namespace thermocline
