@@ -206,6 +206,18 @@ class Machine {
   CUresult free(Address at);
   bool allocation_at(Address at, Address* begin, Bytes* bytes) const;
 
+  // --- Memory of graphs
+  // ------------------------------------------------------------------------------------------------------------
+  // Addresses that are the driver's, whole pages without memory; the program knows nothing of a reservation.
+  CUresult keep_addresses(Bytes bytes, Address* out);
+  void give_addresses(Address at, Bytes bytes);
+  // Puts memory there, which nobody may touch yet; takes it from there.
+  void place(Address at, Bytes bytes, PhysicalId physical);
+  void displace(Address at, Bytes bytes);
+  // From when an operation opens it until one closes it, it may be touched; it is zero at first. Free of charge.
+  void open(Address at, Bytes bytes, Rights rights);
+  void close(Address at, Bytes bytes);
+
   // --- Host memory
   // ------------------------------------------------------------------------------------------------------------
   CUresult allocate_host(Bytes bytes, void** out);

@@ -18,7 +18,11 @@ void point_at_parameters(CUgraphNode_st* node) {
 
 }  // namespace
 
-CUgraph create_graph(State& state) { return state.graphs.add({}); }
+CUgraph create_graph(State& state) {
+  CUgraph graph = state.graphs.add({});
+  graph->number = state.next_id++;
+  return graph;
+}
 
 void destroy_graph(State& state, CUgraph graph) {
   for (CUgraphNode node : graph->nodes) {
@@ -77,6 +81,7 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   node->set = contents.set;
   node->host = contents.host;
   node->event = contents.event;
+  node->memory = contents.memory;
   point_at_parameters(node);
   const CUgraph old = node->child;
   node->child = child == nullptr ? nullptr : clone_graph(state, child);

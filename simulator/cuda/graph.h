@@ -27,17 +27,20 @@ struct CUgraphNode_st {
   CUDA_MEMSET_NODE_PARAMS set{};
   CUDA_HOST_NODE_PARAMS host{};
   CUevent event = nullptr;
-  CUgraph child = nullptr;  // its own
+  CUgraph child = nullptr;                               // its own
+  std::shared_ptr<simulator::cuda::GraphMemory> memory;  // that it allocates or frees (graph_memory.h)
 };
 
 struct CUgraph_st {
   std::vector<CUgraphNode> nodes;  // in order of creation
   bool is_child = false;           // belongs to a node
+  unsigned long long number = 0;   // that no other graph ever had
 };
 
 struct CUgraphExec_st {
   CUgraph graph = nullptr;  // its own
   unsigned long long flags = 0;
+  unsigned long long source = 0;    // number of the graph that it was made from
   simulator::OperationId last = 0;  // the end of the newest launch: launches of one graph follow one another
 };
 

@@ -2,7 +2,7 @@
 // Graphs and their edges: made, copied, asked about.
 #include <algorithm>
 
-#include "simulator/cuda/graph.h"
+#include "simulator/cuda/graph_memory.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -104,6 +104,7 @@ CUresult remove_edges(CUgraph graph, const CUgraphNode* from, const CUgraphNode*
   const State& state = call.state();
   if (!state.graphs.has(graph) || !are_nodes_of(state, graph, from, count) || !are_nodes_of(state, graph, to, count))
     return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (std::size_t i = 0; i < count; ++i) {
     if (!has_edge(from[i], to[i])) return CUDA_ERROR_INVALID_VALUE;
   }
@@ -128,6 +129,7 @@ SIMULATED_API CUresult cuGraphDestroy(CUgraph graph) {
   if (!call) return call.result();
   if (!call.state().graphs.has(graph) || graph->is_child) return CUDA_ERROR_INVALID_VALUE;
   destroy_graph(call.state(), graph);
+  sweep_graph_memory(call);
   return CUDA_SUCCESS;
 }
 
@@ -135,6 +137,7 @@ SIMULATED_API CUresult cuGraphClone(CUgraph* out, CUgraph graph) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || !call.state().graphs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = clone_graph(call.state(), graph);
   return CUDA_SUCCESS;
 }
@@ -152,6 +155,7 @@ SIMULATED_API CUresult cuGraphDestroyNode(CUgraphNode node) {
   Call call;
   if (!call) return call.result();
   if (!call.state().graph_nodes.has(node)) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   destroy_node(call.state(), node);
   return CUDA_SUCCESS;
 }

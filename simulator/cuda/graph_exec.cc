@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/graph_memory.h"
 
 namespace simulator::cuda {
 namespace {
@@ -49,6 +50,7 @@ class Launching {
                                .branch = ++branches_,
                                .uncharged = true,
                                .device = node.device};
+    if (node.memory != nullptr) return {queue_graph_memory(machine_, stream_, node, order)};
     if (node.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD && state().events.has(node.event)) {
       node.event->captured = {};
       return {machine_.record_event(node.event->id, stream_, order)};
@@ -64,6 +66,7 @@ class Launching {
 }  // namespace
 
 CUresult launch_graph(Call& call, CUgraphExec graph, StreamId stream) {
+  if (const CUresult result = begin_graph_memory(call, *graph, stream); result != CUDA_SUCCESS) return result;
   Machine& machine = call.machine();
   machine.charge(Cost::kLaunch);
   const OperationId before = graph->last;
@@ -86,6 +89,12 @@ constexpr unsigned long long kKnownFlags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE
                                            CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                            CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
+bool is_launchable(State& state, const CUgraph_st& graph) {
+  bool found = false;
+  state.graph_execs.for_each([&](const CUgraphExec_st& exec) { found |= exec.source == graph.number; });
+  return found;
+}
+
 CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags,
                      const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
@@ -94,9 +103,11 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags,
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (in_order(*graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(*graph) && is_launchable(call.state(), *graph)) return CUDA_ERROR_NOT_SUPPORTED;
   CUgraphExec_st ready;
   ready.graph = clone_graph(call.state(), graph);
   ready.flags = flags;
+  ready.source = graph->number;
   *out = call.state().graph_execs.add(ready);
   return CUDA_SUCCESS;
 }
@@ -153,7 +164,11 @@ CUresult update(CUgraphExec graph, CUgraph from, CUgraphExecUpdateResultInfo* in
   State& state = call.state();
   if (info == nullptr || !state.graph_execs.has(graph) || !state.graphs.has(from)) return CUDA_ERROR_INVALID_VALUE;
   info->errorFromNode = nullptr;
-  info->result = compare(*graph->graph, *from, &info->errorNode);
+  // Another graph's memory is not this one's.
+  const bool is_of_others = graph->source != from->number;
+  info->result = is_of_others && (has_memory_nodes(*graph->graph) || has_memory_nodes(*from))
+                     ? CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED
+                     : compare(*graph->graph, *from, &info->errorNode);
   if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   for (std::size_t i = 0; i < from->nodes.size(); ++i) set_contents(state, graph->graph->nodes[i], *from->nodes[i]);
   return CUDA_SUCCESS;
@@ -205,6 +220,7 @@ SIMULATED_API CUresult cuGraphExecDestroy(CUgraphExec graph) {
   if (!call.state().graph_execs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
   destroy_graph(call.state(), graph->graph);  // what was launched has its own copies
   call.state().graph_execs.remove(graph);
+  sweep_graph_memory(call);
   return CUDA_SUCCESS;
 }
 
@@ -221,6 +237,7 @@ SIMULATED_API CUresult cuGraphUpload(CUgraphExec graph, CUstream stream) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = find_stream_of(call, graph, stream, &id); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = back_graph_memory(call, *graph->graph); result != CUDA_SUCCESS) return result;
   return cuda::submit(call, id, Marker{});
 }
 
@@ -230,6 +247,7 @@ SIMULATED_API CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   StreamId id = 0;
   if (const CUresult result = find_stream_of(call, graph, stream, &id); result != CUDA_SUCCESS) return result;
   if (Captured* const recording = captured(call.state(), id)) {
+    if (has_memory_nodes(*graph->graph)) return invalidate(*recording->capture, CUDA_ERROR_NOT_SUPPORTED);
     CUgraphNode_st node;
     node.type = CU_GRAPH_NODE_TYPE_GRAPH;
     node.child = graph->graph;

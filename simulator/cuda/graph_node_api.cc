@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of each kind: added, asked for what they do, given something else to do.
-#include "simulator/cuda/graph.h"
+#include "simulator/cuda/graph_memory.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -100,10 +100,31 @@ auto host_maker(const CUDA_HOST_NODE_PARAMS* params) {
 auto event_maker(CUgraphNodeType type, CUevent event) {
   return [type, event](Call& call, CUgraphNode_st* made) { return make_event_node(call, type, event, made); };
 }
+auto allocation_maker(CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  return [graph, params](Call& call, CUgraphNode_st* made) {
+    return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_allocation_node(call, graph, params, made);
+  };
+}
+auto free_maker(CUgraph graph, CUdeviceptr at) {
+  return [graph, at](Call& call, CUgraphNode_st* made) { return make_free_node(call, graph, at, made); };
+}
 auto any_maker(const CUgraphNodeParams* params) {
   return [params](Call& call, CUgraphNode_st* made) {
     return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_node(call, *params, made);
   };
+}
+
+CUresult add_any(const Where& where, CUgraphNodeParams* params, const char* caller = __builtin_FUNCTION()) {
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    CUDA_MEM_ALLOC_NODE_PARAMS_v2& a = params->alloc;
+    CUDA_MEM_ALLOC_NODE_PARAMS given{a.poolProps, a.accessDescs, a.accessDescCount, a.bytesize, 0};
+    const CUresult result = add(where, allocation_maker(where.graph, &given), caller);
+    if (result == CUDA_SUCCESS) a.dptr = given.dptr;
+    return result;
+  }
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    return add(where, free_maker(where.graph, params->free.dptr), caller);
+  return add(where, any_maker(params), caller);
 }
 
 }  // namespace
@@ -159,12 +180,29 @@ SIMULATED_API CUresult cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph graph, 
 
 SIMULATED_API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, std::size_t count,
                                       CUgraphNodeParams* params) {
-  return add({out, graph, after, count}, any_maker(params));
+  return add_any({out, graph, after, count}, params);
 }
 
 SIMULATED_API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
                                          const CUgraphEdgeData*, std::size_t count, CUgraphNodeParams* params) {
-  return add({out, graph, after, count}, any_maker(params));
+  return add_any({out, graph, after, count}, params);
+}
+
+SIMULATED_API CUresult cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                                              std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  return add({out, graph, after, count}, allocation_maker(graph, params));
+}
+SIMULATED_API CUresult cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* after,
+                                             std::size_t count, CUdeviceptr at) {
+  return add({out, graph, after, count}, free_maker(graph, at));
+}
+SIMULATED_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
+  return get(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params,
+             [](const CUgraphNode_st& found) { return found.memory->given; });
+}
+SIMULATED_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* at) {
+  return get(node, CU_GRAPH_NODE_TYPE_MEM_FREE, at,
+             [](const CUgraphNode_st& found) -> CUdeviceptr { return found.memory->address; });
 }
 
 SIMULATED_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2* params) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory as cuMemAlloc gives it, managed memory, and what is left.
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/graph_memory.h"
 #include "simulator/cuda/memory_kinds.h"
 
 using namespace simulator;
@@ -92,6 +93,7 @@ SIMULATED_API CUresult cuMemFree_v2(CUdeviceptr at) {
   Call call;
   if (!call) return call.result();
   if (at == 0) return CUDA_SUCCESS;
+  if (GraphMemory* const memory = graph_memory_at(call.state(), at)) return free_graph_memory_now(call, *memory);
   const auto found = call.state().allocations.find(at);
   if (found == call.state().allocations.end() || found->second.kind == AllocationKind::kOpened)
     return CUDA_ERROR_INVALID_VALUE;

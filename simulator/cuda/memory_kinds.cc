@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "simulator/cuda/graph_memory.h"
 #include "simulator/cuda/pool_cache.h"
 
 namespace simulator::cuda {
@@ -89,12 +90,13 @@ CUresult release(Call& call, Address at, Released* out) {
 void release_all_of(Call& call, CUcontext context) {
   std::vector<Address> mine;
   for (const auto& [at, allocation] : call.state().allocations) {
-    if (allocation.context == context) mine.push_back(at);
+    if (allocation.context == context && allocation.kind != AllocationKind::kGraph) mine.push_back(at);
   }
   for (const Address at : mine) {
     Released released;
     if (release(call, at, &released) == CUDA_SUCCESS) call.machine().free(at);
   }
+  drop_graph_memory(call, context);
 }
 
 }  // namespace simulator::cuda

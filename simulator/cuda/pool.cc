@@ -2,6 +2,7 @@
 // Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is
 // freed goes back to it when the stream gets there, so all pools have what any of them gave back.
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/graph_memory.h"
 #include "simulator/cuda/memory_kinds.h"
 #include "simulator/cuda/pool_cache.h"
 
@@ -29,12 +30,6 @@ CUmemoryPool current_pool(Call& call, int device) {
   return call.state().devices[static_cast<std::size_t>(device)].current_pool;
 }
 
-// Graphs that allocate memory are not carried.
-CUresult refuse_recording(Call& call, StreamId stream) {
-  invalidate(*captured(call.state(), stream)->capture, CUDA_ERROR_NOT_SUPPORTED);
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 bool is_live(State& state, CUmemoryPool pool) { return state.pools.has(pool) && !pool->is_destroyed; }
 
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool pool, bool use_current, CUstream stream,
@@ -46,7 +41,12 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   if (use_current) pool = current_pool(call, call.machine().device_of(id));
   if (out == nullptr || !is_live(call.state(), pool)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (captured(call.state(), id) != nullptr) return refuse_recording(call, id);
+  if (Captured* const recording = captured(call.state(), id)) {
+    Address at = 0;
+    const CUresult result = allocate_captured(call, *recording, bytes, pool, &at);
+    if (result == CUDA_SUCCESS) *out = at;
+    return result;
+  }
   if (pool->properties.maxSize != 0 && pool->used + bytes > pool->properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
   Address at = 0;
   if (const CUresult result = allocate_in_pool(call, bytes, pool, id, &at); result != CUDA_SUCCESS) return result;
@@ -99,7 +99,8 @@ SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (at == 0) return CUDA_SUCCESS;
-  if (captured(call.state(), id) != nullptr) return refuse_recording(call, id);
+  if (Captured* const recording = captured(call.state(), id)) return free_captured(call, *recording, at);
+  if (GraphMemory* const memory = graph_memory_at(call.state(), at)) return free_graph_memory(call, *memory, id);
   Released released;
   if (const CUresult result = release(call, at, &released); result != CUDA_SUCCESS) return result;
   if (released.allocation.pool != nullptr) {

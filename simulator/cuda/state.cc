@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "simulator/cuda/array.h"
-#include "simulator/cuda/graph.h"
+#include "simulator/cuda/graph_memory.h"
 
 namespace simulator::cuda {
 

@@ -31,6 +31,8 @@ struct CUgraphExec_st;
 namespace simulator::cuda {
 
 struct Capture;
+struct GraphBlock;
+struct GraphMemory;
 
 // Where a stream, or an event recorded in it, stands in a capture (capture.h).
 struct Captured {
@@ -130,7 +132,8 @@ struct nvtxMemHeap_v1 {  // NOLINT(readability-identifier-naming): NVTX's name
 
 namespace simulator::cuda {
 
-enum class AllocationKind { kDevice, kPool, kManaged, kOpened };  // kOpened: another process's (ipc.cc)
+// kOpened: another process's (ipc.cc); kGraph: an allocation node's, live or not (graph_memory.h)
+enum class AllocationKind { kDevice, kPool, kManaged, kOpened, kGraph };
 
 struct Allocation {
   Bytes bytes = 0;  // asked for
@@ -177,12 +180,15 @@ struct State {
   Registry<CUgraphNode_st> graph_nodes;
   Registry<CUgraphExec_st> graph_execs;
   std::map<StreamId, Captured> capturing;
+  std::map<Address, std::shared_ptr<GraphMemory>> graph_memory;
+  std::vector<std::shared_ptr<GraphBlock>> graph_blocks;
 
   struct OfDevice {
     CUcontext primary = nullptr;  // made when first asked for, then kept
     unsigned primary_users = 0;
     CUmemoryPool default_pool = nullptr;
     CUmemoryPool current_pool = nullptr;
+    Bytes graph_used_peak = 0, graph_reserved_peak = 0;
   };
   std::array<OfDevice, kMostDevices> devices;
 

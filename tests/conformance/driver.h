@@ -28,9 +28,11 @@
   X(cuDeviceGetAttribute)                   \
   X(cuDeviceGetCount)                       \
   X(cuDeviceGetDefaultMemPool)              \
+  X(cuDeviceGetGraphMemAttribute)           \
   X(cuDeviceGetMemPool)                     \
   X(cuDeviceGetName)                        \
   X(cuDeviceGetUuid)                        \
+  X(cuDeviceGraphMemTrim)                   \
   X(cuDevicePrimaryCtxGetState)             \
   X(cuDevicePrimaryCtxRelease)              \
   X(cuDevicePrimaryCtxRetain)               \
@@ -56,6 +58,8 @@
   X(cuGraphAddDependencies)                 \
   X(cuGraphAddEmptyNode)                    \
   X(cuGraphAddKernelNode)                   \
+  X(cuGraphAddMemAllocNode)                 \
+  X(cuGraphAddMemFreeNode)                  \
   X(cuGraphAddMemcpyNode)                   \
   X(cuGraphAddMemsetNode)                   \
   X(cuGraphClone)                           \
@@ -68,6 +72,8 @@
   X(cuGraphGetNodes)                        \
   X(cuGraphInstantiate)                     \
   X(cuGraphLaunch)                          \
+  X(cuGraphMemAllocNodeGetParams)           \
+  X(cuGraphMemFreeNodeGetParams)            \
   X(cuGraphNodeFindInClone)                 \
   X(cuGraphNodeGetType)                     \
   X(cuInit)                                 \
