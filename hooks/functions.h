@@ -218,6 +218,12 @@
   X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "keeps nodeParams") \
   X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "keeps nodeParams") \
   X(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute, 11000, kAny, "tells whether the device changes hNode") \
+  X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, kAny, "tells that launches take memory; counted") \
+  X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, kLegacy, "counts what the driver takes; on hUploadStream") \
+  X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, 12000, kPerThread, "counts what the driver takes; on hUploadStream") \
+  X(cuGraphUpload, cuGraphUpload, 11010, kLegacy, "counts what the driver takes; on hStream") \
+  X(cuGraphUpload_ptsz, cuGraphUpload, 11010, kPerThread, "counts what the driver takes; on hStream") \
+  X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, kAny, "counts what the driver has left") \
   X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what graphs were given; on hStream") \
   X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what graphs were given; on hStream") \
   /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
@@ -249,6 +255,7 @@
   X(cuCtxPushCurrent_v2)                \
   X(cuDeviceGetCount)                   \
   X(cuDeviceGetDefaultMemPool)          \
+  X(cuDeviceGetGraphMemAttribute)       \
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
@@ -323,13 +330,11 @@
     "cuMulticastBindMem cuMulticastBindMem_v2 cuMulticastGetGranularity") \
   X("its nodes are held already", \
     "cuGraphAddChildGraphNode cuGraphClone cuGraphExecChildGraphNodeSetParams cuGraphExecUpdate " \
-    "cuGraphExecUpdate_v2 cuGraphInstantiate cuGraphInstantiateWithParams cuGraphInstantiate_v2 " \
-    "cuGraphNodeSetEnabled cuGraphUpload") \
+    "cuGraphExecUpdate_v2 cuGraphInstantiate cuGraphInstantiate_v2 cuGraphNodeSetEnabled") \
   X("what was held stays held until it is freed", \
     "cuGraphDestroy cuGraphDestroyNode cuGraphExecDestroy") \
   X("graph memory belongs to its graph", \
-    "cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim cuDeviceSetGraphMemAttribute cuGraphAddMemAllocNode " \
-    "cuGraphAddMemFreeNode") \
+    "cuDeviceSetGraphMemAttribute cuGraphAddMemFreeNode") \
   X("orders nodes of a graph; touches no memory", \
     "cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
     "cuGraphAddEventWaitNode cuGraphCreate cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent " \

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "hooks/graph_memory.h"
 #include "hooks/kernels.h"
 #include "hooks/macros.h"
 #include "hooks/shapes.h"
@@ -106,6 +107,7 @@ bool add_node(const EngineSet& engines, const CUgraphNodeParams& node, TouchList
 }
 
 CUresult hold_node(const CUgraphNodeParams* node, Call call) {
+  if (node != nullptr && node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
   return hold([node](const EngineSet& engines,
                      TouchList* touches) { return node == nullptr || add_node(engines, *node, touches); },
               call);
@@ -144,7 +146,8 @@ CUresult launch_graph(StreamHandle stream, Call call) {
 }  // namespace thermocline
 
 THERMOCLINE_HOOK_PAIR(cuGraphLaunch, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
-  return launch_graph(stream_of(hStream), [&] { return real<kFunction>(hGraphExec, hStream); });
+  return with_graph_memory([&](Call call) { return launch_graph(stream_of(hStream), call); },
+                           [&] { return real<kFunction>(hGraphExec, hStream); });
 })
 
 #define THERMOCLINE_ADD_NODE_HOOK(name, holder, node_type)                                                    \

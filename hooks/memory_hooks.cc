@@ -11,6 +11,7 @@
 #include "driver/undisturbed.h"
 #include "hooks/allocation.h"
 #include "hooks/captures.h"
+#include "hooks/graph_memory.h"
 #include "hooks/kept.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
@@ -213,8 +214,12 @@ bool may_be_ours(StreamHandle stream, std::optional<CUmemoryPool> pool) {
 
 CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle stream, std::optional<CUmemoryPool> pool,
                            const void* caller, Call otherwise) {
+  if (!Inside::now() && is_recording(stream)) {
+    graphs_allocate();
+    return otherwise();
+  }
   if (is_of_nccl(caller)) return allocate_foreign(out, bytes, otherwise);
-  if (Inside::now() || is_recording(stream) || !may_be_ours(stream, pool)) return otherwise();
+  if (Inside::now() || !may_be_ours(stream, pool)) return otherwise();
   return allocate_memory(out, bytes, stream, otherwise);
 }
 

@@ -41,6 +41,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/host_nodes",
     "graphs/kernel_nodes",
     "graphs/memory_in_capture",
+    "graphs/memory_nodes",
     "graphs/memory_while_recording",
     "graphs/copies_to_the_host",
     "graphs/reused_after_a_graph",
@@ -170,6 +171,24 @@ TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
       {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
   expect_same(run_plain(arguments), result);
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+}
+
+// Nor is the memory of graphs, of which the driver tells when a launch has taken it.
+TEST(Roads, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
+  for (const char* program : {"roads/graphs/memory_in_capture", "roads/graphs/memory_nodes"}) {
+    const std::vector<std::string> arguments = {program};
+    const ProcessResult plain = run_plain(arguments);
+    for (const std::uint64_t order : orders()) {
+      const ProcessResult result =
+          run_program(arguments, {.preload = {LIBRARY_FILE},
+                                  .budget = "",
+                                  .order = order,
+                                  .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
+      expect_same(plain, result);
+      EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+      EXPECT_EQ(statistic(result, "oom_reports"), 0u);
+    }
+  }
 }
 
 // A launch touches all that is live.

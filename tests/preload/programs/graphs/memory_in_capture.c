@@ -1,24 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is allocated in a recording belongs to its graph: what the driver answers is what the program gets.
+// Memory that is allocated in a recording belongs to its graph: it is there from one node to another, at every launch,
+// and not before. Two allocations of which one begins behind the other's end, and one that outlives its launches.
 #include "tests/preload/programs/small.h"
+
+static CUstream stream;
+
+static CUgraph record(void) {
+  CUgraph graph = NULL;
+  CUdeviceptr first = 0, second = 0;
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CHECK(cuMemAllocAsync(&first, BYTES, stream));
+  mix_on(stream, first, buffers[0]);
+  mix_on(stream, buffers[1], first);
+  CHECK(cuMemFreeAsync(first, stream));
+  CHECK(cuMemAllocAsync(&second, BYTES, stream));
+  CHECK(cuMemcpyDtoDAsync(second, buffers[1], BYTES / 2, stream));
+  mix_on(stream, buffers[0], second);
+  CHECK(cuMemFreeAsync(second, stream));
+  CHECK(cuStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+// Used, and freed, by what comes behind the launch.
+static void outlive(void) {
+  CUgraph graph = NULL;
+  CUgraphExec step = NULL;
+  CUdeviceptr scratch = 0;
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CHECK(cuMemAllocAsync(&scratch, BYTES, stream));
+  mix_on(stream, scratch, buffers[0]);
+  CHECK(cuStreamEndCapture(stream, &graph));
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  for (int round = 0; round < 3; ++round) {
+    CHECK(cuGraphLaunch(step, stream));
+    mix_on(stream, buffers[2 + round], scratch);
+    TELL(cuGraphLaunch(step, stream));
+    CHECK(cuMemFreeAsync(scratch, stream));
+    mix_all(stream);
+  }
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuGraphExecDestroy(step));
+  CHECK(cuGraphDestroy(graph));
+}
 
 int main(void) {
   begin();
   make_buffers();
-  CUstream stream;
-  CUgraph graph = NULL;
-  CUdeviceptr scratch = 0;
+  CUgraphExec step = NULL;
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  const CUresult made = cuMemAllocAsync(&scratch, BYTES, stream);
-  printf("allocated %d\n", (int)made);
-  if (made == CUDA_SUCCESS) {
-    mix_on(stream, scratch, buffers[0]);
-    CHECK(cuMemFreeAsync(scratch, stream));
+  CUgraph graph = record();
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  for (int round = 0; round < 4; ++round) {
+    CHECK(cuGraphLaunch(step, stream));
+    mix_all(stream);
   }
-  TELL(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
-  if (graph != NULL) CHECK(cuGraphDestroy(graph));
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuGraphExecDestroy(step));
+  CHECK(cuGraphDestroy(graph));
+  CHECK(cuDeviceGraphMemTrim(0));
+  outlive();
   CHECK(cuStreamDestroy(stream));
-  mix_all(NULL);
   return finish();
 }
