@@ -75,6 +75,7 @@ const std::vector<std::string> kPrograms = {
     "per_thread/extra",
     "per_thread/in_order",
     "per_thread/layers",
+    "per_thread/memory_in_capture",
     "per_thread/pools",
     "per_thread/ranges",
     "per_thread/rows",
@@ -171,6 +172,16 @@ TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
       {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=25165824"}});
   expect_same(run_plain(arguments), result);
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+}
+
+// The graphs of the program have one allocation of 4 MiB at a time, beside eight buffers.
+TEST(Roads, MemoryOfGraphsCountsAgainstTheBudget) {
+  for (const char* budget : {"", kBudget}) {
+    const ProcessResult result = run_preloaded({"roads/graphs/memory_in_capture"}, budget);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(statistic(result, "peak_live_bytes"), 36 * kMiB);
+    EXPECT_EQ(statistic(result, "freed_bytes"), statistic(result, "allocated_bytes"));
+  }
 }
 
 // Nor is the memory of graphs, of which the driver tells when a launch has taken it.

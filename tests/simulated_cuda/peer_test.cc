@@ -365,4 +365,32 @@ TEST_F(PeerTest, NodesOfAGraphRunOnTheDeviceWhereTheyWereRecorded) {
   EXPECT_EQ(read<unsigned char>(second, 1)[0], 2);
 }
 
+TEST_F(PeerTest, MemoryOfAGraphIsForTheDevicesThatItsNodeNames) {
+  CUmemAccessDesc other{};
+  other.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  other.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  use(1);
+  const CUstream there = make_stream();
+  use(0);
+  const CUstream here = make_stream();
+  for (const bool is_named : {true, false}) {
+    CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
+    wanted.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    wanted.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    wanted.accessDescs = is_named ? &other : nullptr;
+    wanted.accessDescCount = is_named ? 1 : 0;
+    wanted.bytesize = kPage;
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    CUgraphExec ready = nullptr;
+    ASSERT_OK(cuGraphCreate(&graph, 0));
+    ASSERT_OK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &wanted));
+    ASSERT_OK(cuGraphInstantiate(&ready, graph, 0));
+    EXPECT_OK(cuGraphLaunch(ready, here));
+    EXPECT_OK(cuStreamSynchronize(here));
+    EXPECT_OK(cuMemsetD8Async(wanted.dptr, 1, 64, there));
+    EXPECT_EQ(cuStreamSynchronize(there), is_named ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+}
+
 }  // namespace
