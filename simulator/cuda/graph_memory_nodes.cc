@@ -96,7 +96,7 @@ CUresult allocate_captured(Call& call, Captured& stream, Bytes bytes, CUmemoryPo
   std::vector<CUmemAccessDesc> access;
   for (int device = 0; call.has_device(device); ++device) {
     if (call.machine().heap_access(pool->heap, static_cast<DeviceId>(device)) != Access::kReadWrite) continue;
-    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, device}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
   }
   given.accessDescs = access.data();
   given.accessDescCount = access.size();

@@ -16,7 +16,7 @@ class GraphMemoryTest : public DeviceTest {
   CUgraphNode add_allocation(CUdeviceptr* at, CUgraphNode after = nullptr, std::size_t bytes = kPage) {
     CUDA_MEM_ALLOC_NODE_PARAMS params{};
     params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     params.bytesize = bytes;
     CUgraphNode node = nullptr;
     EXPECT_OK(cuGraphAddMemAllocNode(&node, graph_, &after, after != nullptr ? 1 : 0, &params));
@@ -183,7 +183,7 @@ TEST_F(GraphMemoryTest, WrongNodesAreRefused) {
   CUgraphNode node = nullptr;
   CUDA_MEM_ALLOC_NODE_PARAMS params{};
   params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   EXPECT_EQ(cuGraphAddMemAllocNode(&node, graph_, nullptr, 0, &params), CUDA_ERROR_INVALID_VALUE) << "of no size";
   params.bytesize = kPage;
   params.poolProps.location.id = 5;

@@ -367,7 +367,7 @@ TEST_F(PeerTest, NodesOfAGraphRunOnTheDeviceWhereTheyWereRecorded) {
 
 TEST_F(PeerTest, MemoryOfAGraphIsForTheDevicesThatItsNodeNames) {
   CUmemAccessDesc other{};
-  other.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  other.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
   other.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   use(1);
   const CUstream there = make_stream();
@@ -376,7 +376,7 @@ TEST_F(PeerTest, MemoryOfAGraphIsForTheDevicesThatItsNodeNames) {
   for (const bool is_named : {true, false}) {
     CUDA_MEM_ALLOC_NODE_PARAMS wanted{};
     wanted.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    wanted.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    wanted.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     wanted.accessDescs = is_named ? &other : nullptr;
     wanted.accessDescCount = is_named ? 1 : 0;
     wanted.bytesize = kPage;
