@@ -75,6 +75,8 @@ typedef struct SimulatedDeviceControl {
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
    *   kernel-time  LOW-HIGH: undeclared kernels take between so many microseconds, log-uniform by name and parameters
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
+   *   patience     seconds that the host waits for a stream that waits for a value, while nobody calls the driver; then
+   *                the process ends with a line that says which
    *   check        0 | 1 | strict: the race checker (docs/race_checker.md)
    *   timeline     a file: when each operation ran, for Perfetto or chrome://tracing; empty: none */
   const char* (*configure)(const char* key, const char* value);

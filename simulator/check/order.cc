@@ -8,7 +8,8 @@
 
 namespace simulator {
 
-Order::Order(DeviceId devices) : entries_(kFirstEntries), streams_(devices), devices_(devices), blocking_(devices) {
+Order::Order(DeviceId devices)
+    : entries_(kFirstEntries), streams_(devices), devices_(devices), blocking_(devices), blocking_late_(devices) {
   for (DeviceId device = 0; device < devices; ++device) streams_[device].device = device;
 }
 
@@ -68,6 +69,7 @@ void Order::join_stream(Stream& stream, StreamId id) {
     stream.has_chain = true;
   }
   stream.clock.join(host_);
+  stream.clock.join(stream.late);
   if (is_legacy(id)) {
     stream.clock.join(blocking_[stream.device]);
   } else if (!stream.non_blocking) {
@@ -80,7 +82,13 @@ void Order::submitted(OperationId id, StreamId stream, std::span<const Operation
   make_room();
   ++next_;
   Entry& entry = at(id);
-  entry.executed = entry.kept = false;
+  entry.executed = entry.kept = entry.late = false;
+  entry.stream = stream;
+  entry.detached = detached;
+  entry.waiters.clear();
+  for (const OperationId before : after) {
+    if (before >= first_ && before < id && !at(before).executed) at(before).waiters.push_back(id);
+  }
   if (detached) {
     entry.clock = host_;
     for (const OperationId before : after) {
@@ -137,21 +145,68 @@ void Order::event_destroyed(EventId event) {
 
 void Order::keep(OperationId id) { at(id).kept = true; }
 
-void Order::executed(OperationId id) { at(id).executed = true; }
+// What the operations of its stream, and of those that it is ordered with, have learned late. They have all been
+// executed, and none that comes behind it.
+Clock Order::late_before(const Entry& entry) const {
+  const Stream& stream = streams_[entry.stream];
+  Clock late = stream.late;
+  if (is_legacy(entry.stream)) {
+    late.join(blocking_late_[stream.device]);
+  } else if (!stream.non_blocking) {
+    late.join(streams_[stream.device].late);
+  }
+  return late;
+}
+
+void Order::executes(OperationId id) {
+  if (!any_acquired_) return;
+  Entry& entry = at(id);
+  if (!entry.detached && entry.clock.join(late_before(entry))) entry.late = true;
+}
+
+void Order::released(OperationId id, Address word) { words_[word] = at(id).clock; }
+
+void Order::acquired(OperationId id, Address word, bool may_be_hosts) {
+  any_acquired_ = true;
+  Entry& entry = at(id);
+  const auto written = words_.find(word);
+  if (written != words_.end() && entry.clock.join(written->second)) entry.late = true;
+  if (may_be_hosts && entry.clock.join(host_)) entry.late = true;
+}
+
+void Order::executed(OperationId id) {
+  Entry& entry = at(id);
+  entry.executed = true;
+  if (!entry.late) return;
+  for (const OperationId waiter : entry.waiters) {
+    if (at(waiter).clock.join(entry.clock)) at(waiter).late = true;
+  }
+  if (entry.detached) return;
+  Stream& stream = streams_[entry.stream];
+  stream.late.join(entry.clock);
+  if (!stream.non_blocking && !is_legacy(entry.stream)) blocking_late_[stream.device].join(entry.clock);
+}
 
 void Order::host_knows(OperationId id) {
   if (const Clock* clock = clock_of(id)) host_.join(*clock);
 }
 
 void Order::host_knows_stream(StreamId stream) {
-  if (is_legacy(stream)) host_.join(blocking_[stream]);
+  if (is_legacy(stream)) {
+    host_.join(blocking_[stream]);
+    host_.join(blocking_late_[stream]);
+  }
   host_.join(streams_[stream].clock);
+  host_.join(streams_[stream].late);
 }
 
 void Order::host_knows_device(DeviceId device) {
   host_.join(blocking_[device]);
+  host_.join(blocking_late_[device]);
   for (const Stream& stream : streams_) {
-    if (stream.device == device) host_.join(stream.clock);
+    if (stream.device != device) continue;
+    host_.join(stream.clock);
+    host_.join(stream.late);
   }
 }
 

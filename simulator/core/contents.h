@@ -32,6 +32,9 @@ class Contents {
   // `element` bytes of `value`, repeated; at and bytes are multiples of it.
   virtual void fill(Address at, Bytes bytes, std::uint64_t value, std::uint32_t element) = 0;
   virtual void copy(Address to, Address from, Bytes bytes) = 0;
+  // A word that was written by write_word(), or by anybody where contents are bytes; 0 where that is not known.
+  virtual std::uint64_t word(Address at, std::uint32_t bytes) = 0;
+  virtual void write_word(Address to, std::uint64_t value, std::uint32_t bytes) = 0;
   // From bytes that are not in simulated memory.
   virtual void write(Address to, const void* from, Bytes bytes) = 0;
   // A hash of what the range holds; depends on nothing else.

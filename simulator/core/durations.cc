@@ -73,6 +73,8 @@ struct Costing {
   Service operator()(const HostFunction&) const { return {}; }
   Service operator()(const Internal&) const { return {}; }
   Service operator()(const Lifetime&) const { return {}; }
+  Service operator()(const WriteValue&) const { return {}; }
+  Service operator()(const WaitValue&) const { return {}; }
 };
 
 }  // namespace

@@ -23,6 +23,24 @@ struct HostFunctionScope {
 
 bool is_plain(const Shape& shape) { return shape.height == 1 && shape.depth == 1; }
 
+// CUDA driver API, CUstreamWaitValue_flags.
+bool is_there(const WaitValue& wait, std::uint64_t found) {
+  const std::uint64_t all = wait.bytes == 8 ? ~std::uint64_t{0} : 0xffffffff;
+  switch (wait.until) {
+    case Until::kReaches: {
+      const std::uint64_t difference = (found - wait.value) & all;
+      return difference <= all / 2;
+    }
+    case Until::kEquals:
+      return found == (wait.value & all);
+    case Until::kHasAnyOf:
+      return (found & wait.value & all) != 0;
+    case Until::kLacksAnyOutside:
+      return (~(found | wait.value) & all) != 0;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool Executor::in_host_function() { return inside_host_function; }
@@ -124,6 +142,15 @@ struct Executor::Run {
     }
   }
 
+  std::optional<Address> operator()(WriteValue& write) {
+    if (const auto at = executor.denied(operation.device, write.to, write.bytes, Access::kReadWrite)) return at;
+    return touch([&] { executor.contents_.write_word(write.to, write.value, write.bytes); });
+  }
+
+  std::optional<Address> operator()(WaitValue& wait) {
+    return executor.denied(operation.device, wait.at, wait.bytes, Access::kRead);
+  }
+
   std::optional<Address> operator()(Set& set) {
     if (const auto at = executor.denied(operation.device, set.to, set.shape, Access::kReadWrite)) return at;
     return touch([&] {
@@ -218,6 +245,21 @@ void Executor::execute(Operation& operation) {
   if (checker_ != nullptr) checker_->executed(operation);
 }
 
+// One that can not look meets its fault when it goes on.
+bool Executor::may_go_on(const Operation& operation) {
+  const auto* wait = std::get_if<WaitValue>(&operation.work);
+  if (wait == nullptr || error_ != CUDA_SUCCESS) return true;
+  if (denied(operation.device, wait->at, wait->bytes, Access::kRead)) return true;
+  std::uint64_t found = 0;
+  auto look = [&] { found = contents_.word(wait->at, wait->bytes); };
+  if (tagged_) {
+    look();
+  } else if (run_guarded(look)) {
+    return true;
+  }
+  return is_there(*wait, found);
+}
+
 void Executor::count(const Copy& copy) {
   const Bytes bytes = copy.to_shape.bytes();
   switch (copy.direction) {
@@ -244,7 +286,8 @@ void Executor::completed(Operation& operation) {
     return;
   }
   if (std::holds_alternative<Marker>(operation.work) || std::holds_alternative<Internal>(operation.work) ||
-      std::holds_alternative<Lifetime>(operation.work))
+      std::holds_alternative<Lifetime>(operation.work) || std::holds_alternative<WriteValue>(operation.work) ||
+      std::holds_alternative<WaitValue>(operation.work))
     return;
   if (timeline_file_ != nullptr) timeline_file_->ran(operation);
   counts_.last_end_ns = std::max(counts_.last_end_ns, operation.end);

@@ -38,6 +38,7 @@ class Executor final : public Effects {
 
   void execute(Operation& operation) override;
   void completed(Operation& operation) override;
+  bool may_go_on(const Operation& operation) override;
 
   CUresult error() const { return error_; }
   std::uint64_t checksum() const { return checksum_; }

@@ -124,7 +124,8 @@ class Machine {
 
   // --- Waiting and asking
   // ----------------------------------------------------------------------------------------------------- Host blocks;
-  // its clock moves to the completion. They answer error(). Free of charge.
+  // its clock moves to the completion. They answer error(). Free of charge. Behind what stands they let other threads
+  // in; where none of these calls anything, the process ends with a line that says what stands.
   CUresult wait(OperationId operation);
   CUresult wait_stream(StreamId stream);  // the legacy stream: what it would wait for itself, too
   CUresult wait_all();
@@ -267,6 +268,8 @@ class Machine {
   OperationId queue(StreamId stream, Work work, const Order& order);
   void note_order(StreamId stream, const Work& work, const Order& order);
   CUresult finish_all();  // the driver waits; the program learns nothing
+  void wait_until(const std::function<std::optional<Time>()>& ended);
+  [[noreturn]] void stands_for_good() const;
   bool legacy_is_done(StreamId stream) const;
   void prepare(Operation& operation, Work& work);
   void prepare_copy(Operation& operation, Copy& copy);

@@ -28,7 +28,9 @@ CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace pl
   Device& d = device();
   CUresult result = d.physical.create(bytes, out, place, on);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
-    if (const CUresult error = finish_all(); error != CUDA_SUCCESS) return error;
+    // Not for what stands: it may be this thread that lets it go on.
+    d.clock.wait_until(d.timeline.finish_all().value_or(0));
+    if (error() != CUDA_SUCCESS) return error();
     result = d.physical.create(bytes, out, place, on);
   }
   if (result == CUDA_SUCCESS) d.clock.spend(creation_cost(profile().host, bytes / kPageBytes));
@@ -179,7 +181,7 @@ CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out, std::size_
 CUresult Machine::wait_to_free(const char* call, Address at, Bytes bytes, bool promised) {
   Device& d = device();
   const std::optional<DeviceId> owner = devices() > 1 && bytes > 0 ? owner_at(at) : std::nullopt;
-  if (owner) d.clock.wait_until(d.timeline.finish_device(*owner));
+  if (owner) wait_until([&] { return device().timeline.finish_device(*owner); });
   const CUresult result = owner ? error() : finish_all();
   if (!d.checker) return result;
   if (!promised || d.settings.check == Checking::kStrict) d.checker->frees(call, at, bytes);

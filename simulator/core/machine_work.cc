@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, events, queueing, waiting.
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "simulator/core/durations.h"
@@ -14,6 +18,8 @@ namespace {
 // Completed operations are dropped now and then even when the host asks nothing.
 constexpr OperationId kPollEvery = 1024;
 
+constexpr std::chrono::microseconds kBetweenLooks{200};
+
 // Every device range that a submission names.
 template <typename Visit>
 void for_ranges(const Work& work, Visit visit) {
@@ -24,6 +30,10 @@ void for_ranges(const Work& work, Visit visit) {
     if (copy->to_shape.bytes() == 0) return;
     if (copy->direction != Direction::kToHost) visit(copy->to, extent(copy->to_shape));
     if (copy->direction != Direction::kToDevice) visit(copy->from, extent(copy->from_shape));
+  } else if (const auto* write = std::get_if<WriteValue>(&work)) {
+    visit(write->to, write->bytes);
+  } else if (const auto* wait = std::get_if<WaitValue>(&work)) {
+    visit(wait->at, wait->bytes);
   } else if (const auto* set = std::get_if<Set>(&work)) {
     if (set->shape.bytes() > 0) visit(set->to, extent(set->shape));
   } else if (const auto* kernel = std::get_if<Kernel>(&work)) {
@@ -170,8 +180,40 @@ OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
 
 OperationId Machine::tail(StreamId stream) const { return device().streams.tail(stream); }
 
+// What it waits for may come behind a value that another thread writes, or has a stream write: the lock is open
+// meanwhile. Nobody who calls nothing for so long will do that any more.
+void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
+  std::optional<Time> end = ended();
+  std::uint64_t heard = state_->progress.signs();
+  for (auto since = std::chrono::steady_clock::now(); !end; end = ended()) {
+    mutex_.unlock();
+    std::this_thread::sleep_for(kBetweenLooks);
+    mutex_.lock();
+    if (heard != state_->progress.signs()) {
+      heard = state_->progress.signs();
+      since = std::chrono::steady_clock::now();
+    }
+    const std::chrono::duration<double> silence = std::chrono::steady_clock::now() - since;
+    if (silence.count() > device().settings.patience) stands_for_good();
+  }
+  device().clock.wait_until(*end);
+}
+
+void Machine::stands_for_good() const {
+  if (const Operation* const operation = device().timeline.standing()) {
+    const auto* const wait = std::get_if<WaitValue>(&operation->work);
+    std::fprintf(
+        stderr,
+        "simulated device: the host waits for what can not go on: stream %u (operation %llu) waits for a value "
+        "of %u bytes at 0x%llx, and nobody has written it\n",
+        operation->stream, static_cast<unsigned long long>(operation->id), wait->bytes,
+        static_cast<unsigned long long>(wait->at));
+  }
+  std::abort();
+}
+
 CUresult Machine::wait(OperationId operation) {
-  device().clock.wait_until(device().timeline.finish(operation));
+  wait_until([&] { return device().timeline.finish(operation); });
   if (device().checker) device().checker->order().host_knows(operation);
   return error();
 }
@@ -184,7 +226,7 @@ CUresult Machine::wait_stream(StreamId stream) {
 }
 
 CUresult Machine::finish_all() {
-  device().clock.wait_until(device().timeline.finish_all());
+  wait_until([&] { return device().timeline.finish_all(); });
   return error();
 }
 
@@ -196,7 +238,7 @@ CUresult Machine::wait_all() {
 
 CUresult Machine::wait_device(DeviceId on) {
   if (devices() == 1) return wait_all();
-  device().clock.wait_until(device().timeline.finish_device(on));
+  wait_until([&] { return device().timeline.finish_device(on); });
   if (device().checker) device().checker->order().host_knows_device(on);
   return error();
 }

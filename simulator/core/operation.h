@@ -133,6 +133,25 @@ struct Lifetime {
   bool begins = true;
 };
 
-using Work = std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal, Lifetime>;
+// A word of 4 or 8 bytes that a stream writes; whoever finds it there comes behind what the stream did before.
+struct WriteValue {
+  Address to = 0;
+  std::uint64_t value = 0;
+  std::uint32_t bytes = 4;
+};
+
+// CUstreamWaitValue_flags, in words.
+enum class Until : std::uint8_t { kReaches, kEquals, kHasAnyOf, kLacksAnyOutside };
+
+// The stream stands until the word there is what it waits for.
+struct WaitValue {
+  Address at = 0;
+  std::uint64_t value = 0;
+  std::uint32_t bytes = 4;
+  Until until = Until::kReaches;
+};
+
+using Work =
+    std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal, Lifetime, WriteValue, WaitValue>;
 
 }  // namespace simulator

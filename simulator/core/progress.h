@@ -22,6 +22,7 @@ class Progress {
 
   // All but stop(): with the lock held.
   void sign_of_life() { ++signs_; }
+  std::uint64_t signs() const { return signs_; }
   void work_added();
   void forked();
 

@@ -169,6 +169,13 @@ struct RaceChecker::Toucher {
     checker.touch_rows(operation, Touched::kWrite, copy.to, copy.to_shape);
   }
 
+  // Looking at a word again and again collides with nobody.
+  void operator()(const WaitValue&) const {}
+  void operator()(const WriteValue& write) const {
+    checker.touch(operation, Touched::kWrite, write.to, write.bytes);
+    checker.order_.released(operation.id, write.to);
+  }
+
   void operator()(const Set& set) const { checker.touch_rows(operation, Touched::kWrite, set.to, set.shape); }
 
   void operator()(const Kernel& kernel) const {
@@ -193,6 +200,12 @@ struct RaceChecker::Toucher {
 
 void RaceChecker::executes(const Operation& operation) {
   label_ = labels_.label(name_of(operation.work));
+  order_.executes(operation.id);
+  if (const auto* wait = std::get_if<WaitValue>(&operation.work)) {
+    order_.acquired(operation.id, wait->at, host_.find(wait->at).has_value());
+    const Mark mark = mark_of(operation, Touched::kRead);
+    if (operation.id <= newest_unmapped_) check_late(mark, wait->at, wait->bytes);
+  }
   std::visit(Toucher{*this, operation}, operation.work);
 }
 
@@ -262,6 +275,7 @@ void RaceChecker::frees(const char* call, Address at, Bytes bytes) {
 
 void RaceChecker::handed_out(Address at, Bytes bytes) {
   shared_with_host_.erase(at);
+  order_.forget_words(at, at + bytes);
   for_pages(at, bytes, [&](Address part, Bytes length) {
     const PageTable::Entry entry = table_.entry(part);
     const Bytes begin = part % kPageBytes;

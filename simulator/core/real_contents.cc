@@ -101,6 +101,19 @@ class RealContents final : public Contents {
 
   void copy(Address to, Address from, Bytes bytes) override { std::memmove(pointer(to), pointer(from), bytes); }
   void write(Address to, const void* from, Bytes bytes) override { std::memcpy(pointer(to), from, bytes); }
+
+  // Threads of the program may look at, or write, the same word.
+  std::uint64_t word(Address at, std::uint32_t bytes) override {
+    if (bytes == 8) return __atomic_load_n(static_cast<const std::uint64_t*>(pointer(at)), __ATOMIC_ACQUIRE);
+    return __atomic_load_n(static_cast<const std::uint32_t*>(pointer(at)), __ATOMIC_ACQUIRE);
+  }
+  void write_word(Address to, std::uint64_t value, std::uint32_t bytes) override {
+    if (bytes == 8) {
+      __atomic_store_n(static_cast<std::uint64_t*>(pointer(to)), value, __ATOMIC_RELEASE);
+    } else {
+      __atomic_store_n(static_cast<std::uint32_t*>(pointer(to)), static_cast<std::uint32_t>(value), __ATOMIC_RELEASE);
+    }
+  }
   std::uint64_t digest(Address at, Bytes bytes) override { return hash_bytes(pointer(at), bytes, kGolden); }
   void derive(Address at, Bytes bytes, std::uint64_t seed) override { derive_bytes(pointer(at), bytes, seed); }
 

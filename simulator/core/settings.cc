@@ -74,6 +74,13 @@ bool set_kernel_time(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_patience(Settings& settings, std::string_view value) {
+  const auto seconds = parse<double>(value);
+  if (!seconds || !(*seconds > 0) || *seconds > 1e6) return false;
+  settings.patience = *seconds;
+  return true;
+}
+
 bool set_check(Settings& settings, std::string_view value) {
   if (value != "0" && value != "1" && value != "strict") return false;
   settings.check = value == "0" ? Checking::kOff : value == "1" ? Checking::kOn : Checking::kStrict;
@@ -109,6 +116,7 @@ constexpr Key kKeys[] = {
        return true;
      }},
     {"devices", "THERMOCLINE_SIMULATE_DEVICES", "a number of devices from 1 to 8", set_devices},
+    {"patience", "THERMOCLINE_SIMULATE_PATIENCE", "a number of seconds, such as 0.5", set_patience},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
 };
 

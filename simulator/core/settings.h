@@ -29,6 +29,7 @@ struct Settings {
   double kernel_low = 0,
          kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers
   bool stats = false;
+  double patience = 10;  // seconds that a host waits for what stands while nobody calls anything
   Checking check = Checking::kOff;
   FaultPlan faults;
   std::string timeline;  // a file; empty: none

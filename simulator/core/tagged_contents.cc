@@ -2,6 +2,7 @@
 // Contents as tags (core/tag_store.h): no byte of device or host memory is touched. Host memory is followed by its
 // address, a page at a time from its first write on; host memory that was never written counts as zero.
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,16 @@ class TaggedContents final : public Contents {
   void write(Address to, const void* from, Bytes bytes) override {
     // Bytes from outside have no tag: their hash is one, and it continues nothing.
     write_piece(to, {bytes, hash_bytes(from, bytes, 0) & ~std::uint64_t{1}, 0});
+  }
+
+  // A tag does not tell the value: those that were written are remembered by what they look like.
+  std::uint64_t word(Address at, std::uint32_t bytes) override {
+    const auto known = words_.find(digest(at, bytes));
+    return known == words_.end() ? 0 : known->second;
+  }
+  void write_word(Address to, std::uint64_t value, std::uint32_t bytes) override {
+    fill(to, bytes, value, bytes);
+    words_[digest(to, bytes)] = bytes == 8 ? value : value & 0xffffffff;
   }
 
   std::uint64_t digest(Address at, Bytes bytes) override {
@@ -138,7 +149,8 @@ class TaggedContents final : public Contents {
   TagStore host_;
   std::uint32_t host_pages_ = 0;
   std::vector<std::uint32_t> free_host_;
-  std::vector<Piece> pieces_;  // of the last read; kept for its capacity
+  std::unordered_map<std::uint64_t, std::uint64_t> words_;  // values, by digest
+  std::vector<Piece> pieces_;                               // of the last read; kept for its capacity
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ OperationId Timeline::submit(Operation operation, std::span<const OperationId> a
   slot = std::move(operation);
   slot.id = id;
   slot.ready = slot.submitted;
+  host_time_ = std::max(host_time_, slot.submitted);
   for (const OperationId dependency : after) {
     SIMULATOR_CHECK(dependency < id, "an operation depends on earlier ones only");
     if (completed(dependency)) continue;
@@ -87,7 +88,33 @@ OperationId Timeline::submit(Operation operation, std::span<const OperationId> a
   return id;
 }
 
+bool Timeline::must_stand(const Operation& operation) {
+  return std::holds_alternative<WaitValue>(operation.work) && !operation.executed && !effects_.may_go_on(operation);
+}
+
 void Timeline::become_ready(Operation& operation) {
+  if (must_stand(operation)) {
+    standing_.push_back(operation.id);
+  } else {
+    enqueue(operation);
+  }
+}
+
+// What has seen its value goes on, whatever becomes of the value.
+void Timeline::release_standing(Time now) {
+  for (std::size_t i = 0; i < standing_.size();) {
+    Operation& operation = at(standing_[i]);
+    if (must_stand(operation)) {
+      ++i;
+      continue;
+    }
+    standing_.erase(standing_.begin() + static_cast<std::ptrdiff_t>(i));
+    operation.ready = std::max(operation.ready, now);
+    enqueue(operation);
+  }
+}
+
+void Timeline::enqueue(const Operation& operation) {
   if (random_) {
     allowed_.push_back(operation.id);
     return;
@@ -122,6 +149,7 @@ void Timeline::complete(Operation& operation) {
   }
   operation.work = Marker{};
   operation.fresh_buffers.clear();
+  if (!standing_.empty()) release_standing(operation.end);
   while (base_ < next_ && at(base_).completed) ++base_;
 }
 
@@ -197,6 +225,8 @@ void Timeline::step_at_random() {
 }
 
 void Timeline::run_until(Time now) {
+  host_time_ = std::max(host_time_, now);
+  if (!standing_.empty()) release_standing(host_time_);
   if (random_) {
     while (!allowed_.empty() && !random_->one_in(3)) step_at_random();
     return;
@@ -205,37 +235,64 @@ void Timeline::run_until(Time now) {
   }
 }
 
-Time Timeline::finish(OperationId id) {
+std::optional<Time> Timeline::finish(OperationId id) {
   if (completed(id)) return 0;
+  if (!standing_.empty()) release_standing(host_time_);
   while (!completed(id)) {
-    if (random_) {
-      SIMULATOR_CHECK(!allowed_.empty(), "a pending operation has a ready one before it");
-      step_at_random();
-    } else {
-      const bool progressed = step(kForever);
-      SIMULATOR_CHECK(progressed, "a pending operation has a ready one before it");
+    if (random_ ? allowed_.empty() : !step(kForever)) {
+      SIMULATOR_CHECK(!standing_.empty(), "a pending operation has one before it that is ready, or stands");
+      return std::nullopt;
     }
+    if (random_) step_at_random();
   }
   return at(id).end;  // the slot stays as it is until a later submission takes it
 }
 
-Time Timeline::finish_all() {
+std::optional<Time> Timeline::finish_all() {
   if (idle()) return 0;
-  while (!idle()) finish(base_);
+  while (!idle()) {
+    if (!finish(base_)) return std::nullopt;
+  }
   return last_end_;
 }
 
-Time Timeline::finish_device(DeviceId device) {
+std::optional<Time> Timeline::finish_device(DeviceId device) {
   Time last = 0;
+  bool all = true;
   const OperationId newest = next_;
   for (OperationId id = base_; id < newest; id = std::max(id + 1, base_)) {
-    if (!completed(id) && at(id).device == device) last = std::max(last, finish(id));
+    if (completed(id) || at(id).device != device) continue;
+    const std::optional<Time> end = finish(id);
+    all &= end.has_value();
+    last = std::max(last, end.value_or(0));
   }
-  return last;
+  return all ? std::optional(last) : std::nullopt;
 }
 
 void Timeline::run_early() {
-  for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) execute(at(id));
+  while (run_early_once()) {
+  }
+}
+
+// True: what stood may go on by now, because of what came later.
+bool Timeline::run_early_once() {
+  std::vector<bool> behind;  // what stands, by operation from base_ on
+  std::vector<OperationId> stood;
+  for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) {
+    Operation& operation = at(id);
+    if (operation.executed) continue;
+    const bool is_behind = !behind.empty() && behind[id - base_];
+    if (!is_behind && !must_stand(operation)) {
+      execute(operation);
+      continue;
+    }
+    if (!is_behind) stood.push_back(id);
+    behind.resize(next_ - base_);
+    for (std::uint32_t edge = operation.first_edge; edge != 0; edge = edges_[edge].next) {
+      behind[edges_[edge].waiter - base_] = true;
+    }
+  }
+  return std::any_of(stood.begin(), stood.end(), [this](OperationId id) { return !must_stand(at(id)); });
 }
 
 void Timeline::validate() const {
@@ -251,7 +308,7 @@ void Timeline::validate() const {
       ++waits[edges_[edge].waiter - base_];
     }
   }
-  std::size_t queued = instants_.size() + allowed_.size();
+  std::size_t queued = instants_.size() + allowed_.size() + standing_.size();
   for (std::size_t lane = 0; lane < queues_.size(); ++lane)
     queued += queues_[lane].size() + (running_[lane] != 0 ? 1 : 0);
   for (OperationId id = base_; id < next_; ++id) {
@@ -259,7 +316,7 @@ void Timeline::validate() const {
     SIMULATOR_CHECK(operation.waits_for == waits[id - base_], "an operation waits for as many as lead to it");
     if (!operation.completed && operation.waits_for == 0) --queued;
   }
-  SIMULATOR_CHECK(queued == 0, "what waits for nothing is ready or running");
+  SIMULATOR_CHECK(queued == 0, "what waits for nothing is ready, running or stands");
   SIMULATOR_CHECK(unexecuted == unexecuted_, "operations that have not happened are counted");
 }
 

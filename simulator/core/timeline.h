@@ -12,8 +12,12 @@
 // missing wait far sooner than a coin for each step (the idea of Burckhardt et al., A randomized scheduler with
 // probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
+// An operation that waits for a value stands, when it has become ready, until its effects say that it may go on; that
+// is looked at whenever something has happened, or somebody asks.
+//
 // Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as
-// many as have an edge to it; it is ready or running when it waits for none; everything below `base_` is completed.
+// many as have an edge to it; it is ready, running or stands when it waits for none; everything below `base_` is
+// completed.
 #pragma once
 
 #include <array>
@@ -56,6 +60,9 @@ class Effects {
  public:
   virtual void execute(Operation& operation) = 0;    // once, at the end or early (run_early)
   virtual void completed(Operation& operation) = 0;  // once, when the time line has passed its end
+  // Of one that waits for a value: whether it is there.
+  virtual bool may_go_on(const Operation&) { return true; }
+
  protected:
   ~Effects() = default;
 };
@@ -69,12 +76,13 @@ class Timeline {
 
   // Everything that ends by `now`. Adversarial: any allowed amount.
   void run_until(Time now);
-  // Runs until it is completed; returns its end, 0 if it had completed before.
-  Time finish(OperationId id);
+  // Runs until it is completed; returns its end, 0 if it had completed before. Nothing: it comes behind what stands,
+  // and all else has happened.
+  std::optional<Time> finish(OperationId id);
   // Returns the last end, 0 if nothing was pending.
-  Time finish_all();
+  std::optional<Time> finish_all();
   // What the device does, and all that it waits for. Returns the last end of it, 0 if nothing was pending.
-  Time finish_device(DeviceId device);
+  std::optional<Time> finish_device(DeviceId device);
   // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they
   // would have been.
   void run_early();
@@ -82,6 +90,8 @@ class Timeline {
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
   bool executed(OperationId id) const { return id < base_ || at(id).executed; }
   bool has_unexecuted() const { return unexecuted_ > 0; }
+  // The first that stands; null: none does.
+  const Operation* standing() const { return standing_.empty() ? nullptr : &at(standing_.front()); }
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }
 
@@ -112,6 +122,10 @@ class Timeline {
   void begin_block();
   void add_edge(OperationId from, OperationId waiter);
   void become_ready(Operation& operation);
+  void enqueue(const Operation& operation);
+  bool must_stand(const Operation& operation);
+  void release_standing(Time now);
+  bool run_early_once();
   void execute(Operation& operation);
   void complete(Operation& operation);
   bool step(Time limit);
@@ -137,6 +151,8 @@ class Timeline {
   std::vector<Time> engine_free_;
   std::vector<OperationId> allowed_;  // adversarial: ready operations
   std::uint64_t favour_ = 0;          // adversarial: which streams go first at present
+  std::vector<OperationId> standing_;
+  Time host_time_ = 0;  // as far as it is known here
   std::array<Time, kEngines + 1> busy_{};
   Time last_end_ = 0;
   std::uint64_t unexecuted_ = 0;

@@ -170,6 +170,8 @@ CUgraphNode_st node_of(Work work, CUfunction function) {
     node.type = CU_GRAPH_NODE_TYPE_KERNEL;
   } else if (std::holds_alternative<HostFunction>(work)) {
     node.type = CU_GRAPH_NODE_TYPE_HOST;
+  } else if (std::holds_alternative<WriteValue>(work) || std::holds_alternative<WaitValue>(work)) {
+    node.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   }
   node.work = std::move(work);
   return node;

@@ -65,6 +65,13 @@ SIMULATED_PER_THREAD(cuMemcpyBatchAsync_v2,
                      (CUdeviceptr * to, CUdeviceptr* from, std::size_t* sizes, std::size_t n, CUmemcpyAttributes* a,
                       std::size_t* i, std::size_t m, CUstream s),
                      to, from, sizes, n, a, i, m, own(s))
+SIMULATED_PER_THREAD(cuMemcpy3DBatchAsync,
+                     (std::size_t n, CUDA_MEMCPY3D_BATCH_OP* ops, std::size_t* failed, unsigned long long flags,
+                      CUstream s),
+                     n, ops, failed, flags, own(s))
+SIMULATED_PER_THREAD(cuMemcpy3DBatchAsync_v2,
+                     (std::size_t n, CUDA_MEMCPY3D_BATCH_OP* ops, unsigned long long flags, CUstream s), n, ops, flags,
+                     own(s))
 
 SIMULATED_PER_THREAD(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, std::size_t n, CUstream s), to, value, n,
                      own(s))

@@ -108,6 +108,69 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
   return copy(to, from, {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
 }
 
+// Sizes are in elements: of the array that takes part, else bytes.
+std::size_t element_of(const CUDA_MEMCPY3D_BATCH_OP& op) {
+  for (const CUmemcpy3DOperand* operand : {&op.dst, &op.src}) {
+    if (operand->type == CU_MEMCPY_OPERAND_TYPE_ARRAY && state().arrays.has(operand->op.array.array)) {
+      return operand->op.array.array->element;
+    }
+  }
+  return 1;
+}
+
+CUresult corner_of(const CUmemcpy3DOperand& operand, std::size_t element, Corner* out) {
+  *out = {};
+  if (operand.type == CU_MEMCPY_OPERAND_TYPE_POINTER) {
+    const auto& pointer = operand.op.ptr;
+    out->type = CU_MEMORYTYPE_UNIFIED;
+    out->device = pointer.ptr;
+    out->pitch = pointer.rowLength * element;
+    out->height = pointer.layerHeight;
+    return CUDA_SUCCESS;
+  }
+  if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY) return CUDA_ERROR_INVALID_VALUE;
+  const auto& array = operand.op.array;
+  out->type = CU_MEMORYTYPE_ARRAY;
+  out->array = array.array;
+  out->x = array.offset.x * element;
+  out->y = array.offset.y;
+  out->z = array.offset.z;
+  return CUDA_SUCCESS;
+}
+
+CUresult copy_one(Call& call, const CUDA_MEMCPY3D_BATCH_OP& op, CUstream stream) {
+  if (op.srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || op.srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
+      op.extent.width == 0 || op.extent.height == 0 || op.extent.depth == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t element = element_of(op);
+  const Extent extent{op.extent.width * element, op.extent.height, op.extent.depth};
+  Corner to_corner, from_corner;
+  if (const CUresult result = corner_of(op.dst, element, &to_corner); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = corner_of(op.src, element, &from_corner); result != CUDA_SUCCESS) return result;
+  End to, from;
+  if (const CUresult result = end_of(to_corner, extent, &to); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = end_of(from_corner, extent, &from); result != CUDA_SUCCESS) return result;
+  const bool read_now = op.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  return transfer(call, to, from, stream, read_now ? Blocking::kYes : Blocking::kNo);
+}
+
+CUresult copy_batch(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP* ops, std::size_t* failed, unsigned long long flags,
+                    CUstream stream, const char* caller = __builtin_FUNCTION()) {
+  if (failed != nullptr) *failed = SIZE_MAX;
+  Call call(Needs::kContext, caller);
+  if (!call) return call.result();
+  // Documented: not the legacy stream.
+  if (count == 0 || ops == nullptr || flags != 0 || stream == nullptr || stream == CU_STREAM_LEGACY)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CUresult result = copy_one(call, ops[i], stream);
+    if (result == CUDA_SUCCESS) continue;
+    if (failed != nullptr) *failed = i;
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult simulator::cuda::ends_of(const CUDA_MEMCPY3D& c, End* to, End* from) {
@@ -156,4 +219,13 @@ SIMULATED_API CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) {
 }
 SIMULATED_API CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
   return copy_3d(copy, stream, Blocking::kNo);
+}
+
+SIMULATED_API CUresult cuMemcpy3DBatchAsync_v2(std::size_t count, CUDA_MEMCPY3D_BATCH_OP* ops, unsigned long long flags,
+                                               CUstream stream) {
+  return copy_batch(count, ops, nullptr, flags, stream);
+}
+SIMULATED_API CUresult cuMemcpy3DBatchAsync(std::size_t count, CUDA_MEMCPY3D_BATCH_OP* ops, std::size_t* failed,
+                                            unsigned long long flags, CUstream stream) {
+  return copy_batch(count, ops, failed, flags, stream);
 }

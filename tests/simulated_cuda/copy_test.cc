@@ -162,4 +162,42 @@ TEST_F(CopyTest, AddressesThatAreNobodysAreRefused) {
   EXPECT_EQ(cuMemcpyHtoD(allocate(16), nullptr, 16), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(CopyTest, BatchesOfBoxesCopyEachOfThem) {
+  const CUstream stream = make_stream();
+  const CUdeviceptr from = allocate(4096), to = allocate(4096);
+  std::vector<unsigned char> bytes(4096);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 7 + i / 256);
+  write<unsigned char>(from, bytes);
+  ASSERT_OK(cuMemsetD8(to, 0, 4096));
+  ASSERT_OK(cuCtxSynchronize());
+  CUDA_MEMCPY3D_BATCH_OP ops[2] = {};
+  for (CUDA_MEMCPY3D_BATCH_OP& op : ops) {
+    op.src.type = op.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    op.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  }
+  ops[0].src.op.ptr.ptr = from;
+  ops[0].src.op.ptr.rowLength = 64;
+  ops[0].src.op.ptr.layerHeight = 8;
+  ops[0].dst.op.ptr.ptr = to;
+  ops[0].extent = {16, 4, 3};
+  ops[1].src.op.ptr.ptr = from;
+  ops[1].dst.op.ptr.ptr = to + 1024;
+  ops[1].extent = {100, 1, 1};
+  ASSERT_OK(cuMemcpy3DBatchAsync(2, ops, 0, stream));
+  ASSERT_OK(cuStreamSynchronize(stream));
+  const std::vector<unsigned char> found = read<unsigned char>(to, 2048);
+  for (std::size_t z = 0; z < 3; ++z) {
+    for (std::size_t y = 0; y < 4; ++y) {
+      for (std::size_t x = 0; x < 16; ++x) ASSERT_EQ(found[(z * 4 + y) * 16 + x], bytes[(z * 8 + y) * 64 + x]);
+    }
+  }
+  EXPECT_EQ(found[192], 0);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + 100, found.begin() + 1024));
+  EXPECT_EQ(found[1124], 0);
+  EXPECT_EQ(cuMemcpy3DBatchAsync(2, ops, 0, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpy3DBatchAsync(2, ops, 1, stream), CUDA_ERROR_INVALID_VALUE);
+  ops[1].extent.height = 0;
+  EXPECT_EQ(cuMemcpy3DBatchAsync(2, ops, 0, stream), CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words that streams write or wait for.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/simulated_cuda/device_fixture.h"
+
+namespace {
+
+class StreamValueTest : public DeviceTest {
+ protected:
+  static bool is_done(CUstream stream) { return cuStreamQuery(stream) == CUDA_SUCCESS; }
+};
+
+TEST_F(StreamValueTest, StreamStandsUntilAnotherHasWrittenTheWord) {
+  const CUstream waiting = make_stream(), writing = make_stream();
+  const CUdeviceptr word = allocate(64), data = allocate(64);
+  write<unsigned>(word, {0, 0});
+  write<unsigned>(data, {0});
+  ASSERT_OK(cuStreamWaitValue32(waiting, word, 7, CU_STREAM_WAIT_VALUE_GEQ));
+  ASSERT_OK(cuMemsetD32Async(data, 5, 1, waiting));
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(is_done(waiting));
+  ASSERT_OK(cuStreamWriteValue32(writing, word, 6, CU_STREAM_WRITE_VALUE_DEFAULT));
+  ASSERT_OK(cuStreamSynchronize(writing));
+  EXPECT_FALSE(is_done(waiting));
+  EXPECT_EQ(read<unsigned>(word, 1)[0], 6u);
+  ASSERT_OK(cuStreamWriteValue32(writing, word, 9, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+  ASSERT_OK(cuStreamSynchronize(waiting));
+  EXPECT_EQ(read<unsigned>(data, 1)[0], 5u);
+}
+
+TEST_F(StreamValueTest, WaitsCompareAsTheirFlagsSay) {
+  const CUstream stream = make_stream();
+  const CUdeviceptr word = allocate(64);
+  const auto holds = [&](std::uint64_t found, std::uint64_t wanted, unsigned flags, bool wide) {
+    write<std::uint64_t>(word, {found});
+    EXPECT_OK(cuCtxSynchronize());
+    if (wide) {
+      EXPECT_OK(cuStreamWaitValue64(stream, word, wanted, flags));
+    } else {
+      EXPECT_OK(cuStreamWaitValue32(stream, word, static_cast<unsigned>(wanted), flags));
+    }
+    const bool held = is_done(stream);
+    // Whatever it waits for comes.
+    for (const std::uint64_t value : {std::uint64_t{0}, wanted, ~wanted}) write<std::uint64_t>(word, {value});
+    EXPECT_OK(cuStreamSynchronize(stream));
+    return held;
+  };
+  EXPECT_TRUE(holds(5, 5, CU_STREAM_WAIT_VALUE_GEQ, false));
+  EXPECT_FALSE(holds(4, 5, CU_STREAM_WAIT_VALUE_GEQ, false));
+  EXPECT_TRUE(holds(2, 0xfffffff0u, CU_STREAM_WAIT_VALUE_GEQ, false));  // by the sign of the difference
+  EXPECT_FALSE(holds(2, 0xfffffff0u, CU_STREAM_WAIT_VALUE_GEQ, true));
+  EXPECT_FALSE(holds(6, 5, CU_STREAM_WAIT_VALUE_EQ, false));
+  EXPECT_TRUE(holds(std::uint64_t{1} << 40, std::uint64_t{1} << 40, CU_STREAM_WAIT_VALUE_EQ, true));
+  EXPECT_TRUE(holds(6, 2, CU_STREAM_WAIT_VALUE_AND, false));
+  EXPECT_FALSE(holds(4, 2, CU_STREAM_WAIT_VALUE_AND, false));
+  EXPECT_TRUE(holds(0xffffff00u, 0x7f, CU_STREAM_WAIT_VALUE_NOR, false));
+  EXPECT_FALSE(holds(0xffffff00u, 0xff, CU_STREAM_WAIT_VALUE_NOR, false));
+}
+
+TEST_F(StreamValueTest, HostLetsAStreamGoOnThroughMappedAndManagedMemory) {
+  const CUstream stream = make_stream();
+  void* pinned = nullptr;
+  CUdeviceptr managed = 0;
+  ASSERT_OK(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+  ASSERT_OK(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL));
+  for (void* at : {pinned, reinterpret_cast<void*>(managed)}) {
+    auto* const word = static_cast<std::uint64_t*>(at);
+    *word = 0;
+    ASSERT_OK(cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(at), 3, CU_STREAM_WAIT_VALUE_EQ));
+    EXPECT_FALSE(is_done(stream));
+    *word = 3;
+    ASSERT_OK(cuStreamSynchronize(stream));
+  }
+  ASSERT_OK(cuMemFree(managed));
+  ASSERT_OK(cuMemFreeHost(pinned));
+}
+
+TEST_F(StreamValueTest, AnotherThreadLetsTheWaitingHostGoOn) {
+  const CUstream waiting = make_stream(), writing = make_stream();
+  const CUdeviceptr word = allocate(64);
+  write<unsigned>(word, {0});
+  ASSERT_OK(cuStreamWaitValue32(waiting, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    EXPECT_OK(cuCtxSetCurrent(context_));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(over.load());
+    EXPECT_OK(cuStreamWriteValue32(writing, word, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+  });
+  EXPECT_OK(cuStreamSynchronize(waiting));
+  over.store(true);
+  other.join();
+}
+
+TEST_F(StreamValueTest, BatchesWriteAndWaitInOrder) {
+  const CUstream stream = make_stream();
+  const CUdeviceptr word = allocate(64);
+  write<unsigned>(word, {0, 0, 0, 0});
+  ASSERT_OK(cuCtxSynchronize());
+  CUstreamBatchMemOpParams all[4] = {};
+  all[0].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_32, word, {.value = 7}, 0, 0};
+  all[1].waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, word, {.value = 7}, CU_STREAM_WAIT_VALUE_EQ, 0};
+  all[2].memoryBarrier = {CU_STREAM_MEM_OP_BARRIER, CU_STREAM_MEMORY_BARRIER_TYPE_SYS};
+  all[3].writeValue = {CU_STREAM_MEM_OP_WRITE_VALUE_64, word + 8, {.value64 = 0x100000002}, 0, 0};
+  ASSERT_OK(cuStreamBatchMemOp(stream, 4, all, 0));
+  ASSERT_OK(cuStreamSynchronize(stream));
+  EXPECT_EQ(read<unsigned>(word, 4), (std::vector<unsigned>{7, 0, 2, 1}));
+  EXPECT_EQ(cuStreamBatchMemOp(stream, 4, all, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamBatchMemOp(stream, 0, all, 0), CUDA_ERROR_INVALID_VALUE);
+  all[1].operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES;
+  EXPECT_EQ(cuStreamBatchMemOp(stream, 2, all, 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(StreamValueTest, WhatIsNoWordIsRefused) {
+  const CUdeviceptr word = allocate(64);
+  unsigned pageable = 0;
+  EXPECT_EQ(cuStreamWriteValue32(nullptr, word + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWriteValue64(nullptr, word + 4, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWriteValue32(nullptr, word, 1, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWaitValue32(nullptr, word, 1, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWaitValue32(nullptr, reinterpret_cast<CUdeviceptr>(&pageable), 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuStreamWaitValue32(nullptr, word, 1, CU_STREAM_WAIT_VALUE_FLUSH), CUDA_ERROR_NOT_SUPPORTED);
+  int value = -1;
+  EXPECT_OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
+  EXPECT_EQ(value, 1);
+  EXPECT_OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 0));
+  EXPECT_EQ(value, 1);
+  EXPECT_OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, 0));
+  EXPECT_EQ(value, 0);
+}
+
+// What is written behind the wait, and what was written before the word, touch the same bytes.
+TEST_F(StreamValueTest, WhoeverHasWaitedComesBehindWhoWrote) {
+  for (const char* seed : {"1", "2", "3", "4"}) {
+    control().reset();
+    ASSERT_EQ(control().configure("check", "1"), nullptr);
+    ASSERT_EQ(control().configure("seed", seed), nullptr);
+    ASSERT_OK(cuInit(0));
+    ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
+    ASSERT_OK(cuCtxSetCurrent(context_));
+    const CUstream waiting = make_stream(), writing = make_stream(), third = make_stream();
+    CUevent event = nullptr;
+    ASSERT_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    const CUdeviceptr word = allocate(64), data = allocate(64);
+    write<unsigned>(word, {0});
+    ASSERT_OK(cuCtxSynchronize());
+    ASSERT_OK(cuStreamWaitValue32(waiting, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    ASSERT_OK(cuMemsetD32Async(data, 2, 1, waiting));
+    ASSERT_OK(cuEventRecord(event, waiting));
+    ASSERT_OK(cuStreamWaitEvent(third, event, 0));
+    ASSERT_OK(cuMemsetD32Async(data, 3, 1, third));
+    ASSERT_OK(cuMemsetD32Async(data, 1, 1, writing));
+    ASSERT_OK(cuStreamWriteValue32(writing, word, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    ASSERT_OK(cuStreamSynchronize(third));
+    EXPECT_EQ(read<unsigned>(data, 1)[0], 3u);
+    ASSERT_OK(cuCtxSynchronize());
+    EXPECT_EQ(statistics().races, 0u);
+    // Not so who did not wait.
+    ASSERT_OK(cuMemsetD32Async(data, 4, 1, waiting));
+    ASSERT_OK(cuMemsetD32Async(data, 5, 1, third));
+    ASSERT_OK(cuCtxSynchronize());
+    EXPECT_GT(statistics().races, 0u);
+  }
+}
+
+TEST_F(StreamValueTest, RecordedOnesAreNodes) {
+  const CUstream recording = make_stream(), stream = make_stream();
+  const CUdeviceptr word = allocate(64);
+  write<unsigned>(word, {0, 0});
+  ASSERT_OK(cuCtxSynchronize());
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  ASSERT_OK(cuStreamBeginCapture(recording, CU_STREAM_CAPTURE_MODE_RELAXED));
+  ASSERT_OK(cuStreamWaitValue32(recording, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+  ASSERT_OK(cuStreamWriteValue32(recording, word + 4, 2, CU_STREAM_WRITE_VALUE_DEFAULT));
+  ASSERT_OK(cuStreamEndCapture(recording, &graph));
+  ASSERT_OK(cuGraphInstantiate(&executable, graph, 0));
+  ASSERT_OK(cuGraphLaunch(executable, recording));
+  EXPECT_FALSE(is_done(recording));
+  ASSERT_OK(cuStreamWriteValue32(stream, word, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+  ASSERT_OK(cuStreamSynchronize(recording));
+  EXPECT_EQ(read<unsigned>(word, 2)[1], 2u);
+}
+
+using StreamValueDeathTest = StreamValueTest;
+
+TEST_F(StreamValueDeathTest, HostThatWaitsForNobodySaysWhatStands) {
+  const auto waits = [] {
+    control().reset();
+    control().configure("progress", "off");
+    control().configure("patience", "0.05");
+    EXPECT_OK(cuInit(0));
+    CUcontext context = nullptr;
+    EXPECT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+    EXPECT_OK(cuCtxSetCurrent(context));
+    const CUdeviceptr word = allocate(64);
+    write<unsigned>(word, {0});
+    EXPECT_OK(cuStreamWaitValue32(nullptr, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    EXPECT_OK(cuCtxSynchronize());
+  };
+  EXPECT_DEATH(waits(), "what can not go on: stream 0 .* waits for a value of 4 bytes .* nobody has written it");
+}
+
+}  // namespace
