@@ -15,6 +15,9 @@ constexpr StreamHandle kPerThread{2};
 // More fences than this are thinned out: the newer of two neighbours covers what the older one did.
 constexpr std::size_t kMostFences = 4096;
 
+// Asking how far a stream has come is a call of the driver.
+constexpr Ordinal kOrdinalsPerQuestion = 64;
+
 // Thread ids of the system are given again; these are not.
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> next{1};
@@ -70,6 +73,11 @@ StreamIndex StreamClock::find_or_register(StreamHandle handle) {
   stream.thread = key.thread;
   stream.alive = true;
   stream.lost = false;
+  stream.blocking.reset();
+  if (!stream.stands_at.empty()) {
+    stream.stands_at.clear();
+    --standing_;
+  }
   // What the former owner of the index waited for says nothing about this stream.
   stream.seen.clear();
   const StreamIndex index{static_cast<std::uint32_t>(slot)};
@@ -86,16 +94,83 @@ Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).sub
 Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;
+  if (standing_ > 0) {
+    follow_legacy(stream);
+    // Nobody may ask for a long time, and until then everything is fenced.
+    if (ordinal % kOrdinalsPerQuestion == 0 && !recording_) any_stands();
+  }
   // Another thread could not record it later. If it fails, passed and wait try again from this thread.
-  if (stream.thread != 0 || recording_) static_cast<void>(fence(index));
+  if (stream.thread != 0 || recording_ || standing_ > 0) static_cast<void>(fence(index));
   return ordinal;
 }
 
 void StreamClock::recording(bool any) {
   recording_ = any;
-  if (!any) return;
+  if (any) fence_all();
+}
+
+void StreamClock::fence_all() {
   for (std::uint32_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].alive) static_cast<void>(fence(StreamIndex{i}));
+  }
+}
+
+void StreamClock::stands_from(Stream& stream, Ordinal ordinal) {
+  if (!stream.stands_at.empty() && stream.stands_at.back() >= ordinal) return;
+  standing_ += stream.stands_at.empty() ? 1 : 0;
+  stream.stands_at.push_back(ordinal);
+}
+
+void StreamClock::may_stand(StreamIndex index) {
+  Stream& stream = at(index);
+  stands_from(stream, stream.submitted);
+  static_cast<void>(fence(index));
+}
+
+void StreamClock::comes_behind(StreamIndex index) {
+  if (!any_stands()) return;
+  advance(index);
+  may_stand(index);
+}
+
+bool StreamClock::is_blocking(Stream& stream) {
+  if (!stream.blocking.has_value()) stream.blocking = driver_->is_blocking(stream.handle);
+  return *stream.blocking;
+}
+
+// The legacy stream's work comes behind that of all blocking streams, and theirs behind its own.
+void StreamClock::follow_legacy(Stream& stream) {
+  const auto is_legacy = [](const Stream& one) { return one.alive && one.handle == StreamHandle{}; };
+  if (!is_blocking(stream)) return;
+  for (Stream& other : streams_) {
+    if (other.stands_at.empty() || &other == &stream) continue;
+    if (is_legacy(stream) ? is_blocking(other) : is_legacy(other)) return stands_from(stream, stream.submitted);
+  }
+}
+
+bool StreamClock::any_stands() {
+  for (std::size_t i = 0; i < streams_.size() && standing_ > 0; ++i) {
+    if (!streams_[i].stands_at.empty()) poll(streams_[i]);
+  }
+  return standing_ > 0;
+}
+
+bool StreamClock::stands(Use use) {
+  if (standing_ == 0 || at(use.stream).stands_at.empty() || passed(use)) return false;
+  const Stream& stream = at(use.stream);
+  if (stream.stands_at.empty()) return false;
+  const Fence* const fence = covering(stream, use.ordinal);
+  return fence == nullptr || fence->ordinal >= stream.stands_at.front();
+}
+
+bool StreamClock::stands(const UseSet& uses) {
+  if (standing_ == 0) return false;
+  return std::any_of(uses.begin(), uses.end(), [this](const Use& use) { return stands(use); });
+}
+
+void StreamClock::join_without_standing(const UseSet& uses, UseSet* out) {
+  for (const Use& use : uses) {
+    if (!stands(use)) out->add(use);
   }
 }
 
@@ -162,9 +237,11 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   }
   const Fence* fence = covering(from, use.ordinal);
   THERMOCLINE_CHECK(fence != nullptr, "A new fence covers everything submitted.");
+  const bool stands = !from.stands_at.empty() && fence->ordinal >= from.stands_at.front();
   if (!can_record(to)) return Status::not_supported();
   if (const Status status = driver_->wait(to.handle, fence->event); !status.ok()) return status;
   to.seen[number(use.stream)] = fence->ordinal;
+  if (stands) stands_from(to, to.submitted + 1);
   return Status();
 }
 
@@ -181,6 +258,9 @@ void StreamClock::mark_passed(Stream& stream, Ordinal ordinal) {
     stream.fences.pop_front();
   }
   stream.passed = std::max(stream.passed, ordinal);
+  if (stream.stands_at.empty()) return;
+  while (!stream.stands_at.empty() && stream.stands_at.front() <= stream.passed) stream.stands_at.pop_front();
+  if (stream.stands_at.empty()) --standing_;
 }
 
 void StreamClock::poll(Stream& stream) {
@@ -210,7 +290,10 @@ bool StreamClock::passed(const UseSet& uses) {
 
 Status StreamClock::synchronize(Use use) {
   if (passed(use)) return Status();
+  if (stands(use)) return Status::not_ready();
   Stream& stream = at(use.stream);
+  // It may have passed since it was asked for first.
+  if (use.ordinal <= stream.passed) return Status();
   if (!is_covered(stream, use.ordinal)) {
     const Status status = fence(use.stream);
     // Nothing to wait for but the whole context: the stream is gone, or another thread's own.
@@ -271,8 +354,11 @@ void StreamClock::validate() const {
     const auto known = index_.find(key_of(latest_handle_));
     THERMOCLINE_CHECK(known != index_.end() && known->second == latest_, "The latest stream is as it was looked up.");
   }
-  std::size_t alive = 0;
+  std::size_t alive = 0, standing = 0;
   for (const Stream& stream : streams_) {
+    standing += stream.stands_at.empty() ? 0 : 1;
+    THERMOCLINE_CHECK(stream.stands_at.empty() || stream.stands_at.front() > stream.passed,
+                      "What has passed stands no more.");
     THERMOCLINE_CHECK(stream.passed <= stream.submitted, "Only what was submitted has passed.");
     Ordinal last = stream.passed;
     for (const Fence& fence : stream.fences) {
@@ -286,6 +372,7 @@ void StreamClock::validate() const {
     alive += stream.alive ? 1 : 0;
   }
   THERMOCLINE_CHECK(alive == index_.size(), "Every living stream has one key.");
+  THERMOCLINE_CHECK(standing == standing_, "Streams that may stand are counted.");
   for (const auto& [key, index] : index_) {
     THERMOCLINE_CHECK(at(index).alive && at(index).handle == key.handle, "A key leads to its stream.");
   }

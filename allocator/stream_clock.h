@@ -10,6 +10,12 @@
 // synchronize then answer not_supported and change nothing, and passed answers from what is known; recording() is there
 // so that this is rare. Before every driver call on a program's stream the clock asks whether it is capturing.
 //
+// Standing: a stream may stand behind a value that the program writes later, or never, from an operation on
+// (may_stand), and so may whatever comes behind it. Such an operation may have passed or not, which asking tells, but
+// nobody waits for one that has not: synchronize answers not_ready. So that older work of the stream can still be
+// waited for, all that was submitted is fenced before such an operation, and everything at once as long as any stream
+// may stand.
+//
 // Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same
 // lock.
 #pragma once
@@ -17,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +53,19 @@ class StreamClock {
   // One more operation was submitted; its ordinal.
   Ordinal advance(StreamIndex stream);
 
+  // Before an operation that may stand is submitted; and behind it: the newest operation of the stream is one, or comes
+  // behind one.
+  void about_to_stand() { fence_all(); }
+  void may_stand(StreamIndex stream);
+  // What the stream waits for by an order of the program's own, which may stand: an operation of its own.
+  void comes_behind(StreamIndex stream);
+  // Queries events. Nothing below answers yes where no stream may stand, and asks nothing then.
+  bool any_stands();
+  bool stands(Use use);
+  bool stands(const UseSet& uses);
+  // Adds of these what may be waited for.
+  void join_without_standing(const UseSet& uses, UseSet* out);
+
   // Some stream of the program is about to record a graph (any), or none does any more. What was submitted is fenced
   // now, and what is submitted meanwhile at once, because it may be that very stream that could not be fenced later.
   void recording(bool any);
@@ -64,7 +84,7 @@ class StreamClock {
   bool passed(Use use);
   bool passed(const UseSet& uses);
 
-  // The host blocks until it has passed.
+  // The host blocks until it has passed. not_ready: it stands.
   Status synchronize(Use use);
   Status synchronize(const UseSet& uses);
 
@@ -102,7 +122,9 @@ class StreamClock {
     Ordinal submitted = 0;
     Ordinal passed = 0;
     std::deque<Fence> fences;
-    std::vector<Ordinal> seen;  // by stream: newest ordinal that this stream's later work runs after
+    std::vector<Ordinal> seen;      // by stream: newest ordinal that this stream's later work runs after
+    std::deque<Ordinal> stands_at;  // ascending, above passed: operations that may stand
+    std::optional<bool> blocking;   // ordered with the legacy stream; asked for when it matters
   };
   struct Key {
     StreamHandle handle;
@@ -121,6 +143,10 @@ class StreamClock {
   const Stream& at(StreamIndex stream) const;
   static Key key_of(StreamHandle handle);
   bool can_record(const Stream& stream) const;
+  void fence_all();
+  void stands_from(Stream& stream, Ordinal ordinal);
+  void follow_legacy(Stream& stream);
+  bool is_blocking(Stream& stream);
   Status take_event(EventHandle* out);
   void mark_passed(Stream& stream, Ordinal ordinal);
   void poll(Stream& stream);
@@ -141,6 +167,7 @@ class StreamClock {
   std::vector<EventHandle> spare_events_;
   std::uint64_t host_waits_ = 0;
   bool recording_ = false;
+  std::size_t standing_ = 0;  // streams with operations that may stand
 };
 
 }  // namespace thermocline

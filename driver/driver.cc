@@ -250,6 +250,13 @@ bool Driver::is_capturing(StreamHandle stream) const {
   return r == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+bool Driver::is_blocking(StreamHandle stream) const {
+  unsigned flags = 0;
+  if (table_->cuStreamGetFlags == nullptr || table_->cuStreamGetFlags(to_cu(stream), &flags) != CUDA_SUCCESS)
+    return true;
+  return (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
 Status Driver::exchange_capture_mode(CaptureMode* mode) const {
   THERMOCLINE_NEED(cuThreadExchangeStreamCaptureMode);
   auto cu_mode = static_cast<CUstreamCaptureMode>(*mode);

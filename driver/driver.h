@@ -82,6 +82,8 @@ class Driver {
   Status synchronize_context() const;
   // True while the stream records a graph; then nothing may be recorded, waited for or mapped on its behalf.
   bool is_capturing(StreamHandle stream) const;
+  // True where it is ordered with the legacy default stream, or where the driver does not say.
+  bool is_blocking(StreamHandle stream) const;
   // Sets the calling thread's mode, and gives the one before. While a capture is in progress anywhere in the process,
   // calls that create, map or query are only legal in kRelaxed (owned.h has a scope for it).
   Status exchange_capture_mode(CaptureMode* mode) const;

@@ -38,6 +38,7 @@
   X(cuStreamSynchronize, true)                \
   X(cuStreamWaitEvent, true)                  \
   X(cuStreamIsCapturing, false)               \
+  X(cuStreamGetFlags, false)                  \
   X(cuThreadExchangeStreamCaptureMode, false) \
   X(cuEventCreate, true)                      \
   X(cuEventDestroy, true)                     \

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "hooks/patience.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/submit.h"
@@ -150,7 +151,9 @@ THERMOCLINE_EXPORT thermocline_result thermocline_pin(uint64_t device_address) {
   using namespace thermocline;
   return with_owner(device_address, [device_address](Engine& engine) {
     if (!engine.find(DeviceAddress{device_address}).has_value()) return CUDA_ERROR_INVALID_VALUE;
-    return static_cast<CUresult>(engine.pin(DeviceAddress{device_address}, "the program asked for it").code());
+    const Status status =
+        patiently([&] { return engine.pin(DeviceAddress{device_address}, "the program asked for it"); });
+    return static_cast<CUresult>(status.code());
   });
 }
 

@@ -144,6 +144,8 @@
   X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 7000, kPerThread, "waits hStream") \
   X(cuStreamQuery, cuStreamQuery, 2000, kLegacy, "asks hStream") \
   X(cuStreamQuery_ptsz, cuStreamQuery, 7000, kPerThread, "asks hStream") \
+  X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, kLegacy, "tells what hStream comes behind; on hStream") \
+  X(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, 7000, kPerThread, "tells what hStream comes behind; on hStream") \
   X(cuStreamDestroy, cuStreamDestroy, 2000, kAny, "ends hStream") \
   X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny, "ends hStream") \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny, "waits for every stream") \
@@ -259,6 +261,7 @@
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
+  X(cuEventQuery)                       \
   X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
   X(cuKernelGetName)                    \
@@ -380,9 +383,9 @@
     "cuCtxDisablePeerAccess") \
   X("orders streams; touches no memory", \
     "cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
-    "cuEventElapsedTime_v2 cuEventQuery cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
+    "cuEventElapsedTime_v2 cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
     "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
-    "cuGreenCtxRecordEvent cuGreenCtxWaitEvent cuStreamWaitEvent") \
+    "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
   X("how a context runs, not what it touches", \
     "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetLimit cuCtxSetSharedMemConfig") \
   X("code and what describes it", \

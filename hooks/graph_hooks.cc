@@ -138,7 +138,8 @@ CUresult launch_graph(StreamHandle stream, Call call) {
       search_remembered_moves(*engines);
       touches = recorded(*engines);
     }
-    return submit(stream, Host::kGoesOn, std::move(touches), {.follows = true}, call);
+    return submit(stream, Host::kGoesOn, std::move(touches), {.follows = true, .may_stand = any_waits_for_values()},
+                  call);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/nccl.h"
+#include "hooks/patience.h"
 #include "hooks/recorder.h"
 #include "hooks/spanning.h"
 
@@ -63,8 +64,10 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
     const Inside inside;
     const CaptureTruce truce;
     DeviceAddress address;
-    const Status status = watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
-                                           : active->engine->allocate(bytes, stream, &address);
+    const Status status = patiently([&] {
+      return watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
+                              : active->engine->allocate(bytes, stream, &address);
+    });
     if (status.ok()) *out = address.value;
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);

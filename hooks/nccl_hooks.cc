@@ -6,6 +6,7 @@
 // ends with the group. Work that NCCL goes on submitting in the background (communicators that do not block) keeps its
 // buffers on the device for good.
 #include "hooks/nccl.h"
+#include "hooks/patience.h"
 
 #include <map>
 #include <mutex>
@@ -73,7 +74,7 @@ CUresult pin_for_now(Held* held, const char* reason) {
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status status = active->engine->pin_for_now(touch.address, reason);
+    const Status status = patiently([&] { return active->engine->pin_for_now(touch.address, reason); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     held->pinned.emplace_back(active, touch.address);
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls from which the engine learns how far streams have come, and stream capture. Nothing is added to what they do.
+// Calls from which the engine learns how far streams have come, or what they come behind, and stream capture. Nothing
+// is added to what they do.
 #include "hooks/captures.h"
 #include "hooks/macros.h"
 #include "hooks/shadows.h"
+#include "hooks/values.h"
 
 namespace thermocline {
 namespace {
@@ -40,6 +42,21 @@ CUresult wait_for_all(CUcontext context, Call call) {
       const Inside inside;
       active->engine->synchronized(before);
     }
+    return result;
+  });
+}
+
+// Whatever has not passed by now may come behind a wait for a value.
+CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
+  const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
+  if (active == nullptr) return call();
+  return guarded([&] {
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS || is_recording(stream)) return result;
+    const Inside inside;
+    const CaptureTruce truce;
+    const CurrentContext context(*active);
+    if (real<Function::cuEventQuery>(event) != CUDA_SUCCESS) active->engine->comes_behind(stream);
     return result;
   });
 }
@@ -102,6 +119,10 @@ THERMOCLINE_HOOK_PAIR(cuStreamSynchronize, _ptsz, (CUstream hStream),
                       { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
 THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
                       { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+
+THERMOCLINE_HOOK_PAIR(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags), {
+  return come_behind(stream_of(hStream), hEvent, [&] { return real<kFunction>(hStream, hEvent, Flags); });
+})
 
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {
   return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return real<kFunction>(hStream); });

@@ -6,6 +6,7 @@
 
 #include "hooks/allocation.h"
 #include "hooks/foreign_memory.h"
+#include "hooks/patience.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -49,9 +50,10 @@ CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, 
     const CurrentContext context(active);
     const Inside inside;
     const CaptureTruce truce;
+    const Status counted = patiently([&] { return active.engine->add_foreign(bytes); });
+    if (!counted.ok()) return static_cast<CUresult>(counted.code());
     const std::lock_guard lock(ledgers().mutex);
     Ledger& ledger = ledgers().all[&active];
-    if (Status status = active.engine->add_foreign(bytes); !status.ok()) return static_cast<CUresult>(status.code());
     CUresult result = call();
     // Pages that we hold and do not use may be what is missing.
     if (result == CUDA_ERROR_OUT_OF_MEMORY && active.engine->trim().ok()) result = call();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "hooks/allocation.h"
+#include "hooks/patience.h"
 #include "hooks/recorder.h"
 #include "include/thermocline/thermocline.h"
 
@@ -110,9 +111,12 @@ class OnDevice {
 // them next waits for what the stream was given up to now.
 CUresult stand_for_work(const ActiveEngine& active, StreamHandle stream, void* address) {
   const std::array touches{Touch{.address = DeviceAddress{reinterpret_cast<std::uintptr_t>(address)}}};
-  Operation operation = active.engine->begin(stream, touches);
-  if (operation.status().ok()) operation.commit();
-  return static_cast<CUresult>(operation.status().code());
+  const Status status = patiently([&] {
+    Operation operation = active.engine->begin(stream, touches);
+    if (operation.status().ok()) operation.commit();
+    return operation.status();
+  });
+  return static_cast<CUresult>(status.code());
 }
 
 const ActiveEngine* owner_of(const void* address) {

@@ -3,6 +3,7 @@
 // texture. Its buffer comes to the device and stays. Whether the driver can do the call on
 // memory like ours is for it to say.
 #include "hooks/kept.h"
+#include "hooks/patience.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -41,9 +42,8 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
     const Inside inside;
     const CaptureTruce truce;
     if (!active->engine->find(there).has_value()) return call();
-    if (Status status = active->engine->pin_for_now(there, reason); !status.ok()) {
-      return static_cast<CUresult>(status.code());
-    }
+    const Status pinned = patiently([&] { return active->engine->pin_for_now(there, reason); });
+    if (!pinned.ok()) return static_cast<CUresult>(pinned.code());
     const CUresult result = call();
     if (result == CUDA_SUCCESS) {
       static_cast<void>(active->engine->pin(there, reason));

@@ -6,10 +6,12 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "driver/undisturbed.h"
 #include "hooks/kept.h"
 #include "hooks/misuse.h"
+#include "hooks/patience.h"
 #include "hooks/peers.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
@@ -39,7 +41,8 @@ Recorded& all_recorded() {
 
 CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
   for (const Touch& touch : touches.all()) {
-    if (Status status = engine.pin(touch.address, reason); !status.ok()) return to_cu(status);
+    const Status status = patiently([&] { return engine.pin(touch.address, reason); });
+    if (!status.ok()) return to_cu(status);
   }
   return CUDA_SUCCESS;
 }
@@ -128,15 +131,23 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   // What the call would wait for anyway is waited for without the engine's lock, so that other threads go on.
   if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
-  Operation operation = begin();
-  if (!operation.status().ok()) return to_cu(operation.status());
+  std::optional<Operation> operation;
+  OperationInfo asked = info;
+  const Status begun = patiently([&] {
+    operation.emplace(begin(asked));
+    const Status status = operation->status();
+    if (!status.ok()) operation.reset();
+    asked.again = true;
+    return status;
+  });
+  if (!begun.ok()) return to_cu(begun);
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
   if (recorder != nullptr) recorder->submitted(stream, info, touches.all());
-  operation.commit(host == Host::kWaits);
+  operation->commit(host == Host::kWaits);
   if (active.engine->audits()) say_what_was_found(*active.engine);
   return result;
 }
@@ -172,14 +183,22 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   const Inside inside;
   if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
-  Spanning span(place, stream);
-  if (CUresult result = span.open(engines, bits, touches, info, unknown); result != CUDA_SUCCESS) return result;
+  std::optional<Spanning> span;
+  OperationInfo asked = info;
+  const Status opened = patiently([&] {
+    span.emplace(place, stream);
+    const Status status(span->open(engines, bits, touches, asked, unknown));
+    if (!status.ok()) span.reset();
+    asked.again = true;
+    return status;
+  });
+  if (!opened.ok()) return to_cu(opened);
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
-  SharedRecording recording(engines, bits, span, touches, info);
+  SharedRecording recording(engines, bits, *span, touches, info);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
   recording.submitted();
-  span.commit(host == Host::kWaits);
+  span->commit(host == Host::kWaits);
   engines.for_each(bits, [](const ActiveEngine& active) {
     if (active.engine->audits()) say_what_was_found(*active.engine);
   });
@@ -202,7 +221,8 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   if (bits == engines.bit_of(place.here) && place.current == place.context) {
     Engine& engine = *place.here->engine;
     result = submit_here(
-        *place.here, stream, host, touches, info, [&] { return engine.begin(stream, touches.all(), info); }, call);
+        *place.here, stream, host, touches, info,
+        [&](const OperationInfo& asked) { return engine.begin(stream, touches.all(), asked); }, call);
   } else {
     result = submit_across(engines, bits, place, stream, host, touches, info, false, call);
   }
@@ -292,10 +312,11 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
     bits |= owner;
     return owner != 0;
   });
-  if (bits == 0 && touches.moves().empty() && !info.follows) return call();
+  if (bits == 0 && touches.moves().empty() && !info.follows && !info.may_stand) return call();
   const StreamPlace place = place_of(engines, stream);
   const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), touches);
   if (info.follows) bits |= followers_of(engines, place);
+  if (info.may_stand && place.here != nullptr) bits |= engines.bit_of(place.here);
   if (bits == 0 && changing == 0) return call();
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {

@@ -1,22 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that write to memory or wait for a value in it, and decompression. A wait looks at memory for as long as it
-// takes, and what it waits for may come from anywhere: its buffer stays on the device.
+// Streams that write to memory or wait for a value in it, and decompression. Both are operations like others, whose
+// words are on the device until their stream has come past them. A stream that waits may stand for as long as it takes:
+// the engine then waits for nothing of it (allocator/stream_clock.h). A written word of eight bytes may be an address.
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+
 #include "hooks/macros.h"
 #include "hooks/values.h"
 
 namespace thermocline {
+namespace {
 
-void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches) {
+std::atomic<bool> any_waits{false};
+
+// Where it stays for whoever looks at it again.
+const std::uint64_t* kept_value(std::uint64_t value) {
+  static auto* const mutex = new std::mutex;
+  static auto* const values = new std::deque<std::uint64_t>;
+  const std::lock_guard lock(*mutex);
+  return &values->emplace_back(value);
+}
+
+// `value` is the host's, as long as the call.
+void add_write(TouchList* touches, CUdeviceptr to, const std::uint64_t* value, bool kept) {
+  if (kept) value = kept_value(*value);
+  touches->write(to, sizeof *value);
+  touches->move({.to = to, .from = reinterpret_cast<CUdeviceptr>(value), .bytes = sizeof *value});
+}
+
+}  // namespace
+
+bool any_waits_for_values() { return any_waits.load(std::memory_order_relaxed); }
+
+void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches,
+                          bool kept) {
   for (unsigned int i = 0; operations != nullptr && i < count; ++i) {
     const CUstreamBatchMemOpParams& one = operations[i];
     switch (one.operation) {
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        touches->word(one.waitValue.address);
+        any_waits.store(true, std::memory_order_relaxed);
+        touches->read(one.waitValue.address, one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        touches->write(one.writeValue.address, 4);
+        break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        touches->word(one.writeValue.address);
+        add_write(touches, one.writeValue.address, reinterpret_cast<const std::uint64_t*>(&one.writeValue.value64),
+                  kept);
         break;
       default:
         break;
@@ -26,18 +59,35 @@ void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned i
 
 namespace {
 
-// Kept, because of waits; and submitted, so that the buffer is not reused before the stream has come so far.
-CUresult submit_values(StreamHandle stream, TouchList touches, Call call) {
-  return keep(touches, "a stream waits for a value in it",
-              [&] { return submit(stream, Host::kGoesOn, std::move(touches), {}, call); });
+bool waits(const CUstreamBatchMemOpParams* operations, unsigned int count) {
+  const auto is_wait = [](const CUstreamBatchMemOpParams& one) {
+    return one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  };
+  return operations != nullptr && std::any_of(operations, operations + count, is_wait);
 }
 
-TouchList at(CUdeviceptr address) { return TouchList().word(address); }
-
-TouchList of_batch(const CUstreamBatchMemOpParams* operations, unsigned int count) {
+CUresult submit_batch(StreamHandle stream, const CUstreamBatchMemOpParams* operations, unsigned int count, Call call) {
+  if (engines_now() == nullptr && !waits(operations, count)) return call();
   TouchList touches;
-  add_value_operations(operations, count, &touches);
-  return touches;
+  add_value_operations(operations, count, &touches, any_capture() && is_recording(stream));
+  return submit(stream, Host::kGoesOn, std::move(touches), {.may_stand = waits(operations, count)}, call);
+}
+
+CUresult submit_wait(StreamHandle stream, CUstreamBatchMemOpType operation, CUdeviceptr at, cuuint64_t /*value*/,
+                     Call call) {
+  CUstreamBatchMemOpParams one{};
+  one.waitValue.operation = operation;
+  one.waitValue.address = at;
+  return submit_batch(stream, &one, 1, call);
+}
+
+CUresult submit_write(StreamHandle stream, CUstreamBatchMemOpType operation, CUdeviceptr at, cuuint64_t value,
+                      Call call) {
+  CUstreamBatchMemOpParams one{};
+  one.writeValue.operation = operation;
+  one.writeValue.address = at;
+  one.writeValue.value64 = value;
+  return submit_batch(stream, &one, 1, call);
 }
 
 TouchList of_decompression(const CUmemDecompressParams* parameters, std::size_t count) {
@@ -55,25 +105,26 @@ TouchList of_decompression(const CUmemDecompressParams* parameters, std::size_t 
 }  // namespace thermocline
 
 // Both versions of each, and both streams of each version.
-#define THERMOCLINE_VALUE_HOOKS(name, value_type)                                                                   \
-  THERMOCLINE_HOOK_PAIR(name, _ptsz, (CUstream stream, CUdeviceptr addr, value_type value, unsigned int flags), {   \
-    return submit_values(stream_of(stream), at(addr), [&] { return real<kFunction>(stream, addr, value, flags); }); \
+#define THERMOCLINE_VALUE_HOOKS(name, submit_value, operation, value_type)                                        \
+  THERMOCLINE_HOOK_PAIR(name, _ptsz, (CUstream stream, CUdeviceptr addr, value_type value, unsigned int flags), { \
+    return submit_value(stream_of(stream), operation, addr, value,                                                \
+                        [&] { return real<kFunction>(stream, addr, value, flags); });                             \
   })
 
-THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue32, cuuint32_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue32_v2, cuuint32_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue64, cuuint64_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue64_v2, cuuint64_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue32, cuuint32_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue32_v2, cuuint32_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue64, cuuint64_t)
-THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue64_v2, cuuint64_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue32, submit_write, CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue32_v2, submit_write, CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue64, submit_write, CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWriteValue64_v2, submit_write, CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue32, submit_wait, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue32_v2, submit_wait, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue64, submit_wait, CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t)
+THERMOCLINE_VALUE_HOOKS(cuStreamWaitValue64_v2, submit_wait, CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t)
 
 #define THERMOCLINE_VALUE_BATCH_HOOKS(name)                                                                           \
   THERMOCLINE_HOOK_PAIR(                                                                                              \
       name, _ptsz, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams* paramArray, unsigned int flags), { \
-        return submit_values(stream_of(stream), of_batch(paramArray, count),                                          \
-                             [&] { return real<kFunction>(stream, count, paramArray, flags); });                      \
+        return submit_batch(stream_of(stream), paramArray, count,                                                     \
+                            [&] { return real<kFunction>(stream, count, paramArray, flags); });                       \
       })
 
 THERMOCLINE_VALUE_BATCH_HOOKS(cuStreamBatchMemOp)

@@ -6,6 +6,11 @@
 
 namespace thermocline {
 
-void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches);
+// `kept`: some graph may run them later, and asks again then what they write.
+void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches,
+                          bool kept = true);
+
+// Some stream, or some graph, waits for a value or has: what comes behind may stand until the program writes it.
+bool any_waits_for_values();
 
 }  // namespace thermocline

@@ -57,7 +57,7 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   const std::lock_guard lock(mutex_);
   state_->hear();
   const Buffer* buffer = state_->heap.find(address);
-  if (buffer == nullptr || ThreadCache::is_parked(*buffer)) return std::nullopt;
+  if (buffer == nullptr || !state_->is_held(*buffer)) return std::nullopt;
   const Bytes bytes = buffer->requested() - state_->options.redzone_bytes;
   if (address >= buffer->address() + bytes) return std::nullopt;
   return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
@@ -175,6 +175,11 @@ void Engine::synchronized(const UseSet& uses) {
 Status Engine::open_to(int device) {
   const std::lock_guard lock(mutex_);
   return state_->heap.open_to(device);
+}
+
+void Engine::comes_behind(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.comes_behind(state_->clock.index_of(stream));
 }
 
 void Engine::recording(bool any) {

@@ -14,6 +14,9 @@
 //   ... submit to `stream` ...
 //   operation.commit();                                        // or not, if the submission failed
 //
+// Where streams stand behind values that the program writes later, the engine waits for none of them. What can not be
+// had before they have gone on is answered not_ready: the caller may ask again, without the engine's lock meanwhile.
+//
 // Between begin and commit the engine is locked: nothing that the operation touches can leave. Thread-safe; a context
 // of the device must be current on the calling thread.
 #pragma once
@@ -117,6 +120,10 @@ struct OperationInfo {
       nullptr;  // of what runs, as long as the process lives; null: unknown. The engine does not look at it
   // A kernel, or a graph: it may go wherever the words lead that stand in the buffers whose addresses it was given.
   bool follows = false;
+  // It waits for a value that may be written later, or may come behind such a wait in ways that nobody sees.
+  bool may_stand = false;
+  // It was prepared before and answered not_ready: it is the same operation still.
+  bool again = false;
 
   // One kernel, of which something can be learnt by its next launches. Graphs are known by nothing.
   bool is_kernel() const { return follows && (name != nullptr || kind != 0); }
@@ -283,6 +290,8 @@ class Engine {
   // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
   // will be. For good. On failure it may use some of it.
   Status open_to(int device);
+  // The program has made the stream wait for what may stand.
+  void comes_behind(StreamHandle stream);
   // Some stream is about to record a graph (any), or none does any more.
   void recording(bool any);
   // The program is about to destroy the stream.

@@ -100,8 +100,11 @@ Engine::State::~State() { residency.release_host_copies(); }
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (options.policy == Policy::kLearned) learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
+  if (options.policy == Policy::kLearned && !info.again)
+    learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
+  if (!detained.empty()) release_detained();
   if (Status status = admit(handle); !status.ok()) return status;
+  if (info.may_stand) clock.about_to_stand();
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
   }
@@ -139,6 +142,7 @@ void Engine::State::commit(bool completed) {
     show_references();
   }
   const Use use{stream, clock.advance(stream)};
+  if (info.may_stand) clock.may_stand(stream);
   for (BlockState* state : operands) {
     residency.touched(*state, operation);
     state->block->uses.add(use);
@@ -229,6 +233,7 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
+  if (!detained.empty()) release_detained();
   if (caches.has_large()) reclaim(Reclaim::kLarge);
   Status status = find_addresses(bytes, hint, out);
   if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
@@ -266,6 +271,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (caches.may_join()) reclaim();
   Buffer* buffer = nullptr;
   if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
+    if (status.is_out_of_memory() && !detained.empty()) return Status::not_ready();
     return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
   }
   Block& block = buffer->block();
@@ -298,7 +304,8 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
 
 Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
   Buffer* buffer = heap.find(address);
-  if (buffer == nullptr || buffer->address() != address || !ThreadCache::withdraw(*buffer)) {
+  if (buffer == nullptr || buffer->address() != address || detained.contains(buffer) ||
+      !ThreadCache::withdraw(*buffer)) {
     return Status::invalid_value();
   }
   if (annotations != nullptr) annotations->remove(address);
@@ -310,8 +317,30 @@ Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> ha
   return {};
 }
 
+void Engine::State::detain(const Buffer& buffer) {
+  detained.insert(&buffer);
+  detained_bytes += buffer.requested();
+  if (!buffer.block().is_slab()) detained_block_bytes += buffer.block().bytes();
+}
+
+void Engine::State::release_detained() {
+  std::vector<Buffer*> passed;
+  for (const Buffer* one : detained) {
+    if (!clock.stands(one->block().uses)) passed.push_back(heap.find(one->address()));
+  }
+  // In an order that does not depend on where they lie in memory.
+  std::sort(passed.begin(), passed.end(), [](const Buffer* a, const Buffer* b) { return a->number() < b->number(); });
+  for (Buffer* one : passed) {
+    detained.erase(one);
+    detained_bytes -= one->requested();
+    if (!one->block().is_slab()) detained_block_bytes -= one->block().bytes();
+    release(*one);
+  }
+}
+
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
+  if (clock.stands(block.uses)) return detain(buffer);
   if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
@@ -380,7 +409,7 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   if (options.policy == Policy::kNone) return Status::not_supported();
   hear();
   const Buffer* buffer = heap.find(address);
-  if (buffer == nullptr || ThreadCache::is_parked(*buffer)) return Status::invalid_value();
+  if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
   // Under a full net nothing moves but on demand.
   *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
@@ -404,10 +433,10 @@ Status Engine::State::bring_back(DeviceAddress address) {
 void Engine::State::note_peaks() {
   // With that what is live and what is parked together never exceed the record, so that no thread can set another one
   // without the lock.
-  if (heap.live_bytes() + foreign_bytes > counters.peak_live_bytes) reclaim();
+  if (heap.live_bytes() - detained_bytes + foreign_bytes > counters.peak_live_bytes) reclaim();
   // Their number is not worth it.
-  counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers());
-  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() + foreign_bytes);
+  counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers() - detained.size());
+  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + foreign_bytes);
   counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
 }
 
@@ -415,8 +444,8 @@ void Engine::State::reset_peaks() {
   reclaim();
   heap.reset_peaks();
   host.reset_peaks();
-  counters.peak_live_bytes = heap.live_bytes() + foreign_bytes;
-  counters.peak_live_buffers = heap.buffers();
+  counters.peak_live_bytes = heap.live_bytes() - detained_bytes + foreign_bytes;
+  counters.peak_live_buffers = heap.buffers() - detained.size();
   counters.largest_allocation_bytes = 0;
   counters.peak_device_bytes = heap.created_bytes() + foreign_bytes;
 }
@@ -431,14 +460,19 @@ EngineStatistics Engine::State::collect() const {
     size_class.live_bytes -= parked.requested();
     --size_class.buffers;
   });
-  const Bytes live = h.live_bytes - cached.parked_bytes;
+  for (const Buffer* one : detained) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(one->requested())];
+    size_class.live_bytes -= one->requested();
+    --size_class.buffers;
+  }
+  const Bytes live = h.live_bytes - cached.parked_bytes - detained_bytes;
   all.live_bytes = live + foreign_bytes;
-  all.live_buffers = h.buffers - cached.parked_buffers;
+  all.live_buffers = h.buffers - cached.parked_buffers - detained.size();
   all.allocations += cached.takes;
   all.frees += cached.parks;
   all.allocated_bytes += cached.taken_bytes;
   all.freed_bytes = all.allocated_bytes - all.live_bytes;
-  all.block_bytes = held_block_bytes - cached.parked_block_bytes;
+  all.block_bytes = held_block_bytes - cached.parked_block_bytes - detained_block_bytes;
   all.pinned_bytes = pinned_block_bytes;
   all.references = references.runs();
   all.table_looks = looks.looks();

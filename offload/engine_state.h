@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "allocator/heap.h"
@@ -64,8 +65,11 @@ class Engine::State {
   // Frees what is parked with threads; true if anything was.
   bool reclaim(Reclaim what = Reclaim::kParked);
   // As of the last hear().
-  Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes(); }
-  Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes(); }
+  Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes() - detained_bytes; }
+  Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes() - detained_block_bytes; }
+
+  // By the program: neither parked nor detained.
+  bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
 
   // Gives up what is claimed of the host and not needed any more.
   void lower_host_claim();
@@ -120,6 +124,10 @@ class Engine::State {
     bool for_good = false;    // or when it is freed, whichever is first
   };
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
+  // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
+  // on. For the heap they live.
+  std::unordered_set<Buffer const*> detained;
+  Bytes detained_bytes = 0, detained_block_bytes = 0;
   Bytes foreign_bytes = 0;
   EngineStatistics counters;  // those that no part keeps
   ReportHandler report_handler = nullptr;
@@ -150,6 +158,8 @@ class Engine::State {
   void collect_host(EngineStatistics* all) const;
   void collect_movements(EngineStatistics* all) const;
   void release(Buffer& buffer);
+  void detain(const Buffer& buffer);
+  void release_detained();
   void give_back(Buffer* buffer);
 };
 

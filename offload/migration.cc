@@ -45,6 +45,8 @@ Status Migration::copy_out(BlockPart& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.mapped() && state.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
+  // The copies behind it would stand, too.
+  if (clock_.stands(state.block->uses) || clock_.stands(part.uses)) return Status::not_ready();
   const Bytes bytes = contents_of(part, net_.on());
   void* host = allocate_host(bytes, part.bytes());
   host_refused_ = host == nullptr ? bytes : 0;
@@ -84,6 +86,7 @@ bool Migration::set_aside(BlockPart& part) {
 Status Migration::copy_in(BlockPart& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.host != nullptr, "a copy back needs a host copy");
+  if (clock_.stands(state.block->uses) || clock_.stands(part.uses)) return Status::not_ready();
   // The pages may still be in use by an earlier tenant's last operations, and the host copy may be on its way out.
   Status status = clock_.wait_all(in_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(in_index_, part.uses);

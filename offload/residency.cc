@@ -58,7 +58,8 @@ void Residency::forget(Block& block) {
 void Residency::succeed(const Buffer& buffer) {
   const Block& block = buffer.block();
   BlockState& state = state_of(block);
-  state.wait_for.join(block.uses);
+  // What stands is another tenant's, or the stream's that has it next.
+  clock_.join_without_standing(block.uses, &state.wait_for);
   if (block.is_slab()) return;
   state.defined = false;
   for (BlockPart& part : state.parts()) {
@@ -116,7 +117,8 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   if (net_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
-  Status status = bring(blocks);
+  const bool stood = clock_.any_stands();
+  Status status = unless_stood(bring(blocks), stood);
   // Also what came before the one for which there was no room.
   if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
   return status;
@@ -210,7 +212,7 @@ bool Residency::write_behind() {
 }
 
 void Residency::leave(BlockState& state, std::size_t parts) {
-  if (!state.defined || state.pins > 0) return;
+  if (!state.defined || state.pins > 0 || clock_.stands(state.block->uses)) return;
   for (BlockPart& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped()) continue;
     part.prefetched = false;
@@ -237,9 +239,10 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
 
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
-  if (!net_.full()) return shrink_to(new_limit);
+  const bool stood = clock_.any_stands();
+  if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
   if (Status status = come_to_rest(); !status.ok()) return status;
-  Status status = shrink_to(new_limit);
+  Status status = unless_stood(shrink_to(new_limit), stood);
   // Copies out that were begun and are not needed after all.
   if (Status settled = come_to_rest(); status.ok()) status = settled;
   return status;
@@ -267,7 +270,13 @@ void Residency::release_host_copies() {
 
 bool Residency::may_leave(const BlockPart& part) const {
   const BlockState& state = *part.whole;
-  return state.pins == 0 && state.held != preparation_ && state.block->bytes() >= options_.min_offload_bytes;
+  return state.pins == 0 && state.held != preparation_ && state.block->bytes() >= options_.min_offload_bytes &&
+         !clock_.stands(state.block->uses) && !clock_.stands(part.uses);
+}
+
+// What stood may have passed by now: then there is more room than was seen.
+Status Residency::unless_stood(Status status, bool stood) {
+  return stood && status.is_out_of_memory() ? Status::not_ready() : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
@@ -443,7 +452,7 @@ Status Residency::drop_first_leaving(bool wanted, bool* progress) {
 Status Residency::drop_partial(bool* progress) {
   for (BlockPart& part : away_) {
     const BlockState& state = *part.whole;
-    if (state.held == preparation_) continue;
+    if (state.held == preparation_ || clock_.stands(state.block->uses) || clock_.stands(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
     if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
     if (Status status = await(part); !status.ok()) return status;

@@ -96,6 +96,8 @@ class Residency {
 
  private:
   bool may_leave(const BlockPart& part) const;
+  // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
+  static Status unless_stood(Status status, bool stood);
   void cut(BlockState& state);
   void place(BlockPart& part, Place where);
   void log_change(const BlockPart& part, Place where);

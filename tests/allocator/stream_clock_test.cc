@@ -293,5 +293,96 @@ TEST_F(StreamClockTest, AFailedSynchronizeDoesNotCountAsPassed) {
   EXPECT_FALSE(clock->passed(use));
 }
 
+// A stream that stands is one whose work the fake is not told to run.
+TEST_F(StreamClockTest, WhatStandsIsAskedForAndNotWaitedFor) {
+  const Use before = submit(a);
+  clock->about_to_stand();
+  const Use wait = submit(a);
+  clock->may_stand(a);
+  const Use behind = submit(a);
+  EXPECT_TRUE(clock->any_stands());
+  EXPECT_TRUE(clock->stands(wait));
+  EXPECT_TRUE(clock->stands(behind));
+  EXPECT_EQ(clock->synchronize(wait), Status::not_ready());
+  EXPECT_EQ(clock->synchronize(behind), Status::not_ready());
+  EXPECT_EQ(clock->host_waits(), 0u);
+  EXPECT_FALSE(clock->stands(before)) << "it was fenced before";
+  EXPECT_TRUE(clock->synchronize(before).ok());
+  ASSERT_TRUE(fake.step(handle_a));
+  EXPECT_FALSE(clock->stands(wait));
+  EXPECT_FALSE(clock->stands(behind)) << "what is behind runs by now";
+  EXPECT_FALSE(clock->any_stands());
+  EXPECT_TRUE(clock->synchronize(behind).ok());
+}
+
+TEST_F(StreamClockTest, OthersThanTheStandingStreamAreWaitedFor) {
+  clock->about_to_stand();
+  UseSet uses;
+  uses.add(submit(a));
+  clock->may_stand(a);
+  const Use other = submit(b);
+  uses.add(other);
+  EXPECT_TRUE(clock->stands(uses));
+  UseSet rest;
+  clock->join_without_standing(uses, &rest);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(*rest.begin(), other);
+  EXPECT_TRUE(clock->synchronize(rest).ok());
+}
+
+TEST_F(StreamClockTest, WhoComesBehindAStandingStreamStands) {
+  clock->about_to_stand();
+  const Use wait = submit(a);
+  clock->may_stand(a);
+  const Use early = submit(b);
+  clock->comes_behind(b);
+  const Use late = submit(b);
+  EXPECT_FALSE(clock->stands(early));
+  EXPECT_TRUE(clock->stands(late));
+  const StreamHandle handle_c = fake.create_stream();
+  const StreamIndex c = clock->index_of(handle_c);
+  ASSERT_TRUE(clock->wait(c, wait).ok());
+  EXPECT_TRUE(clock->stands(submit(c))) << "by an order of ours";
+  fake.run_all();
+  EXPECT_FALSE(clock->any_stands());
+}
+
+// The fake does not say which of its streams are not blocking: all are.
+TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
+  const StreamIndex legacy = clock->index_of(StreamHandle{});
+  const Use before = submit(b);
+  clock->about_to_stand();
+  submit(a);
+  clock->may_stand(a);
+  EXPECT_FALSE(clock->stands(submit(b)));
+  EXPECT_TRUE(clock->stands(submit(legacy)));
+  EXPECT_TRUE(clock->stands(submit(b)));
+  EXPECT_FALSE(clock->stands(before));
+  fake.run_all();
+  EXPECT_FALSE(clock->any_stands());
+}
+
+// Until that is found out everything is fenced at once, which costs a call for each operation.
+TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
+  clock->about_to_stand();
+  submit(a);
+  clock->may_stand(a);
+  fake.run_all();
+  for (int i = 0; i < 100; ++i) submit(b);
+  const std::uint64_t records = fake.calls("cuEventRecord");
+  for (int i = 0; i < 100; ++i) submit(b);
+  EXPECT_EQ(fake.calls("cuEventRecord"), records);
+}
+
+TEST_F(StreamClockTest, DestroyedStreamStandsUntilItHasPassed) {
+  clock->about_to_stand();
+  const Use wait = submit(a);
+  clock->may_stand(a);
+  clock->retire(handle_a);
+  EXPECT_TRUE(clock->stands(wait));
+  fake.run_all();
+  EXPECT_FALSE(clock->stands(wait));
+}
+
 }  // namespace
 }  // namespace thermocline

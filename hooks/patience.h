@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can not be had before streams have gone on that stand behind values (Status::not_ready of an engine) is asked
+// for again and again, with no lock held in between: another thread, or another process, may write the value. Where
+// nobody does for so long it is out of memory, for it may be this very thread that would do so next.
+#pragma once
+
+#include <chrono>
+#include <utility>
+
+#include "driver/status.h"
+
+namespace thermocline {
+
+class Patience {
+ public:
+  // True: some time has passed. False: it has been enough, and that is said once.
+  bool wait();
+
+ private:
+  std::chrono::steady_clock::time_point end_{};  // none before the first wait
+  std::chrono::microseconds pause_{50};
+};
+
+template <class Ask>
+Status patiently(Ask ask) {
+  Status status = ask();
+  for (Patience patience; status == Status::not_ready(); status = ask()) {
+    if (!patience.wait()) return Status::out_of_memory();
+  }
+  return status;
+}
+
+}  // namespace thermocline
