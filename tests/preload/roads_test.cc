@@ -25,11 +25,14 @@ const std::vector<std::string> kPrograms = {
     "contexts/primary_released",
     "contexts/primary_reset",
     "copies/batches",
+    "copies/batches_3d",
     "copies/layers",
     "copies/peers",
     "copies/ranges",
     "copies/rows",
     "copies/sets",
+    "copies/standing",
+    "copies/standing_released",
     "copies/values",
     "graphs/captured",
     "graphs/captured_while_others_allocate",
@@ -69,6 +72,7 @@ const std::vector<std::string> kPrograms = {
     "memory/pools",
     "memory/shared_with_others",
     "per_thread/batches",
+    "per_thread/batches_3d",
     "per_thread/captured",
     "per_thread/clusters",
     "per_thread/cooperative",
@@ -80,6 +84,7 @@ const std::vector<std::string> kPrograms = {
     "per_thread/ranges",
     "per_thread/rows",
     "per_thread/sets",
+    "per_thread/values",
     "process/before_main",
     "process/calls_in_callbacks",
     "process/constructor",
@@ -110,6 +115,26 @@ class Roads : public testing::TestWithParam<std::string> {};
 TEST_P(Roads, GiveTheSameBits) { expect_same_bits({"roads/" + GetParam()}, kBudget, kBudgetBytes); }
 
 INSTANTIATE_TEST_SUITE_P(Small, Roads, testing::ValuesIn(kPrograms), test_name);
+
+TEST(RoadsOfValues, WordsKeepNothingOnTheDevice) {
+  const ProcessResult squeezed = run_preloaded({"roads/copies/values"}, kBudget);
+  EXPECT_EQ(squeezed.status, 0) << squeezed.err;
+  EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
+  EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+}
+
+// The program could be the one that writes the value, so it gets its answer.
+TEST(RoadsOfValues, WhatOnlyStandingStreamsHoldIsOutOfMemoryInTheEnd) {
+  const std::vector<std::string> program = {"roads/copies/standing_on_all"};
+  const std::string told = "working, parameters, NULL): ";
+  const ProcessResult plain = run_plain(program);
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  EXPECT_NE(plain.out.find(told + "0\n"), std::string::npos) << plain.out;
+  const ProcessResult squeezed = run_preloaded(program, kBudget);
+  EXPECT_EQ(squeezed.status, 0) << squeezed.err;
+  EXPECT_NE(squeezed.out.find(told + "2\n"), std::string::npos) << squeezed.out;
+  EXPECT_NE(squeezed.err.find("streams that wait for values"), std::string::npos) << squeezed.err;
+}
 
 class RuntimeRoads : public testing::TestWithParam<std::string> {};
 

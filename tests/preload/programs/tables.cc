@@ -159,6 +159,19 @@ void batch(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
+// Written word by word by the stream itself.
+void values(Program& p) {
+  CHECK(cuStreamWriteValue64(p.stream, p.table, p.buffers[0], CU_STREAM_WRITE_VALUE_DEFAULT));
+  CUstreamBatchMemOpParams rest[kTargets - 1] = {};
+  for (unsigned i = 1; i < kTargets; ++i) {
+    rest[i - 1].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    rest[i - 1].writeValue.address = p.table + 8 * i;
+    rest[i - 1].writeValue.value64 = p.buffers[i];
+  }
+  CHECK(cuStreamBatchMemOp(p.stream, kTargets - 1, rest, 0));
+  rounds(p, p.table, kTargets);
+}
+
 // A table of tables, and what was a table before.
 void nested(Program& p) {
   const auto words = targets(p);
@@ -429,6 +442,7 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"rows", rows},
                            {"layers", layers},
                            {"batch", batch},
+                           {"values", values},
                            {"nested", nested},
                            {"moved", moved},
                            {"written", written},

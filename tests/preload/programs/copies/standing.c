@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream stands behind a value that comes much later, with work behind it, while others need more room than is left,
+// free and allocate: by another stream, by the host, and behind an event.
+#include "tests/preload/programs/small.h"
+
+#define ROUNDS 4
+
+static CUstream standing, working, behind;
+
+// All but the first three buffers, one or (`pairs`) two at a time.
+static void work(int round, int pairs) {
+  for (int k = 0; k < 12; ++k) {
+    const int to = 3 + (round + k) % (BUFFERS - 3);
+    if (pairs && k % 3 == 0) {
+      mix_on(working, buffers[to], buffers[3 + (to + 1) % (BUFFERS - 3)]);
+    } else {
+      CHECK(cuMemsetD32Async(buffers[to], (unsigned)(round * 100 + k), BYTES / 8, working));
+    }
+  }
+}
+
+// Freed in the order of the stream that stands; nobody else gets it before.
+static void allocate_and_free(void) {
+  CUdeviceptr one = 0, other = 0;
+  CHECK(cuMemAllocAsync(&one, BYTES / 2, standing));
+  CHECK(cuMemsetD32Async(one, 7, BYTES / 8, standing));
+  mix_on(standing, buffers[1], one);
+  CHECK(cuMemFreeAsync(one, standing));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cuMemAllocAsync(&other, BYTES / 2, working));
+    CHECK(cuMemsetD32Async(other, 9, BYTES / 8, working));
+    mix_on(working, buffers[3], other);
+    CHECK(cuMemFreeAsync(other, working));
+  }
+}
+
+static void round_of(int round, volatile unsigned* pinned) {
+  const unsigned value = (unsigned)round + 1;
+  const int by_host = round % 2;
+  const CUdeviceptr word = by_host ? (CUdeviceptr)pinned : buffers[0];
+  CUevent event = NULL;
+  CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CHECK(cuStreamWaitValue32(standing, word, value, CU_STREAM_WAIT_VALUE_EQ));
+  mix_on(standing, buffers[1], buffers[2]);
+  CHECK(cuEventRecord(event, standing));
+  CHECK(cuStreamWaitEvent(behind, event, 0));
+  mix_on(behind, buffers[2], buffers[1]);
+  CHECK(cuEventRecord(event, behind));
+  CHECK(cuStreamWaitEvent(standing, event, 0));
+  work(round, 1);
+  allocate_and_free();
+  work(round + 1, 0);
+  printf("%d: %d\n", round, (int)(cuStreamQuery(standing) == CUDA_ERROR_NOT_READY));
+  CHECK(cuStreamSynchronize(working));
+  if (by_host) {
+    *pinned = value;
+  } else {
+    CHECK(cuStreamWriteValue32(working, word, value, CU_STREAM_WRITE_VALUE_DEFAULT));
+  }
+  work(round + 2, 0);
+  CHECK(cuStreamSynchronize(standing));
+  CHECK(cuStreamSynchronize(working));
+  CHECK(cuEventDestroy(event));
+}
+
+int main(void) {
+  begin();
+  make_buffers();
+  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
+  unsigned* pinned = NULL;
+  CHECK(cuMemHostAlloc((void**)&pinned, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+  *pinned = 0;
+  CHECK(cuMemsetD32(buffers[0], 0, 64));
+  CHECK(cuCtxSynchronize());
+  for (int round = 0; round < ROUNDS; ++round) {
+    round_of(round, pinned);
+    mix_all(NULL);
+    CHECK(cuMemsetD32(buffers[0], 0, 64));
+    CHECK(cuCtxSynchronize());
+  }
+  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(working));
+  CHECK(cuStreamDestroy(behind));
+  CHECK(cuMemFreeHost(pinned));
+  return finish();
+}
