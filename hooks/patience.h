@@ -5,9 +5,10 @@
 #pragma once
 
 #include <chrono>
-#include <utility>
+#include <optional>
 
 #include "driver/status.h"
+#include "offload/engine.h"
 
 namespace thermocline {
 
@@ -28,6 +29,18 @@ Status patiently(Ask ask) {
     if (!patience.wait()) return Status::out_of_memory();
   }
   return status;
+}
+
+// The scope of an operation that begin(info) opens: `out` has it where the answer is ok.
+template <class Begin>
+Status begin_patiently(OperationInfo info, Begin begin, std::optional<Operation>* out) {
+  return patiently([&] {
+    out->emplace(begin(info));
+    const Status status = (*out)->status();
+    if (!status.ok()) out->reset();
+    info.again = true;
+    return status;
+  });
 }
 
 }  // namespace thermocline

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "hooks/patience.h"
 #include "hooks/peers.h"
 #include "hooks/recorder.h"
 #include "hooks/shadows.h"
@@ -47,8 +48,11 @@ class Pair {
 
 CUresult submit_in(Shadow& shadow, const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
                    const TouchList& touches, const OperationInfo& info, CallIn copy) {
-  Operation operation = owner.engine->begin(shadow.handle(), touches.all(), info);
-  if (!operation.status().ok()) return static_cast<CUresult>(operation.status().code());
+  std::optional<Operation> operation;
+  const Status begun = begin_patiently(
+      info, [&](const OperationInfo& asked) { return owner.engine->begin(shadow.handle(), touches.all(), asked); },
+      &operation);
+  if (!begun.ok()) return static_cast<CUresult>(begun.code());
   Pair pair(place, stream, shadow);
   if (CUresult result = pair.shadow_waits(); result != CUDA_SUCCESS) return result;
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(shadow.handle()));
@@ -59,7 +63,7 @@ CUresult submit_in(Shadow& shadow, const ActiveEngine& owner, const StreamPlace&
   const bool completed = host == Host::kWaits || host == Host::kWaitsFirst || pair.stream_waits() != CUDA_SUCCESS;
   // What the stream can not be made to wait for has passed.
   const CUresult result = completed ? real<Function::cuStreamSynchronize>(to_cu(shadow.handle())) : CUDA_SUCCESS;
-  operation.commit(completed && result == CUDA_SUCCESS);
+  operation->commit(completed && result == CUDA_SUCCESS);
   return result;
 }
 

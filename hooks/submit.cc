@@ -132,15 +132,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
   std::optional<Operation> operation;
-  OperationInfo asked = info;
-  const Status begun = patiently([&] {
-    operation.emplace(begin(asked));
-    const Status status = operation->status();
-    if (!status.ok()) operation.reset();
-    asked.again = true;
-    return status;
-  });
-  if (!begun.ok()) return to_cu(begun);
+  if (Status status = begin_patiently(info, begin, &operation); !status.ok()) return to_cu(status);
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
