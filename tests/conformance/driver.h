@@ -169,6 +169,10 @@
   X(cuStreamQuery)                          \
   X(cuStreamSynchronize)                    \
   X(cuStreamWaitEvent)                      \
+  X(cuStreamWaitValue32)                    \
+  X(cuStreamWaitValue64)                    \
+  X(cuStreamWriteValue32)                   \
+  X(cuStreamWriteValue64)                   \
   X(cuSurfObjectCreate)                     \
   X(cuSurfObjectDestroy)                    \
   X(cuTexObjectCreate)                      \
