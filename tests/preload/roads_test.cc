@@ -117,7 +117,7 @@ TEST_P(Roads, GiveTheSameBits) { expect_same_bits({"roads/" + GetParam()}, kBudg
 INSTANTIATE_TEST_SUITE_P(Small, Roads, testing::ValuesIn(kPrograms), test_name);
 
 TEST(RoadsOfValues, WordsKeepNothingOnTheDevice) {
-  const ProcessResult squeezed = run_preloaded({"roads/copies/values"}, kBudget);
+  const ProcessResult squeezed = run_preloaded({"roads/copies/values", "unfreed"}, kBudget);
   EXPECT_EQ(squeezed.status, 0) << squeezed.err;
   EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
   EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);

@@ -81,6 +81,7 @@ TEST_F(StreamValueTest, AnotherThreadLetsTheWaitingHostGoOn) {
   const CUstream waiting = make_stream(), writing = make_stream();
   const CUdeviceptr word = allocate(64);
   write<unsigned>(word, {0});
+  ASSERT_OK(cuCtxSynchronize());
   ASSERT_OK(cuStreamWaitValue32(waiting, word, 1, CU_STREAM_WAIT_VALUE_EQ));
   std::atomic<bool> over{false};
   std::thread other([&] {
