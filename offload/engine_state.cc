@@ -102,7 +102,6 @@ Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned && !info.again)
     learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
-  if (!detained.empty()) release_detained();
   if (Status status = admit(handle); !status.ok()) return status;
   if (info.may_stand) clock.about_to_stand();
   if (audit != nullptr) {

@@ -42,6 +42,7 @@ void Engine::State::touch(const Touch& touch) {
 
 void Engine::State::resolve(std::span<const Touch> list, const OperationInfo& what) {
   hear();
+  if (!detained.empty()) release_detained();
   looks.abandoned();
   info = what;
   touches = list.size();
@@ -140,6 +141,7 @@ bool Engine::State::any_absent() const {
 void Engine::State::resolve_all() {
   looks.abandoned();
   info = {};
+  if (!detained.empty()) release_detained();
   reclaim();
   ++resolution;
   touches = 0;

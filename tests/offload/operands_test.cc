@@ -65,5 +65,20 @@ TEST_F(OperandsTest, UnderAFullNetWhatIsKnownNeedNotFit) {
   }
 }
 
+// Freed while a stream stood that used it, and let go when the stream has gone on: at once, not when the operation
+// that asks has it among its operands already.
+TEST_F(OperandsTest, WhatIsLetGoIsNoOperand) {
+  start({.budget_bytes = 16 * kPage});
+  const DeviceAddress table = allocate(256), target = allocate(kPage);
+  const HeldWord words[] = {{table, target.value}};
+  engine_->hold(words);
+  ASSERT_TRUE(submit({{target, kPage}}, Access::kWrite, {.kind = 7, .may_stand = true}, 5).ok());
+  ASSERT_TRUE(engine_->free(target, kStream).ok());
+  EXPECT_FALSE(engine_->find(target).has_value());
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  launch({{table, 256}}, {.kind = 8, .name = "reader"});
+  EXPECT_EQ(engine_->statistics().live_bytes, 256u);
+}
+
 }  // namespace
 }  // namespace thermocline

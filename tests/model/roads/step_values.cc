@@ -60,7 +60,7 @@ void write(const Word& word, std::uint64_t value, bool wide, CUstream writing) {
 // Not where nothing changes its place while anything runs (a full net, with which unseen roads go): there what is away
 // can not come before the word is written.
 void stand(World& world) {
-  if (world.options.unseen) return;
+  if (world.options.unseen || world.buffers().empty()) return;
   const unsigned standing = world.own_stream(), other = world.own_stream();
   if (is_blocking(world, standing) || is_blocking(world, other)) return;
   const bool wide = world.random.one_in(2);
