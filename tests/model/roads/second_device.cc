@@ -139,12 +139,13 @@ void visit(World& world) {
   visit.end(second);
 }
 
-// Pageable or pinned, with the one device's context current or the other's. What the program maps itself is open to its
-// own device alone.
+// Pageable or pinned, with the one device's context current or the other's. Allocations alone: memory of pools, and
+// what the program maps itself, is open to its own device and no other.
 void visit_host(World& world) {
   if (world.buffers().empty()) return;
   const Slice slice = world.any_slice();
-  if (slice.bytes() > kMiB || std::string_view(slice.buffer->memory->name) == "mapped") return;
+  const std::string_view memory = slice.buffer->memory->name;
+  if (slice.bytes() > kMiB || (memory != "plain" && memory != "pitched")) return;
   const unsigned stream = world.own_stream();
   const SecondDevice& second = second_device();
   const Visit visit(second, slice.bytes());
