@@ -42,12 +42,12 @@ StreamClock::~StreamClock() {
   }
 }
 
-StreamClock::Stream& StreamClock::at(StreamIndex stream) {
+inline StreamClock::Stream& StreamClock::at(StreamIndex stream) {
   THERMOCLINE_CHECK(number(stream) < streams_.size(), "A stream index was given by index_of.");
   return streams_[number(stream)];
 }
 
-const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
+inline const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
   THERMOCLINE_CHECK(number(stream) < streams_.size(), "A stream index was given by index_of.");
   return streams_[number(stream)];
 }
@@ -94,14 +94,19 @@ Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).sub
 Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;
+  if (stream.thread != 0 || recording_ || standing_ > 0) fence_at_once(index);
+  return ordinal;
+}
+
+// Another thread could not record it later. If it fails, passed and wait try again from this thread.
+void StreamClock::fence_at_once(StreamIndex index) {
   if (standing_ > 0) {
+    Stream& stream = at(index);
     follow_legacy(stream);
     // Nobody may ask for a long time, and until then everything is fenced.
-    if (ordinal % kOrdinalsPerQuestion == 0 && !recording_) any_stands();
+    if (stream.submitted % kOrdinalsPerQuestion == 0 && !recording_) any_stands();
   }
-  // Another thread could not record it later. If it fails, passed and wait try again from this thread.
-  if (stream.thread != 0 || recording_ || standing_ > 0) static_cast<void>(fence(index));
-  return ordinal;
+  static_cast<void>(fence(index));
 }
 
 void StreamClock::recording(bool any) {
@@ -155,20 +160,20 @@ bool StreamClock::any_stands() {
   return standing_ > 0;
 }
 
-bool StreamClock::stands(Use use) {
-  if (standing_ == 0 || at(use.stream).stands_at.empty() || passed(use)) return false;
+bool StreamClock::is_standing(Use use) {
+  if (at(use.stream).stands_at.empty() || passed(use)) return false;
   const Stream& stream = at(use.stream);
   if (stream.stands_at.empty()) return false;
   const Fence* const fence = covering(stream, use.ordinal);
   return fence == nullptr || fence->ordinal >= stream.stands_at.front();
 }
 
-bool StreamClock::stands(const UseSet& uses) {
-  if (standing_ == 0) return false;
+bool StreamClock::is_standing(const UseSet& uses) {
   return std::any_of(uses.begin(), uses.end(), [this](const Use& use) { return stands(use); });
 }
 
 void StreamClock::join_without_standing(const UseSet& uses, UseSet* out) {
+  if (standing_ == 0) return out->join(uses);
   for (const Use& use : uses) {
     if (!stands(use)) out->add(use);
   }

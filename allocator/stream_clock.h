@@ -61,8 +61,8 @@ class StreamClock {
   void comes_behind(StreamIndex stream);
   // Queries events. Nothing below answers yes where no stream may stand, and asks nothing then.
   bool any_stands();
-  bool stands(Use use);
-  bool stands(const UseSet& uses);
+  bool stands(Use use) { return standing_ != 0 && is_standing(use); }
+  bool stands(const UseSet& uses) { return standing_ != 0 && is_standing(uses); }
   // Adds of these what may be waited for.
   void join_without_standing(const UseSet& uses, UseSet* out);
 
@@ -143,7 +143,10 @@ class StreamClock {
   const Stream& at(StreamIndex stream) const;
   static Key key_of(StreamHandle handle);
   bool can_record(const Stream& stream) const;
+  void fence_at_once(StreamIndex index);
   void fence_all();
+  bool is_standing(Use use);
+  bool is_standing(const UseSet& uses);
   void stands_from(Stream& stream, Ordinal ordinal);
   void follow_legacy(Stream& stream);
   bool is_blocking(Stream& stream);

@@ -74,7 +74,7 @@ bool Engine::State::settle_looks(Wait wait) {
 
 bool Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
   const bool by_tables = collect_operands(list, follows, true);
-  if (operand_bytes() <= budget_bytes || led_to.empty()) return by_tables;
+  if (led_to.empty() || operand_bytes() <= budget_bytes) return by_tables;
   const std::size_t before = operands.size();
   const std::vector<DeviceAddress> perhaps = led_to;
   // Tables of kernels need not lead to all that they may lead to.
