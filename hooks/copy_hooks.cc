@@ -48,18 +48,11 @@ CUcontext context_at(const EngineSet& engines, CUdeviceptr at) {
   return context;
 }
 
-bool has_several_devices() {
-  static const bool several = [] {
-    int devices = 0;
-    return real<Function::cuDeviceGetCount>(&devices) == CUDA_SUCCESS && devices > 1;
-  }();
-  return several;
-}
-
-// Where an engine owns one end, and the other end is of another context, whether that has an engine or not.
+// Where there are several engines, one of which owns one end, and the other end is of another context. Where the other
+// device has no engine, its memory is the driver's own, and the stream is what matters (stand_ins.h).
 std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
   const EngineSet* const engines = engines_now();
-  if (engines == nullptr || !has_several_devices()) return std::nullopt;
+  if (engines == nullptr || engines->size() == 1) return std::nullopt;
   const ActiveEngine* const to_owner = engines->owner(DeviceAddress{to});
   const ActiveEngine* const from_owner = engines->owner(DeviceAddress{from});
   if (to_owner == from_owner) return std::nullopt;

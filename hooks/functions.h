@@ -255,7 +255,6 @@
   X(cuCtxGetDevice)                     \
   X(cuCtxPopCurrent_v2)                 \
   X(cuCtxPushCurrent_v2)                \
-  X(cuDeviceGetCount)                   \
   X(cuDeviceGetDefaultMemPool)          \
   X(cuDeviceGetGraphMemAttribute)       \
   X(cuDeviceGetMemPool)                 \
@@ -347,7 +346,7 @@
     "cuGraphReleaseUserObject cuGraphRetainUserObject cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain") \
   X("asks", \
     "cuDeviceCanAccessPeer cuDeviceComputeCapability cuDeviceGet cuDeviceGetAttribute cuDeviceGetByPCIBusId " \
-    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetDevResource " \
+    "cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetCount cuDeviceGetDevResource " \
     "cuDeviceGetExecAffinitySupport cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities " \
     "cuDeviceGetLuid cuDeviceGetName cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities " \
     "cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetProperties cuDeviceGetUuid cuDeviceGetUuid_v2 " \

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "hooks/places.h"
+#include "hooks/shadows.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -13,8 +14,29 @@ namespace thermocline {
 // `owners`: whose memory it is.
 const ActiveEngine* out_of_reach(const EngineSet& engines, EngineBits owners, const StreamPlace& place);
 
-// Calls `copy` with a stream in which the owner's memory can be reached, in the place of `stream`.
-CUresult copy_in_shadow(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
-                        const TouchList& touches, const OperationInfo& info, CallIn copy);
+// Of a stream, for one copy. The owner's context is current from before it is made until it is gone.
+class StandIn {
+ public:
+  StandIn(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream)
+      : owner_(owner), place_(place), stream_(stream), shadow_(Shadow::of(owner, stream, place.context)) {}
+  ~StandIn();
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+
+  // False: the driver did not give a stream.
+  bool is_there() const { return shadow_ != nullptr; }
+  StreamHandle handle() const { return shadow_->handle(); }
+  // Under the lock of the owner's engine. `waits`: so does the host.
+  CUresult run(CallIn copy, bool waits);
+
+ private:
+  CUresult come_behind();
+  CUresult come_before();
+
+  const ActiveEngine& owner_;
+  const StreamPlace& place_;
+  const StreamHandle stream_;
+  Shadow* const shadow_;
+};
 
 }  // namespace thermocline

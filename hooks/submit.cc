@@ -144,6 +144,22 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   return result;
 }
 
+// A copy, where the stream's device can not reach the memory.
+CUresult submit_by_stand_in(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
+                            const TouchList& touches, const OperationInfo& info, CallIn copy) {
+  const Inside inside;
+  const bool waits = host == Host::kWaits || host == Host::kWaitsFirst;
+  if (waits || host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  const CaptureTruce truce;
+  const CurrentContext context(owner);
+  StandIn stand_in(owner, place, stream);
+  if (!stand_in.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return submit_here(
+      owner, stand_in.handle(), host, touches, info,
+      [&](const OperationInfo& asked) { return owner.engine->begin(stand_in.handle(), touches.all(), asked); },
+      [&] { return stand_in.run(copy, waits); });
+}
+
 // Of an operation that several engines are shown, what belongs to the one that is recorded.
 class SharedRecording {
  public:
@@ -205,12 +221,12 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   if (watches_misuse()) look_at(touches, stream);
   if (is_recording(stream)) return submit_recorded(engines, touches, call);
   if (place.refused) return call();
-  if (const ActiveEngine* owner = in_another == nullptr ? nullptr : out_of_reach(engines, bits, place)) {
-    return copy_in_shadow(*owner, place, stream, host, touches, info, *in_another);
-  }
-  if (place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
+  const ActiveEngine* const owner = in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
+  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
   CUresult result = CUDA_SUCCESS;
-  if (bits == engines.bit_of(place.here) && place.current == place.context) {
+  if (owner != nullptr) {
+    result = submit_by_stand_in(*owner, place, stream, host, touches, info, *in_another);
+  } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
     Engine& engine = *place.here->engine;
     result = submit_here(
         *place.here, stream, host, touches, info,

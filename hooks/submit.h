@@ -31,35 +31,24 @@ enum class Host {
 };
 
 // Refers to a callable for the time of a call.
-class Call {
+template <class... Arguments>
+class CallOf {
  public:
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, Call>)
-      Call(F&& function)  // NOLINT: implicit on purpose, as std::function is
+  requires(!std::is_same_v<std::remove_cvref_t<F>, CallOf>)
+      CallOf(F&& function)  // NOLINT: implicit on purpose, as std::function is
       : object_(const_cast<void*>(static_cast<const void*>(&function))),
-        invoke_([](void* object) { return (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
-  CUresult operator()() const { return invoke_(object_); }
-
- private:
-  void* object_;
-  CUresult (*invoke_)(void*);
-};
-
-// The same of a callable that is told a stream.
-class CallIn {
- public:
-  template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, CallIn>)
-      CallIn(F&& function)  // NOLINT: implicit on purpose, as std::function is
-      : object_(const_cast<void*>(static_cast<const void*>(&function))), invoke_([](void* object, CUstream stream) {
-          return (*static_cast<std::remove_reference_t<F>*>(object))(stream);
+        invoke_([](void* object, Arguments... arguments) {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(arguments...);
         }) {}
-  CUresult operator()(CUstream stream) const { return invoke_(object_, stream); }
+  CUresult operator()(Arguments... arguments) const { return invoke_(object_, arguments...); }
 
  private:
   void* object_;
-  CUresult (*invoke_)(void*, CUstream);
+  CUresult (*invoke_)(void*, Arguments...);
 };
+using Call = CallOf<>;
+using CallIn = CallOf<CUstream>;
 
 // Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
 // program. The thread is not cancelled meanwhile.
