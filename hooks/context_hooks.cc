@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "hooks/submit.h"
 
@@ -13,9 +14,14 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kMostDevices = 64;
-std::array<std::atomic<int>, kMostDevices> retained{};
+// A primary context, as the program has been seen to retain it.
+struct Retained {
+  std::atomic<int> count{0};
+  std::atomic<CUcontext> newest{nullptr};
+};
+std::array<Retained, kMostDevices> retained{};
 
-std::atomic<int>* retained_of(CUdevice device) {
+Retained* retained_of(CUdevice device) {
   const auto index = static_cast<std::size_t>(device);
   return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
 }
@@ -28,18 +34,26 @@ CUresult destroy(CUcontext context, Call call) {
   });
 }
 
-// Null: nobody has it. Retained in passing, which is the one way to learn its handle.
-CUcontext primary_of(CUdevice device) {
-  const Inside inside;
+// None: the driver does not say.
+std::optional<bool> is_active(CUdevice device) {
   unsigned int flags = 0;
   int active = 0;
+  if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) != CUDA_SUCCESS) return std::nullopt;
+  return active != 0;
+}
+
+// Null: nobody has it. Retained in passing, which is the one way to learn its handle; where the driver refuses that, it
+// is taken to be the one that was retained last.
+CUcontext primary_of(CUdevice device) {
+  const Inside inside;
   CUcontext context = nullptr;
-  if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) != CUDA_SUCCESS || active == 0 ||
-      real<Function::cuDevicePrimaryCtxRetain>(&context, device) != CUDA_SUCCESS) {
-    return nullptr;
+  if (is_active(device) != true) return nullptr;
+  if (real<Function::cuDevicePrimaryCtxRetain>(&context, device) == CUDA_SUCCESS) {
+    real<Function::cuDevicePrimaryCtxRelease_v2>(device);
+    return context;
   }
-  real<Function::cuDevicePrimaryCtxRelease_v2>(device);
-  return context;
+  const Retained* const seen = retained_of(device);
+  return seen == nullptr ? nullptr : seen->newest.load();
 }
 
 CUresult reset(CUdevice device, Call call) {
@@ -52,20 +66,15 @@ CUresult reset(CUdevice device, Call call) {
 
 CUresult release(CUdevice device, Call call) {
   if (Inside::now()) return call();
-  std::atomic<int>* count = retained_of(device);
+  Retained* const seen = retained_of(device);
   return guarded([&] {
     const CUcontext context = primary_of(device);
-    if (context != nullptr && count != nullptr && count->load() == 1) Runtime::get().end_context(context);
+    if (context != nullptr && seen != nullptr && seen->count.load() == 1) Runtime::get().end_context(context);
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
-    if (count != nullptr && count->load() > 0) count->fetch_sub(1);
+    if (seen != nullptr && seen->count.load() > 0) seen->count.fetch_sub(1);
     // Retained by somebody whom we have not seen, or not as often as we thought.
-    unsigned int flags = 0;
-    int active = 1;
-    if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0 &&
-        context != nullptr) {
-      Runtime::get().abandon_context(context);
-    }
+    if (context != nullptr && is_active(device) == false) Runtime::get().abandon_context(context);
     return result;
   });
 }
@@ -130,8 +139,10 @@ CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   using namespace thermocline;
   const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
-  std::atomic<int>* count = retained_of(dev);
-  if (result == CUDA_SUCCESS && count != nullptr && !Inside::now()) count->fetch_add(1);
+  Retained* const seen = retained_of(dev);
+  if (result != CUDA_SUCCESS || seen == nullptr || Inside::now()) return result;
+  seen->count.fetch_add(1);
+  if (pctx != nullptr) seen->newest.store(*pctx);
   return result;
 }
 

@@ -199,6 +199,19 @@ TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
 }
 
+// The library asks for the primary context in passing, before each release: the third and the fourth call.
+TEST(Roads, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
+  const std::vector<std::string> arguments = {"roads/contexts/primary_released"};
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult result = run_program(
+      arguments, {.preload = {LIBRARY_FILE},
+                  .budget = kBudget,
+                  .order = 0,
+                  .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuDevicePrimaryCtxRetain call 3 "
+                                  "INVALID_CONTEXT; fail cuDevicePrimaryCtxRetain call 4 INVALID_CONTEXT"}});
+  expect_same(plain, result);
+}
+
 // The graphs of the program have one allocation of 4 MiB at a time, beside eight buffers.
 TEST(Roads, MemoryOfGraphsCountsAgainstTheBudget) {
   for (const char* budget : {"", kBudget}) {
