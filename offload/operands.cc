@@ -79,7 +79,7 @@ bool Engine::State::collect_operands(std::span<const Touch> list, bool follows) 
   const std::vector<DeviceAddress> perhaps = led_to;
   // Tables of kernels need not lead to all that they may lead to.
   static_cast<void>(collect_operands(list, follows, false));
-  if (operand_bytes() > budget_bytes && net.full()) {
+  if (operand_bytes() > budget_bytes && net.holds()) {
     const std::vector<DeviceAddress> known = led_to;
     static_cast<void>(collect_operands(list, false, false));
     for (const DeviceAddress target : known) {

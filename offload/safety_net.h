@@ -36,6 +36,8 @@ class Net {
   bool on() const { return mode_ != SafetyNet::kOff; }
   // Nothing is done ahead of need, and no place is changed while anything runs: no touch is lost at all.
   bool full() const { return mode_ == SafetyNet::kFull; }
+  // Under a full net: so far whatever left leads to its copy, and something has.
+  bool holds() const { return full() && statistics_.covered > 0 && statistics_.bare == 0; }
 
   // Asked before a part is covered: is the device about to run out of work? Each part costs the host some 90
   // microseconds more, so it then waits until there is time.

@@ -110,6 +110,25 @@ TEST_F(FailingDriverTest, WithoutCopiesFromMappableMemoryThereIsNoNet) {
   EXPECT_EQ(s.bare_evictions, s.evictions);
 }
 
+// Then an operation is refused that may come to more than fits: what would be left out leads nowhere.
+TEST_F(FailingDriverTest, WithoutANetThatHoldsWhatIsKnownMustFit) {
+  for (const bool fails : {false, true}) {
+    start({.budget_bytes = 8 * kPage, .safety_net = SafetyNet::kFull, .host_is_readable = false});
+    if (fails) faulty_->fail_next("copy to device", 1000);
+    const DeviceAddress table = allocate(256), a = allocate(5 * kPage), b = allocate(5 * kPage);
+    for (const DeviceAddress at : {a, b}) EXPECT_TRUE(touch(at).ok() || fails);
+    faulty_->fail_next("copy to device", 0);
+    for (const DeviceAddress at : {a, b}) ASSERT_TRUE(touch(at).ok());
+    EXPECT_EQ(engine_->statistics().bare_evictions > 0, fails);
+    const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
+    engine_->hold(words);
+    const Touch given{table};
+    const OperationInfo reader{.kind = 7, .name = "reader", .follows = true};
+    EXPECT_EQ(engine_->begin(kStream, {&given, 1}, reader).status().is_out_of_memory(), fails);
+    TearDown();
+  }
+}
+
 // What was not copied back is not there, and the next touch does not take it to be.
 TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextTouch) {
   std::uint64_t sums[2];
