@@ -4,8 +4,8 @@
 // the engine then waits for nothing of it (allocator/stream_clock.h). A written word of eight bytes may be an address.
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <mutex>
+#include <set>
 
 #include "hooks/macros.h"
 #include "hooks/values.h"
@@ -15,12 +15,12 @@ namespace {
 
 std::atomic<bool> any_waits{false};
 
-// Where it stays for whoever looks at it again.
+// Where it stays for whoever looks at it again; each value once.
 const std::uint64_t* kept_value(std::uint64_t value) {
   static auto* const mutex = new std::mutex;
-  static auto* const values = new std::deque<std::uint64_t>;
+  static auto* const values = new std::set<std::uint64_t>;
   const std::lock_guard lock(*mutex);
-  return &values->emplace_back(value);
+  return &*values->insert(value).first;
 }
 
 // `value` is the host's, as long as the call.

@@ -535,6 +535,15 @@ void Engine::State::validate() const {
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");
+  Bytes kept_aside = 0, blocks_kept_aside = 0;
+  for (const Buffer* one : detained) {
+    THERMOCLINE_CHECK(heap.find(one->address()) == one && !ThreadCache::is_parked(*one),
+                      "what is detained is a buffer of the heap, and no thread's");
+    kept_aside += one->requested();
+    blocks_kept_aside += one->block().is_slab() ? 0 : one->block().bytes();
+  }
+  THERMOCLINE_CHECK(kept_aside == detained_bytes && blocks_kept_aside == detained_block_bytes,
+                    "what is detained is counted");
 }
 
 }  // namespace thermocline
