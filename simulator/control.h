@@ -99,6 +99,10 @@ typedef struct SimulatedDeviceControl {
 
   /* For host implementations of kernels: reads the 128 bytes of a tensor map. 0: they are none. Takes no lock. */
   int (*tensor_map)(const void* map, SimulatedTensorMap* out);
+
+  /* For host implementations of kernels: what cudaGraphSetConditional is to kernels. 0: the kernel belongs to no launch
+   * of a graph that has this condition. Takes no lock. */
+  int (*set_condition)(uint64_t handle, uint32_t value);
 } SimulatedDeviceControl;
 
 /* Never NULL; the table lives as long as the process. */

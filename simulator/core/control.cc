@@ -7,6 +7,7 @@
 #include <cmath>
 #include <span>
 
+#include "simulator/core/executor.h"
 #include "simulator/core/machine.h"
 #include "simulator/core/tensor_map.h"
 
@@ -70,6 +71,8 @@ int tensor_map(const void* map, SimulatedTensorMap* out) {
   return 1;
 }
 
+int set_condition(uint64_t handle, uint32_t value) { return Executor::set_condition(handle, value) ? 1 : 0; }
+
 }  // namespace
 }  // namespace simulator
 
@@ -84,6 +87,7 @@ extern "C" __attribute__((visibility("default"))) const SimulatedDeviceControl* 
                                                simulator::order_hash,
                                                simulator::statistics,
                                                simulator::reset,
-                                               simulator::tensor_map};
+                                               simulator::tensor_map,
+                                               simulator::set_condition};
   return &table;
 }

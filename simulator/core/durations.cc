@@ -75,6 +75,7 @@ struct Costing {
   Service operator()(const Lifetime&) const { return {}; }
   Service operator()(const WriteValue&) const { return {}; }
   Service operator()(const WaitValue&) const { return {}; }
+  Service operator()(const Conditional&) const { return {Engine::kCompute, 0}; }  // what it runs, when it has run
 };
 
 }  // namespace

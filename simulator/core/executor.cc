@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 #include "simulator/core/device_view.h"
 #include "simulator/core/fault_guard.h"
@@ -15,11 +17,29 @@ namespace simulator {
 namespace {
 
 thread_local bool inside_host_function = false;
+thread_local Conditions* conditions_of_kernel = nullptr;  // that runs
+
+// A loop that has gone round so often does not end on a device, either.
+constexpr std::uint64_t kMostRounds = 1 << 20;
 
 struct HostFunctionScope {
   HostFunctionScope() { inside_host_function = true; }
   ~HostFunctionScope() { inside_host_function = false; }
 };
+
+struct ConditionsScope {
+  explicit ConditionsScope(Conditions* conditions) { conditions_of_kernel = conditions; }
+  ~ConditionsScope() { conditions_of_kernel = nullptr; }
+};
+
+[[noreturn]] void goes_round_for_good(const Operation& operation) {
+  std::fprintf(stderr,
+               "simulated device: a loop does not end: the condition of a node (operation %llu, stream %u) still holds "
+               "after %llu rounds\n",
+               static_cast<unsigned long long>(operation.id), operation.stream,
+               static_cast<unsigned long long>(kMostRounds));
+  std::abort();
+}
 
 bool is_plain(const Shape& shape) { return shape.height == 1 && shape.depth == 1; }
 
@@ -44,6 +64,14 @@ bool is_there(const WaitValue& wait, std::uint64_t found) {
 }  // namespace
 
 bool Executor::in_host_function() { return inside_host_function; }
+
+bool Executor::set_condition(std::uint64_t handle, std::uint32_t value) {
+  if (conditions_of_kernel == nullptr) return false;
+  const auto known = conditions_of_kernel->find(handle);
+  if (known == conditions_of_kernel->end()) return false;
+  known->second = value;
+  return true;
+}
 
 std::optional<Address> Executor::denied(DeviceId device, Address at, Bytes bytes, Access needed) const {
   if (bytes == 0) return std::nullopt;
@@ -183,6 +211,7 @@ struct Executor::Run {
     }
     arguments.push_back(nullptr);
     const HostFunctionScope scope;
+    const ConditionsScope settable(kernel.conditions.get());
     std::optional<DeviceView> view;
     if (executor.has_several_devices_) view.emplace(executor.addresses_, operation.device);
     const auto run = [&] { return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
@@ -191,6 +220,11 @@ struct Executor::Run {
     const auto at = run();
     executor.checker_->kernel_touched(operation, watch.touches());
     return at;
+  }
+
+  std::optional<Address> operator()(Conditional& conditional) {
+    executor.run(operation, *conditional.node);
+    return std::nullopt;
   }
 
   std::optional<Address> operator()(Operator& op) {
@@ -219,6 +253,32 @@ struct Executor::Run {
     return hash;
   }
 };
+
+void Executor::run(const Operation& operation, ConditionalNode& node) {
+  for (std::uint64_t round = 0; const Body* const body = node.chosen(); ++round) {
+    if (round == kMostRounds) goes_round_for_good(operation);
+    for (const Step& step : *body) {
+      if (!run(operation, step)) return;
+      const auto* const within = std::get_if<Conditional>(&step.work);
+      node.took += within != nullptr ? std::exchange(within->node->took, 0) : step.duration;
+    }
+    if (node.branching != Branching::kWhile) return;
+  }
+}
+
+// False: it met a fault.
+bool Executor::run(const Operation& operation, const Step& step) {
+  Operation own;
+  own.id = operation.id;
+  own.stream = operation.stream;
+  own.branch = operation.branch;
+  own.device = own.served_by = step.device;
+  own.work = step.work;
+  if (checker_ != nullptr) checker_->executes(own);
+  if (const auto at = std::visit(Run{*this, own}, own.work)) fault(own, *at);
+  count(own.work);
+  return error_ == CUDA_SUCCESS;
+}
 
 // Only where pages stand behind it: an operation that touches the rest faults by itself.
 void Executor::clear_fresh(const Operation& operation) {
@@ -280,6 +340,16 @@ void Executor::count(const Copy& copy) {
   }
 }
 
+void Executor::count(const Work& work) {
+  if (const auto* copy = std::get_if<Copy>(&work)) count(*copy);
+  if (const auto* set = std::get_if<Set>(&work)) {
+    ++counts_.sets;
+    counts_.set_bytes += set->shape.bytes();
+  }
+  if (std::holds_alternative<HostFunction>(work)) ++counts_.host_functions;
+  if (std::holds_alternative<Kernel>(work) || std::holds_alternative<Operator>(work)) ++counts_.kernels;
+}
+
 void Executor::completed(Operation& operation) {
   if (const auto* record = std::get_if<Record>(&operation.work)) {
     events_.completed(*record, operation.id, operation.end);
@@ -291,14 +361,7 @@ void Executor::completed(Operation& operation) {
     return;
   if (timeline_file_ != nullptr) timeline_file_->ran(operation);
   counts_.last_end_ns = std::max(counts_.last_end_ns, operation.end);
-  if (const auto* copy = std::get_if<Copy>(&operation.work)) count(*copy);
-  if (const auto* set = std::get_if<Set>(&operation.work)) {
-    ++counts_.sets;
-    counts_.set_bytes += set->shape.bytes();
-  }
-  if (std::holds_alternative<HostFunction>(operation.work)) ++counts_.host_functions;
-  if (std::holds_alternative<Kernel>(operation.work) || std::holds_alternative<Operator>(operation.work))
-    ++counts_.kernels;
+  count(operation.work);
 }
 
 }  // namespace simulator

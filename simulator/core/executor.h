@@ -9,6 +9,7 @@
 #include "simulator/control.h"
 #include "simulator/core/address_space.h"
 #include "simulator/core/buffers.h"
+#include "simulator/core/conditional.h"
 #include "simulator/core/contents.h"
 #include "simulator/core/events.h"
 #include "simulator/core/host_memory.h"
@@ -46,15 +47,20 @@ class Executor final : public Effects {
 
   // Inside a host function or kernel, on this thread.
   static bool in_host_function();
+  // Inside a kernel of a graph that has this condition, on this thread; false: there is none.
+  static bool set_condition(std::uint64_t handle, std::uint32_t value);
 
  private:
   struct Run;  // one operation's effects
 
   void clear_fresh(const Operation& operation);
+  void run(const Operation& operation, ConditionalNode& node);
+  bool run(const Operation& operation, const Step& step);
   // The first address of the range that the device must not touch so.
   std::optional<Address> denied(DeviceId device, Address at, Bytes bytes, Access needed) const;
   std::optional<Address> denied(DeviceId device, Address at, const Shape& shape, Access needed) const;
   void fault(const Operation& operation, Address at);
+  void count(const Work& work);
   void count(const Copy& copy);
 
   const PageTable& table_;

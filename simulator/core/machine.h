@@ -33,6 +33,7 @@ namespace simulator {
 
 struct Device;
 struct Operation;
+struct Step;
 
 enum class Fresh : bool { kNo, kYes };
 
@@ -273,6 +274,7 @@ class Machine {
   bool legacy_is_done(StreamId stream) const;
   void prepare(Operation& operation, Work& work);
   void prepare_copy(Operation& operation, Copy& copy);
+  void prepare_step(const Operation& conditional, Step& step);
   OperationId queue_between_devices(StreamId stream, Copy copy);
   bool is_between_devices(const Copy& copy) const;
   Bytes foreign_bytes(const Work& work, DeviceId device) const;

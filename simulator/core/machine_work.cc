@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "simulator/core/conditional.h"
 #include "simulator/core/durations.h"
 #include "simulator/core/machine.h"
 #include "simulator/core/machine_state.h"
@@ -41,6 +42,10 @@ void for_ranges(const Work& work, Visit visit) {
     for (const Fetch& fetch : kernel->fetched) visit(fetch.address, extent(fetch.shape));
   } else if (const auto* op = std::get_if<Operator>(&work)) {
     for (const Operand& operand : op->operands) visit(operand.address, operand.bytes);
+  } else if (const auto* conditional = std::get_if<Conditional>(&work)) {
+    for (const Body& body : conditional->node->bodies) {
+      for (const Step& step : body) for_ranges(step.work, visit);
+    }
   }
 }
 
@@ -131,7 +136,19 @@ void Machine::prepare(Operation& operation, Work& work) {
     op->ordinal = ++d.ordinal;
   } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {
     prepare_copy(operation, *copy);
+  } else if (auto* conditional = std::get_if<Conditional>(&work)) {
+    for (Body& body : conditional->node->bodies) {
+      for (Step& step : body) prepare_step(operation, step);
+    }
   }
+}
+
+void Machine::prepare_step(const Operation& conditional, Step& step) {
+  Operation operation;
+  operation.stream = conditional.stream;
+  operation.device = operation.served_by = step.device;
+  prepare(operation, step.work);
+  step.duration = service_of(step.work, device().settings, foreign_bytes(step.work, step.device)).duration;
 }
 
 OperationId Machine::queue(StreamId stream, Work work, const Order& order) {

@@ -14,6 +14,7 @@ struct Namer {
   std::string_view operator()(const Internal&) const { return "driver"; }
   std::string_view operator()(const WriteValue&) const { return "write of a value"; }
   std::string_view operator()(const WaitValue&) const { return "wait for a value"; }
+  std::string_view operator()(const Conditional&) const { return "conditional node"; }
   std::string_view operator()(const Lifetime& lifetime) const {
     return lifetime.begins ? "stream-ordered allocation" : "stream-ordered free";
   }

@@ -6,6 +6,8 @@
 
 #include <boost/container/small_vector.hpp>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -72,6 +74,9 @@ struct Fetch {
   Shape shape;
 };
 
+// Values by handle, of one launchable graph; the kernels of its launches set them (control.h: set_condition).
+using Conditions = std::map<std::uint64_t, std::uint32_t>;
+
 struct Kernel {
   std::string name;
   Dim3 grid, block;
@@ -86,6 +91,8 @@ struct Kernel {
   std::vector<bool> named_directly;  // of each: a parameter of its own points into it
   std::vector<Fetch> fetched;        // what its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
+
+  std::shared_ptr<Conditions> conditions{};  // of a graph that has some (conditional.h)
 };
 
 struct Operand {
@@ -151,7 +158,13 @@ struct WaitValue {
   Until until = Until::kReaches;
 };
 
-using Work =
-    std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal, Lifetime, WriteValue, WaitValue>;
+// A node of a graph that decides what it runs (conditional.h).
+struct ConditionalNode;
+struct Conditional {
+  std::shared_ptr<ConditionalNode> node;
+};
+
+using Work = std::variant<Marker, Record, Copy, Set, Kernel, Operator, HostFunction, Internal, Lifetime, WriteValue,
+                          WaitValue, Conditional>;
 
 }  // namespace simulator

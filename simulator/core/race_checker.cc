@@ -158,6 +158,7 @@ struct RaceChecker::Toucher {
   void operator()(const Record&) const {}
   void operator()(const HostFunction&) const {}
   void operator()(const Internal&) const {}
+  void operator()(const Conditional&) const {}  // its steps do
 
   void operator()(const Lifetime& lifetime) const { checker.touch_lifetime(operation, lifetime); }
 

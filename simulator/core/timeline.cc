@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/core/check.h"
+#include "simulator/core/conditional.h"
 
 namespace simulator {
 namespace {
@@ -130,6 +131,13 @@ void Timeline::execute(Operation& operation) {
   effects_.execute(operation);
 }
 
+void Timeline::settle_duration(Operation& operation) {
+  const auto* const conditional = std::get_if<Conditional>(&operation.work);
+  if (conditional == nullptr) return;
+  execute(operation);
+  operation.duration = conditional->node->took;
+}
+
 void Timeline::complete(Operation& operation) {
   execute(operation);
   operation.completed = true;
@@ -156,6 +164,7 @@ void Timeline::complete(Operation& operation) {
 void Timeline::start_next(std::size_t lane) {
   const Ready next = pop(queues_[lane]);
   Operation& operation = at(next.id);
+  settle_duration(operation);
   operation.end = std::max(engine_free_[lane], next.time) + operation.duration;
   running_[lane] = next.id;
   engine_free_[lane] = operation.end;
@@ -219,6 +228,7 @@ void Timeline::step_at_random() {
   Operation& operation = at(allowed_[pick]);
   allowed_[pick] = allowed_.back();
   allowed_.pop_back();
+  settle_duration(operation);
   // Times mean little in this order; they only never run backwards.
   operation.end = std::max(operation.ready, last_end_) + operation.duration;
   complete(operation);

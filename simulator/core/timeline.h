@@ -12,6 +12,8 @@
 // missing wait far sooner than a coin for each step (the idea of Burckhardt et al., A randomized scheduler with
 // probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
+// A node that decides what it runs happens at its start, since only then is it known how long it takes.
+//
 // An operation that waits for a value stands, when it has become ready, until its effects say that it may go on; that
 // is looked at whenever something has happened, or somebody asks.
 //
@@ -127,6 +129,7 @@ class Timeline {
   void release_standing(Time now);
   bool run_early_once();
   void execute(Operation& operation);
+  void settle_duration(Operation& operation);
   void complete(Operation& operation);
   bool step(Time limit);
   void start_next(std::size_t lane);

@@ -16,6 +16,18 @@ void point_at_parameters(CUgraphNode_st* node) {
     node->parameters.push_back(kernel->block_of_parameters.data() + parameter.offset);
 }
 
+// Graphs that are the node's own.
+void destroy_contents(State& state, const CUgraphNode_st& node) {
+  if (node.child != nullptr) destroy_graph(state, node.child);
+  for (CUgraph body : node.bodies) destroy_graph(state, body);
+}
+
+CUgraph clone_child(State& state, CUgraph graph) {
+  CUgraph copy = clone_graph(state, graph);
+  copy->is_child = true;
+  return copy;
+}
+
 }  // namespace
 
 CUgraph create_graph(State& state) {
@@ -26,7 +38,7 @@ CUgraph create_graph(State& state) {
 
 void destroy_graph(State& state, CUgraph graph) {
   for (CUgraphNode node : graph->nodes) {
-    if (node->child != nullptr) destroy_graph(state, node->child);
+    destroy_contents(state, *node);
     state.graph_nodes.remove(node);
   }
   state.graphs.remove(graph);
@@ -34,6 +46,7 @@ void destroy_graph(State& state, CUgraph graph) {
 
 CUgraph clone_graph(State& state, CUgraph graph) {
   CUgraph copy = create_graph(state);
+  copy->conditions = graph->conditions;
   std::unordered_map<CUgraphNode, CUgraphNode> twin;
   for (CUgraphNode node : graph->nodes) {
     CUgraphNode_st same;
@@ -60,7 +73,7 @@ CUgraphNode add_node(State& state, CUgraph graph, CUgraphNode_st node, Nodes aft
 void destroy_node(State& state, CUgraphNode node) {
   for (CUgraphNode other : node->graph->nodes) std::erase(other->after, node);
   std::erase(node->graph->nodes, node);
-  if (node->child != nullptr) destroy_graph(state, node->child);
+  destroy_contents(state, *node);
   state.graph_nodes.remove(node);
 }
 
@@ -71,7 +84,9 @@ bool are_nodes_of(const State& state, CUgraph graph, const CUgraphNode* nodes, s
 }
 
 void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents) {
-  const CUgraph child = contents.child;
+  CUgraphNode_st old;
+  old.child = node->child;
+  old.bodies = std::move(node->bodies);
   node->type = contents.type;
   node->work = contents.work;
   node->is_enabled = contents.is_enabled;
@@ -83,10 +98,12 @@ void set_contents(State& state, CUgraphNode node, const CUgraphNode_st& contents
   node->event = contents.event;
   node->memory = contents.memory;
   point_at_parameters(node);
-  const CUgraph old = node->child;
-  node->child = child == nullptr ? nullptr : clone_graph(state, child);
-  if (node->child != nullptr) node->child->is_child = true;
-  if (old != nullptr) destroy_graph(state, old);
+  node->child = contents.child == nullptr ? nullptr : clone_child(state, contents.child);
+  node->bodies.clear();
+  for (CUgraph body : contents.bodies) node->bodies.push_back(clone_child(state, body));
+  node->conditional = contents.conditional;
+  node->conditional.phGraph_out = node->bodies.data();
+  destroy_contents(state, old);
 }
 
 CUgraphNode find_in(const CUgraph_st& copy, const CUgraph_st* original_graph, const CUgraphNode_st* original) {
@@ -95,8 +112,11 @@ CUgraphNode find_in(const CUgraph_st& copy, const CUgraph_st* original_graph, co
   }
   // Beneath nodes that are graphs themselves.
   for (CUgraphNode node : copy.nodes) {
-    if (node->child == nullptr) continue;
-    if (CUgraphNode found = find_in(*node->child, original_graph, original)) return found;
+    std::vector<CUgraph> inner = node->bodies;
+    if (node->child != nullptr) inner.push_back(node->child);
+    for (CUgraph graph : inner) {
+      if (CUgraphNode found = find_in(*graph, original_graph, original)) return found;
+    }
   }
   return nullptr;
 }

@@ -28,13 +28,26 @@ struct CUgraphNode_st {
   CUDA_HOST_NODE_PARAMS host{};
   CUevent event = nullptr;
   CUgraph child = nullptr;                               // its own
+  CUDA_CONDITIONAL_NODE_PARAMS conditional{};            // its array: `bodies`
+  std::vector<CUgraph> bodies;                           // its own (graph_conditions.h)
   std::shared_ptr<simulator::cuda::GraphMemory> memory;  // that it allocates or frees (graph_memory.h)
 };
+
+namespace simulator::cuda {
+
+struct GraphCondition {
+  CUcontext context = nullptr;
+  unsigned value = 0;
+  bool has_default = false;  // each launch begins with it
+};
+
+}  // namespace simulator::cuda
 
 struct CUgraph_st {
   std::vector<CUgraphNode> nodes;  // in order of creation
   bool is_child = false;           // belongs to a node
   unsigned long long number = 0;   // that no other graph ever had
+  std::map<CUgraphConditionalHandle, simulator::cuda::GraphCondition> conditions{};
 };
 
 struct CUgraphExec_st {
@@ -42,6 +55,7 @@ struct CUgraphExec_st {
   unsigned long long flags = 0;
   unsigned long long source = 0;    // number of the graph that it was made from
   simulator::OperationId last = 0;  // the end of the newest launch: launches of one graph follow one another
+  std::shared_ptr<simulator::Conditions> conditions{};  // null: it has none
 };
 
 namespace simulator::cuda {

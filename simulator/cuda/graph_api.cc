@@ -2,6 +2,7 @@
 // Graphs and their edges: made, copied, asked about.
 #include <algorithm>
 
+#include "simulator/cuda/graph_conditions.h"
 #include "simulator/cuda/graph_memory.h"
 
 using namespace simulator;
@@ -137,7 +138,7 @@ SIMULATED_API CUresult cuGraphClone(CUgraph* out, CUgraph graph) {
   Call call;
   if (!call) return call.result();
   if (out == nullptr || !call.state().graphs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_memory_nodes(*graph) || has_conditional_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = clone_graph(call.state(), graph);
   return CUDA_SUCCESS;
 }

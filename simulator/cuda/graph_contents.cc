@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nodes do, from the structures that programs describe it with. The calls that queue the same work in a stream
 // check it.
+#include "simulator/cuda/graph_conditions.h"
 #include "simulator/cuda/graph_memory.h"
 #include "simulator/cuda/launch.h"
 #include "simulator/cuda/transfer.h"
@@ -118,7 +119,7 @@ CUresult make_event_node(Call& call, CUgraphNodeType type, CUevent event, CUgrap
 
 CUresult make_child_node(Call& call, CUgraph graph, CUgraphNode_st* out) {
   if (!call.state().graphs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_memory_nodes(*graph) || has_conditional_nodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   out->type = CU_GRAPH_NODE_TYPE_GRAPH;
   out->child = graph;
   return CUDA_SUCCESS;
@@ -152,8 +153,7 @@ CUresult make_node(Call& call, const CUgraphNodeParams& given, CUgraphNode_st* o
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return make_event_node(call, given.type, given.eventRecord.event, out);
     default:
-      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores, values and conditions; memory has to know its graph
-                                        // (graph_memory.h)
+      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores and values; memory has to know its graph, a condition its node
   }
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/graph_conditions.h"
 #include "simulator/cuda/graph_memory.h"
 
 namespace simulator::cuda {
@@ -16,7 +17,8 @@ namespace {
 
 class Launching {
  public:
-  Launching(Machine& machine, StreamId stream) : machine_(machine), stream_(stream) {}
+  Launching(Machine& machine, StreamId stream, std::shared_ptr<Conditions> conditions)
+      : machine_(machine), stream_(stream), conditions_(std::move(conditions)) {}
 
   // Queues the graph behind `first` and answers what nothing else in it comes behind; `first` for an empty one.
   std::vector<OperationId> queue(const CUgraph_st& graph, const std::vector<OperationId>& first) {
@@ -55,11 +57,12 @@ class Launching {
       node.event->captured = {};
       return {machine_.record_event(node.event->id, stream_, order)};
     }
-    return {machine_.submit(stream_, node.is_enabled ? node.work : Work(Marker{}), order)};
+    return {machine_.submit(stream_, node.is_enabled ? work_of(node, conditions_) : Work(Marker{}), order)};
   }
 
   Machine& machine_;
   StreamId stream_;
+  std::shared_ptr<Conditions> conditions_;
   std::uint64_t branches_ = 0;
 };
 
@@ -70,9 +73,11 @@ CUresult launch_graph(Call& call, CUgraphExec graph, StreamId stream) {
   Machine& machine = call.machine();
   machine.charge(Cost::kLaunch);
   const OperationId before = graph->last;
-  const std::vector<OperationId> first = {
-      machine.submit(stream, Marker{}, {.after = {&before, 1}, .detached = false, .branch = 0, .uncharged = true})};
-  const std::vector<OperationId> last = Launching(machine, stream).queue(*graph->graph, first);
+  Work begin = Marker{};
+  if (graph->conditions != nullptr) begin = default_conditions(*graph->graph, graph->conditions);
+  const std::vector<OperationId> first = {machine.submit(
+      stream, std::move(begin), {.after = {&before, 1}, .detached = false, .branch = 0, .uncharged = true})};
+  const std::vector<OperationId> last = Launching(machine, stream, graph->conditions).queue(*graph->graph, first);
   graph->last = machine.submit(
       stream, Marker{}, {.after = {last.data(), last.size()}, .detached = false, .branch = 0, .uncharged = true});
   return call.machine().error();
@@ -95,7 +100,7 @@ bool is_launchable(State& state, const CUgraph_st& graph) {
   return found;
 }
 
-CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags,
+CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, CUgraphInstantiateResult* why = nullptr,
                      const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
@@ -103,8 +108,14 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags,
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (in_order(*graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
-  if (has_memory_nodes(*graph) && is_launchable(call.state(), *graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((has_memory_nodes(*graph) || has_conditional_nodes(*graph)) && is_launchable(call.state(), *graph))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (const auto result = check_conditions(call.machine(), *graph); result != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
+    if (why != nullptr) *why = result;
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   CUgraphExec_st ready;
+  ready.conditions = conditions_of(*graph);
   ready.graph = clone_graph(call.state(), graph);
   ready.flags = flags;
   ready.source = graph->number;
@@ -149,8 +160,14 @@ CUgraphExecUpdateResult compare(const CUgraph_st& own, const CUgraph_st& from, C
     for (std::size_t j = 0; j < a.after.size(); ++j) {
       if (place_of(own, a.after[j]) != place_of(from, b.after[j])) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     }
-    if (a.child == nullptr) continue;
+    if (a.conditional.type != b.conditional.type || a.bodies.size() != b.bodies.size())
+      return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     CUgraphNode within = nullptr;
+    for (std::size_t j = 0; j < a.bodies.size(); ++j) {
+      if (const auto result = compare(*a.bodies[j], *b.bodies[j], &within); result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+        return result;
+    }
+    if (a.child == nullptr) continue;
     if (const auto result = compare(*a.child, *b.child, &within); result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return result;
   }
   *differs = nullptr;
@@ -171,6 +188,8 @@ CUresult update(CUgraphExec graph, CUgraph from, CUgraphExecUpdateResultInfo* in
                      : compare(*graph->graph, *from, &info->errorNode);
   if (info->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   for (std::size_t i = 0; i < from->nodes.size(); ++i) set_contents(state, graph->graph->nodes[i], *from->nodes[i]);
+  graph->graph->conditions = from->conditions;
+  graph->conditions = conditions_of(*from);
   return CUDA_SUCCESS;
 }
 
@@ -208,9 +227,10 @@ SIMULATED_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph gra
 SIMULATED_API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,
                                                     CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = instantiate(out, graph, params->flags);
+  CUgraphInstantiateResult why = CUDA_GRAPH_INSTANTIATE_ERROR;
+  const CUresult result = instantiate(out, graph, params->flags, &why);
   params->hErrNode_out = nullptr;
-  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : why;
   return result;
 }
 
@@ -247,7 +267,8 @@ SIMULATED_API CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   StreamId id = 0;
   if (const CUresult result = find_stream_of(call, graph, stream, &id); result != CUDA_SUCCESS) return result;
   if (Captured* const recording = captured(call.state(), id)) {
-    if (has_memory_nodes(*graph->graph)) return invalidate(*recording->capture, CUDA_ERROR_NOT_SUPPORTED);
+    if (has_memory_nodes(*graph->graph) || has_conditional_nodes(*graph->graph))
+      return invalidate(*recording->capture, CUDA_ERROR_NOT_SUPPORTED);
     CUgraphNode_st node;
     node.type = CU_GRAPH_NODE_TYPE_GRAPH;
     node.child = graph->graph;

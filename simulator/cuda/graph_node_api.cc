@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of each kind: added, asked for what they do, given something else to do.
+#include "simulator/cuda/graph_conditions.h"
 #include "simulator/cuda/graph_memory.h"
 
 using namespace simulator;
@@ -14,8 +15,9 @@ struct Where {
   std::size_t count = 0;
 };
 
-template <typename Make>
-CUresult add(const Where& where, Make make, const char* caller = __builtin_FUNCTION()) {
+// What `make` makes is given its place, and then to `settle`.
+template <typename Make, typename Settle>
+CUresult add(const Where& where, Make make, Settle settle, const char* caller) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
   State& state = call.state();
@@ -26,8 +28,15 @@ CUresult add(const Where& where, Make make, const char* caller = __builtin_FUNCT
   if (const CUresult result = make(call, &made); result != CUDA_SUCCESS) return result;
   CUgraphNode node = add_node(state, where.graph, {}, {where.after, where.count});
   set_contents(state, node, made);
+  settle(state, node);
   *where.out = node;
   return CUDA_SUCCESS;
+}
+
+template <typename Make>
+CUresult add(const Where& where, Make make, const char* caller = __builtin_FUNCTION()) {
+  return add(
+      where, make, [](State&, CUgraphNode) {}, caller);
 }
 
 template <typename Make>
@@ -108,6 +117,9 @@ auto allocation_maker(CUgraph graph, CUDA_MEM_ALLOC_NODE_PARAMS* params) {
 auto free_maker(CUgraph graph, CUdeviceptr at) {
   return [graph, at](Call& call, CUgraphNode_st* made) { return make_free_node(call, graph, at, made); };
 }
+auto conditional_maker(const CUDA_CONDITIONAL_NODE_PARAMS* params) {
+  return [params](Call& call, CUgraphNode_st* made) { return make_conditional_node(call, *params, made); };
+}
 auto any_maker(const CUgraphNodeParams* params) {
   return [params](Call& call, CUgraphNode_st* made) {
     return params == nullptr ? CUDA_ERROR_INVALID_VALUE : make_node(call, *params, made);
@@ -124,6 +136,13 @@ CUresult add_any(const Where& where, CUgraphNodeParams* params, const char* call
   }
   if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
     return add(where, free_maker(where.graph, params->free.dptr), caller);
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+    const auto settle = [params](State& state, CUgraphNode node) {
+      add_bodies(state, node);
+      params->conditional.phGraph_out = node->conditional.phGraph_out;
+    };
+    return add(where, conditional_maker(&params->conditional), settle, caller);
+  }
   return add(where, any_maker(params), caller);
 }
 
