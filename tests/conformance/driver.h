@@ -62,7 +62,9 @@
   X(cuGraphAddMemFreeNode)                  \
   X(cuGraphAddMemcpyNode)                   \
   X(cuGraphAddMemsetNode)                   \
+  X(cuGraphAddNode)                         \
   X(cuGraphClone)                           \
+  X(cuGraphConditionalHandleCreate)         \
   X(cuGraphCreate)                          \
   X(cuGraphDestroy)                         \
   X(cuGraphExecDestroy)                     \
@@ -156,6 +158,7 @@
   X(cuPointerGetAttributes)                 \
   X(cuPointerSetAttribute)                  \
   X(cuStreamBeginCapture)                   \
+  X(cuStreamBeginCaptureToGraph)            \
   X(cuStreamCreate)                         \
   X(cuStreamCreateWithPriority)             \
   X(cuStreamDestroy)                        \
