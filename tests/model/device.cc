@@ -28,9 +28,9 @@ Device::Device() {
   CHECK_CUDA(cuCtxSetCurrent(context));
   CHECK_CUDA(cuModuleLoadData(&module, kImage));
   CHECK_CUDA(cuLibraryLoadData(&library, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  for (const char* name :
-       {"model_combine", "model_combine_described", "model_combine_packed", "model_combine_by_table",
-        "model_combine_by_chain", "model_combine_by_root", "model_write_table", "model_change_every_word"}) {
+  for (const char* name : {"model_combine", "model_combine_described", "model_combine_packed", "model_combine_by_table",
+                           "model_combine_by_chain", "model_combine_by_root", "model_write_table",
+                           "model_change_every_word", "model_decide", "model_count_down"}) {
     Function& function = functions[name];
     CUkernel kernel = nullptr;
     CHECK_CUDA(cuModuleGetFunction(&function.of_module, module, name));

@@ -2,7 +2,12 @@
 // The kernels' bodies on the simulated device.
 #include "tests/model/kernels.h"
 
+#include <dlfcn.h>
 #include <vector_types.h>
+
+#include <cstdlib>
+
+#include "simulator/control.h"
 
 namespace {
 
@@ -29,6 +34,12 @@ void combine_described_at(const unsigned char* block) {
   std::uint64_t words[model::kTableWords + 1];
   for (unsigned i = 0; i < model::kTableWords + 1; ++i) words[i] = word(block + std::size_t{i} * 8);
   combine_by(words, words[model::kTableWords]);
+}
+
+void set_condition(std::uint64_t handle, std::uint32_t value) {
+  static const auto control =
+      reinterpret_cast<const SimulatedDeviceControl* (*)()>(dlsym(RTLD_DEFAULT, "simulated_device_control"));
+  if (control == nullptr || control()->set_condition(handle, value) == 0) std::abort();
 }
 
 }  // namespace
@@ -64,6 +75,13 @@ KERNEL(model_write_table) {
   auto* table = parameter<std::uint64_t*>(args, 0);
   for (unsigned i = 0; i < model::kTableWords; ++i) table[i] = parameter<std::uint64_t>(args, i + 1);
 }
+
+// What a graph is to do next: by whether the word is odd; until the counter is down.
+KERNEL(model_decide) {
+  set_condition(parameter<std::uint64_t>(args, 0), *parameter<const std::uint64_t*>(args, 1) & 1);
+}
+
+KERNEL(model_count_down) { set_condition(parameter<std::uint64_t>(args, 0), --*parameter<std::uint32_t*>(args, 1)); }
 
 KERNEL(model_change_every_word) {
   model::change_every_word(words_at(parameter<std::uint64_t>(args, 0), parameter<std::uint64_t>(args, 1)),

@@ -87,6 +87,14 @@ inline constexpr char kImage[] = R"(.version 8.0
 {
   ret;
 }
+.visible .entry model_decide(.param .u64 handle, .param .u64 word)
+{
+  ret;
+}
+.visible .entry model_count_down(.param .u64 handle, .param .u64 counter)
+{
+  ret;
+}
 .visible .entry model_change_every_word(.param .u64 out, .param .u64 words, .param .u64 salt)
 {
   ret;
