@@ -39,6 +39,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/captured_while_others_leave",
     "graphs/captured_with_a_fork",
     "graphs/children",
+    "graphs/conditional_nodes",
     "graphs/copy_and_set_nodes",
     "graphs/freed_before_the_launch",
     "graphs/host_nodes",
