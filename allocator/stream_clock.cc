@@ -144,13 +144,23 @@ bool StreamClock::is_blocking(Stream& stream) {
 }
 
 // The legacy stream's work comes behind that of all blocking streams, and theirs behind its own.
-void StreamClock::follow_legacy(Stream& stream) {
+bool StreamClock::has_standing_neighbour(Stream& stream) {
   const auto is_legacy = [](const Stream& one) { return one.alive && one.handle == StreamHandle{}; };
-  if (!is_blocking(stream)) return;
-  for (Stream& other : streams_) {
-    if (other.stands_at.empty() || &other == &stream) continue;
-    if (is_legacy(stream) ? is_blocking(other) : is_legacy(other)) return stands_from(stream, stream.submitted);
-  }
+  if (!is_blocking(stream)) return false;
+  return std::any_of(streams_.begin(), streams_.end(), [&](Stream& other) {
+    return !other.stands_at.empty() && &other != &stream && (is_legacy(stream) ? is_blocking(other) : is_legacy(other));
+  });
+}
+
+void StreamClock::follow_legacy(Stream& stream) {
+  if (has_standing_neighbour(stream)) stands_from(stream, stream.submitted);
+}
+
+// What the stream was made to wait for since its newest operation is not known to pass before that operation does.
+bool StreamClock::is_held_up(StreamIndex index) {
+  if (!any_stands()) return false;
+  Stream& stream = at(index);
+  return (!stream.stands_at.empty() && stream.stands_at.front() <= stream.submitted) || has_standing_neighbour(stream);
 }
 
 bool StreamClock::any_stands() {

@@ -61,6 +61,8 @@ class StreamClock {
   void comes_behind(StreamIndex stream);
   // Queries events. Nothing below answers yes where no stream may stand, and asks nothing then.
   bool any_stands();
+  // What is submitted to the stream now would come behind what stands.
+  bool is_held_up(StreamIndex stream);
   bool stands(Use use) { return standing_ != 0 && is_standing(use); }
   bool stands(const UseSet& uses) { return standing_ != 0 && is_standing(uses); }
   // Adds of these what may be waited for.
@@ -149,6 +151,7 @@ class StreamClock {
   bool is_standing(const UseSet& uses);
   void stands_from(Stream& stream, Ordinal ordinal);
   void follow_legacy(Stream& stream);
+  bool has_standing_neighbour(Stream& stream);
   bool is_blocking(Stream& stream);
   Status take_event(EventHandle* out);
   void mark_passed(Stream& stream, Ordinal ordinal);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls from which the engine learns how far streams have come, or what they come behind, and stream capture. Nothing
 // is added to what they do.
+#include <optional>
+
 #include "hooks/captures.h"
 #include "hooks/macros.h"
 #include "hooks/shadows.h"
@@ -51,12 +53,19 @@ CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
   const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
   if (active == nullptr) return call();
   return guarded([&] {
-    const CUresult result = call();
-    if (result != CUDA_SUCCESS || is_recording(stream)) return result;
-    const Inside inside;
-    const CaptureTruce truce;
-    const CurrentContext context(*active);
-    if (real<Function::cuEventQuery>(event) != CUDA_SUCCESS) active->engine->comes_behind(stream);
+    CUresult result = CUDA_SUCCESS;
+    std::optional<Inside> inside;
+    std::optional<CaptureTruce> truce;
+    std::optional<CurrentContext> context;
+    active->engine->come_behind(stream, [&] {
+      result = call();
+      // Nor may the event be asked for: it is the recording's.
+      if (result != CUDA_SUCCESS || is_recording(stream)) return false;
+      inside.emplace();
+      truce.emplace();
+      context.emplace(*active);
+      return real<Function::cuEventQuery>(event) != CUDA_SUCCESS;
+    });
     return result;
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/spanning.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace thermocline {
@@ -39,6 +40,10 @@ CUresult Spanning::open_one(const ActiveEngine& active, const TouchList& touches
     if (CUresult result = shadow->ready(); result != CUDA_SUCCESS) return result;
   }
   return shadow->await_ready(stream_);
+}
+
+bool Spanning::is_held_up() const {
+  return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.operation.is_held_up(); });
 }
 
 bool Spanning::follow(Share& share) {

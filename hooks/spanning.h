@@ -25,6 +25,8 @@ class Spanning {
   // operation must not be submitted.
   CUresult open(const EngineSet& engines, EngineBits bits, const TouchList& touches, const OperationInfo& info,
                 bool unknown = false);
+  // An engine knows the stream, or its shadow, to be behind one that stands.
+  bool is_held_up() const;
   // It has been submitted. `completed`: it has run, too.
   void commit(bool completed);
 

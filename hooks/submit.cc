@@ -19,6 +19,7 @@
 #include "hooks/stand_ins.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
+#include "hooks/values.h"
 #include "offload/audit.h"
 
 namespace thermocline {
@@ -117,6 +118,17 @@ CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const T
   return result;
 }
 
+// CUDA driver API, "API synchronization behavior": an asynchronous copy to pageable memory returns when it has run, and
+// one from such memory may wait for its stream. The latter is asked for only where streams may stand: to wait first
+// costs a driver that does not wait the time by which the host is ahead.
+Host host_of_copy(const TouchList& touches) {
+  for (const Move& move : touches.moves()) {
+    if (is_pageable(move.to)) return Host::kWaits;
+    if (any_waits_for_values() && is_pageable(move.from)) return Host::kWaitsFirst;
+  }
+  return Host::kGoesOn;
+}
+
 // At once: a program that has lost its context may not come to its end.
 void say_what_was_found(const Engine& engine) {
   if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
@@ -124,15 +136,37 @@ void say_what_was_found(const Engine& engine) {
   }
 }
 
+// Whether the call returns no earlier than work that was submitted to the stream before.
+bool waits_for_the_stream(Host host) {
+  return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
+}
+
+// Opens the scope of an operation. What its call would wait for anyway is waited for without a lock, so that other
+// threads go on: one of them may be what the stream waits for. If one has made it wait for more before the scope is
+// open, then once more.
+template <class Scope, class Open>
+CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info, std::optional<CaptureTruce>* truce,
+                              std::optional<Scope>* scope, Open open) {
+  for (;; info.again = true) {
+    scope->reset();
+    truce->reset();
+    const bool has_waited =
+        waits_for_the_stream(host) && real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS;
+    truce->emplace();
+    if (const Status status = open(info); !status.ok()) return to_cu(status);
+    if (!has_waited || !(*scope)->is_held_up()) return CUDA_SUCCESS;
+  }
+}
+
 template <class Begin>
 CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
                      const OperationInfo& info, Begin begin, Call call) {
   const Inside inside;
-  // What the call would wait for anyway is waited for without the engine's lock, so that other threads go on.
-  if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
-  const CaptureTruce truce;
+  std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
-  if (Status status = begin_patiently(info, begin, &operation); !status.ok()) return to_cu(status);
+  const auto open = [&](const OperationInfo& asked) { return begin_patiently(asked, begin, &operation); };
+  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
+    return result;
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
@@ -149,7 +183,7 @@ CUresult submit_by_stand_in(const ActiveEngine& owner, const StreamPlace& place,
                             const TouchList& touches, const OperationInfo& info, CallIn copy) {
   const Inside inside;
   const bool waits = host == Host::kWaits || host == Host::kWaitsFirst;
-  if (waits || host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  if (waits_for_the_stream(host)) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
   const CurrentContext context(owner);
   StandIn stand_in(owner, place, stream);
@@ -189,18 +223,19 @@ class SharedRecording {
 CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
                        Host host, const TouchList& touches, const OperationInfo& info, bool unknown, Call call) {
   const Inside inside;
-  if (host == Host::kWaits || host == Host::kWaitsFirst) real<Function::cuStreamSynchronize>(to_cu(stream));
-  const CaptureTruce truce;
+  std::optional<CaptureTruce> truce;
   std::optional<Spanning> span;
-  OperationInfo asked = info;
-  const Status opened = patiently([&] {
-    span.emplace(place, stream);
-    const Status status(span->open(engines, bits, touches, asked, unknown));
-    if (!status.ok()) span.reset();
-    asked.again = true;
-    return status;
-  });
-  if (!opened.ok()) return to_cu(opened);
+  const auto open = [&](OperationInfo asked) {
+    return patiently([&] {
+      span.emplace(place, stream);
+      const Status status(span->open(engines, bits, touches, asked, unknown));
+      if (!status.ok()) span.reset();
+      asked.again = true;
+      return status;
+    });
+  };
+  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
+    return result;
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   SharedRecording recording(engines, bits, *span, touches, info);
   const CUresult result = call();
@@ -326,6 +361,7 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
   if (info.follows) bits |= followers_of(engines, place);
   if (info.may_stand && place.here != nullptr) bits |= engines.bit_of(place.here);
   if (bits == 0 && changing == 0) return call();
+  if (host == Host::kGoesOn && info.operator_class == OperatorClass::kCopy) host = host_of_copy(touches);
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (info.operator_class == OperatorClass::kTables) {

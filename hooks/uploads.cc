@@ -38,6 +38,12 @@ MemoryKind kind_of(CUdeviceptr at) {
   return {.known = true, .device = type == CU_MEMORYTYPE_DEVICE};
 }
 
+}  // namespace
+
+bool is_pageable(CUdeviceptr at) { return !kind_of(at).known; }
+
+namespace {
+
 template <class Visit>
 void for_each_row(const Move& move, Visit visit) {
   for (Bytes layer = 0; layer < move.layers; ++layer) {

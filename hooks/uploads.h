@@ -19,6 +19,9 @@
 
 namespace thermocline {
 
+// Memory of the host that the driver does not know. Asks the driver, but for memory of ours.
+bool is_pageable(CUdeviceptr at);
+
 // The changes of one operation: made before it is submitted, and told when it has been.
 class Changes {
  public:

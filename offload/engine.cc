@@ -18,6 +18,11 @@ Operation::Operation(Operation&& other) noexcept
 
 Operation::~Operation() = default;
 
+bool Operation::is_held_up() const {
+  Engine::State& state = *engine_->state_;
+  return state.clock.is_held_up(state.stream);
+}
+
 void Operation::commit(bool completed) {
   THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
   engine_->state_->commit(completed);
@@ -177,9 +182,9 @@ Status Engine::open_to(int device) {
   return state_->heap.open_to(device);
 }
 
-void Engine::comes_behind(StreamHandle stream) {
+void Engine::come_behind(StreamHandle stream, const std::function<bool()>& order) {
   const std::lock_guard lock(mutex_);
-  state_->clock.comes_behind(state_->clock.index_of(stream));
+  if (order()) state_->clock.comes_behind(state_->clock.index_of(stream));
 }
 
 void Engine::recording(bool any) {

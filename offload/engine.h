@@ -24,6 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -210,6 +211,8 @@ class [[nodiscard]] Operation {
   ~Operation();
 
   Status status() const { return status_; }
+  // Its stream has come behind one that stands: a call that waits for it must not be made under the lock.
+  bool is_held_up() const;
   // The work has been submitted. `completed`: it has also run (a synchronous copy).
   void commit(bool completed = false);
 
@@ -290,8 +293,9 @@ class Engine {
   // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
   // will be. For good. On failure it may use some of it.
   Status open_to(int device);
-  // The program has made the stream wait for what may stand.
-  void comes_behind(StreamHandle stream);
+  // `order` makes the stream wait for what may stand, and says whether it has. Under the lock, so that nobody finds the
+  // stream waiting before it is known to.
+  void come_behind(StreamHandle stream, const std::function<bool()>& order);
   // Some stream is about to record a graph (any), or none does any more.
   void recording(bool any);
   // The program is about to destroy the stream.

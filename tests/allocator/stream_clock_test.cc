@@ -362,6 +362,25 @@ TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
   EXPECT_FALSE(clock->any_stands());
 }
 
+TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
+  const StreamIndex legacy = clock->index_of(StreamHandle{});
+  EXPECT_FALSE(clock->is_held_up(a));
+  clock->about_to_stand();
+  submit(a);
+  clock->may_stand(a);
+  EXPECT_TRUE(clock->is_held_up(a));
+  EXPECT_FALSE(clock->is_held_up(b));
+  EXPECT_TRUE(clock->is_held_up(legacy)) << "whatever it is given next comes behind";
+  submit(b);
+  EXPECT_FALSE(clock->is_held_up(b)) << "busy is not standing";
+  clock->comes_behind(b);
+  EXPECT_TRUE(clock->is_held_up(b)) << "whatever is submitted to it next";
+  fake.run_all();
+  EXPECT_FALSE(clock->is_held_up(a));
+  EXPECT_FALSE(clock->is_held_up(b));
+  EXPECT_FALSE(clock->is_held_up(legacy));
+}
+
 // Until that is found out everything is fenced at once, which costs a call for each operation.
 TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
   clock->about_to_stand();

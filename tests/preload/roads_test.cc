@@ -32,6 +32,7 @@ const std::vector<std::string> kPrograms = {
     "copies/rows",
     "copies/sets",
     "copies/standing",
+    "copies/standing_elsewhere",
     "copies/standing_released",
     "copies/values",
     "graphs/captured",
