@@ -144,23 +144,26 @@ bool StreamClock::is_blocking(Stream& stream) {
 }
 
 // The legacy stream's work comes behind that of all blocking streams, and theirs behind its own.
-bool StreamClock::has_standing_neighbour(Stream& stream) {
+template <class Counts>
+bool StreamClock::has_standing_neighbour(Stream& stream, Counts counts) {
   const auto is_legacy = [](const Stream& one) { return one.alive && one.handle == StreamHandle{}; };
   if (!is_blocking(stream)) return false;
   return std::any_of(streams_.begin(), streams_.end(), [&](Stream& other) {
-    return !other.stands_at.empty() && &other != &stream && (is_legacy(stream) ? is_blocking(other) : is_legacy(other));
+    return counts(other) && &other != &stream && (is_legacy(stream) ? is_blocking(other) : is_legacy(other));
   });
 }
 
 void StreamClock::follow_legacy(Stream& stream) {
-  if (has_standing_neighbour(stream)) stands_from(stream, stream.submitted);
+  const auto may_stand = [](const Stream& other) { return !other.stands_at.empty(); };
+  if (has_standing_neighbour(stream, may_stand)) stands_from(stream, stream.submitted);
 }
 
-// What the stream was made to wait for since its newest operation is not known to pass before that operation does.
+// Only by operations that were submitted: what would have been the next of a stream, and was not submitted after all,
+// would hold others up for good.
 bool StreamClock::is_held_up(StreamIndex index) {
   if (!any_stands()) return false;
   Stream& stream = at(index);
-  return (!stream.stands_at.empty() && stream.stands_at.front() <= stream.submitted) || has_standing_neighbour(stream);
+  return has_standing_operation(stream) || has_standing_neighbour(stream, has_standing_operation);
 }
 
 bool StreamClock::any_stands() {

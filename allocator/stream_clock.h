@@ -151,7 +151,11 @@ class StreamClock {
   bool is_standing(const UseSet& uses);
   void stands_from(Stream& stream, Ordinal ordinal);
   void follow_legacy(Stream& stream);
-  bool has_standing_neighbour(Stream& stream);
+  template <class Counts>
+  bool has_standing_neighbour(Stream& stream, Counts counts);
+  static bool has_standing_operation(const Stream& stream) {
+    return !stream.stands_at.empty() && stream.stands_at.front() <= stream.submitted;
+  }
   bool is_blocking(Stream& stream);
   Status take_event(EventHandle* out);
   void mark_passed(Stream& stream, Ordinal ordinal);

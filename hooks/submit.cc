@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/submit.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "driver/undisturbed.h"
 #include "hooks/kept.h"
@@ -118,15 +121,16 @@ CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const T
   return result;
 }
 
-// CUDA driver API, "API synchronization behavior": an asynchronous copy to pageable memory returns when it has run, and
-// one from such memory may wait for its stream. The latter is asked for only where streams may stand: to wait first
-// costs a driver that does not wait the time by which the host is ahead.
+// CUDA driver API, "API synchronization behavior", of asynchronous copies: between a device and pageable memory they
+// may be synchronous, and may wait for the stream first. None is known to have run when it returns. Copies to such
+// memory wait in all drivers that stage; the others are waited for only where streams may stand, for to wait first
+// costs a driver that does not the time by which the host is ahead.
 Host host_of_copy(const TouchList& touches) {
-  for (const Move& move : touches.moves()) {
-    if (is_pageable(move.to)) return Host::kWaits;
-    if (any_waits_for_values() && is_pageable(move.from)) return Host::kWaitsFirst;
-  }
-  return Host::kGoesOn;
+  const bool may_stand = any_waits_for_values();
+  const bool waits = std::any_of(touches.moves().begin(), touches.moves().end(), [&](const Move& move) {
+    return is_pageable(move.to) || (may_stand && is_pageable(move.from));
+  });
+  return waits ? Host::kWaitsFirst : Host::kGoesOn;
 }
 
 // At once: a program that has lost its context may not come to its end.
@@ -141,9 +145,11 @@ bool waits_for_the_stream(Host host) {
   return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
 }
 
+constexpr std::chrono::microseconds kBetweenTries{100};
+
 // Opens the scope of an operation. What its call would wait for anyway is waited for without a lock, so that other
-// threads go on: one of them may be what the stream waits for. If one has made it wait for more before the scope is
-// open, then once more.
+// threads go on: one of them may be what the stream waits for. If it has to wait for more when the scope is open (made
+// to by one of them, or behind the legacy stream, which to wait for this one does not cover), then once more.
 template <class Scope, class Open>
 CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info, std::optional<CaptureTruce>* truce,
                               std::optional<Scope>* scope, Open open) {
@@ -155,6 +161,8 @@ CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info
     truce->emplace();
     if (const Status status = open(info); !status.ok()) return to_cu(status);
     if (!has_waited || !(*scope)->is_held_up()) return CUDA_SUCCESS;
+    scope->reset();
+    std::this_thread::sleep_for(kBetweenTries);
   }
 }
 

@@ -23,7 +23,7 @@ StreamHandle legacy(CUstream stream);
 StreamHandle per_thread(CUstream stream);
 
 enum class Host {
-  kGoesOn,   // the call returns before the work has run; but copies to pageable memory, which submit() tells apart
+  kGoesOn,   // the call returns before the work has run; but copies of pageable memory, which submit() tells apart
   kMayGoOn,  // so does a call that is not asynchronous by name: it waits where a buffer asks for that (sync_memops.h)
   kWaits,    // it returns when the work has run
   kWaitsFirst,   // it waits for what was submitted before, and perhaps for the work

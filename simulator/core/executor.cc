@@ -19,7 +19,7 @@ namespace {
 thread_local bool inside_host_function = false;
 thread_local Conditions* conditions_of_kernel = nullptr;  // that runs
 
-// A loop that has gone round so often does not end on a device, either.
+// A loop that has gone round so often is taken for one that does not end.
 constexpr std::uint64_t kMostRounds = 1 << 20;
 
 struct HostFunctionScope {

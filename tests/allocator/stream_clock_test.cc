@@ -381,6 +381,18 @@ TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
   EXPECT_FALSE(clock->is_held_up(legacy));
 }
 
+// An order of ours in front of an operation that was not submitted after all.
+TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
+  const StreamIndex legacy = clock->index_of(StreamHandle{});
+  clock->about_to_stand();
+  const Use wait = submit(a);
+  clock->may_stand(a);
+  ASSERT_TRUE(clock->wait(b, wait).ok());
+  fake.run_all();
+  EXPECT_FALSE(clock->is_held_up(b));
+  EXPECT_FALSE(clock->is_held_up(legacy));
+}
+
 // Until that is found out everything is fenced at once, which costs a call for each operation.
 TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
   clock->about_to_stand();

@@ -7,9 +7,18 @@
 #include <sched.h>
 #include <unistd.h>
 
-enum { TO_PAGEABLE, TO_PAGEABLE_IN_ORDER, FROM_PAGEABLE, ROWS, LAYERS_IN_ORDER, AT_ONCE, KINDS };
+enum {
+  TO_PAGEABLE,
+  TO_PAGEABLE_IN_ORDER,
+  FROM_PAGEABLE,
+  ROWS,
+  LAYERS_IN_ORDER,
+  AT_ONCE,
+  BEHIND_THE_LEGACY_STREAM,
+  KINDS
+};
 
-static CUstream standing, working, behind;
+static CUstream standing, working, behind, blocking;
 static void* pageable;
 static int copies_now;
 
@@ -68,6 +77,9 @@ static void* copy(void* kind) {
     case AT_ONCE:
       copy_at_once();
       break;
+    case BEHIND_THE_LEGACY_STREAM:  // nothing is in the stream itself
+      CHECK(cuMemcpyDtoHAsync(pageable, buffers[1], BYTES, blocking));
+      break;
     default:
       break;
   }
@@ -104,6 +116,7 @@ static void round_of(int kind, unsigned value) {
   CHECK(cuStreamWriteValue32(working, buffers[0], value, CU_STREAM_WRITE_VALUE_DEFAULT));
   if (pthread_join(other, NULL) != 0) exit(3);
   CHECK(cuStreamSynchronize(behind));
+  CHECK(cuStreamSynchronize(blocking));
   CHECK(cuCtxSynchronize());
   CHECK(cuEventDestroy(event));
   show_bytes("host", pageable, BYTES);
@@ -116,12 +129,14 @@ int main(void) {
   CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
   CHECK(cuMemsetD32(buffers[0], 0, 64));
   CHECK(cuCtxSynchronize());
   for (int kind = 0; kind < KINDS; ++kind) round_of(kind, (unsigned)kind + 1);
   CHECK(cuStreamDestroy(standing));
   CHECK(cuStreamDestroy(working));
   CHECK(cuStreamDestroy(behind));
+  CHECK(cuStreamDestroy(blocking));
   free(pageable);
   return finish();
 }
