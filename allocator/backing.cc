@@ -135,29 +135,54 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
   if (space_->lent_pages() * kCreatedPerLent > pool_->created_pages()) {
     if (const Status status = sweep_one(); !status.ok()) return status;
   }
-  if (const Status status = fill_pool(count, wait); !status.ok()) return status;
+  std::uint64_t spare = 0;
+  if (const Status status = fill_pool(count, wait, &spare); !status.ok()) return status;
   const std::uint64_t at_hand = std::min(count, pool_->free_pages());
   if (const Status status = pool_->take(at_hand, &taken_); !status.ok() || at_hand == count) return status;
-  borrow(count - at_hand, wait == Wait::kBehindNewest, behind);
+  count -= at_hand;
+  if (spare != 0) {
+    count -= choose_runs(count, wait == Wait::kBehindNewest, [this](const Run& run) { return is_spare(run); });
+    lend_runs(behind);
+  }
+  borrow(count, wait == Wait::kBehindNewest, behind);
   return Status();
 }
 
-Status Backing::fill_pool(std::uint64_t count, Wait wait) {
-  if (pool_->free_pages() >= count) return Status();
+// While there is memory, nobody is made to wait for another stream: not even on the device, where a kernel may wait for
+// one of that other stream. Pages whose release is deferred (limbo_) wait for a copy out.
+bool Backing::is_spare(const Run& run) {
+  const UseSet& pending = pending_on(run);
+  return run.chunk != nullptr && !clock_->stands(pending) &&
+         std::all_of(pending.begin(), pending.end(),
+                     [this](Use use) { return use.stream == expected_user_ || clock_->passed(use); });
+}
+
+std::uint64_t Backing::spare_pages(std::uint64_t count, Wait wait) {
+  if (!borrows(wait)) return 0;
   const std::uint64_t missing = count - pool_->free_pages();
+  const std::uint64_t unasked = ample_pages_ - std::min(ample_pages_, pool_->created_pages());
+  if (missing <= unasked) return 0;
+  return choose_runs(missing - unasked, false, [this](const Run& run) { return is_spare(run); });
+}
+
+Status Backing::fill_pool(std::uint64_t count, Wait wait, std::uint64_t* spare) {
+  if (pool_->free_pages() >= count) return Status();
   // Nobody can be handed what stands behind a guard: it serves before more is created.
   if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
-    if (const Status status = harvest_guards(missing); !status.ok()) return status;
+    if (const Status status = harvest_guards(count - pool_->free_pages()); !status.ok()) return status;
     if (pool_->free_pages() >= count) return Status();
   }
+  *spare = spare_pages(count, wait);
+  if (pool_->free_pages() + *spare >= count) return Status();
   // The device may hold less than the limit, because others use it too.
-  const Status created = pool_->create(count - pool_->free_pages());
+  const Status created = pool_->create(count - *spare - pool_->free_pages(),
+                                       wait == Wait::kYes ? PagePool::Ask::kInsist : PagePool::Ask::kUnlessKnown);
   if (!created.ok() && !created.is_out_of_memory()) return created;
   // What can be borrowed is not unmapped first.
   if (pool_->free_pages() < count && !borrows(wait)) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
   }
-  if (pool_->free_pages() >= count) return Status();
+  if (pool_->free_pages() + *spare >= count) return Status();
   // Others on the device may have left less to create than the limit allows.
   return borrows(wait) && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
                                                                                     : Status::out_of_memory();
@@ -215,10 +240,7 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
     if (count == 0) return;
     count -= choose_runs(count, newest_first,
                          [&](const Run& run) { return kind_of(run) == kind || kind_of(run) == or_kind; });
-    for (const Run& run : runs_) {
-      behind->join(pending_on(run));
-      lend_run(run);
-    }
+    lend_runs(behind);
   };
   if (newest) take_of(true, Kind::kFree, Kind::kFree);
   if (!timetable_.empty()) {
@@ -228,6 +250,13 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
   take_of(false, Kind::kFree, Kind::kLimbo);
   take_of(newest, Kind::kGuard, Kind::kGuard);
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
+}
+
+void Backing::lend_runs(UseSet* behind) {
+  for (const Run& run : runs_) {
+    behind->join(pending_on(run));
+    lend_run(run);
+  }
 }
 
 void Backing::lend_run(const Run& run) {

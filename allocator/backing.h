@@ -74,6 +74,12 @@ class Backing {
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
+  // From `pages` created pages on, what is free and mapped serves before more are created, where the host need not wait
+  // for that (Wait::kBehind, kBehindNewest); first what makes nobody wait on the device either.
+  void set_ample(std::uint64_t pages) { ample_pages_ = pages; }
+  // Who gets pages next will use them on this stream: it need not wait for what that does already.
+  void expect_user(StreamIndex stream) { expected_user_ = stream; }
+
   // Pages that map could find.
   std::uint64_t available_pages(Wait wait);
   // Takes up to `count` pages from free mapped space into the pool: what was freed first goes first; all that has
@@ -104,8 +110,13 @@ class Backing {
 
   // Appends `count` pages to taken_ and what they may still be used by to `behind`, or answers out_of_memory.
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
-  // Brings `count` pages into the pool, or as many as there are without those to be borrowed.
-  Status fill_pool(std::uint64_t count, Wait wait);
+  // How many of `count` pages should be borrowed though they could be created.
+  std::uint64_t spare_pages(std::uint64_t count, Wait wait);
+  // Whoever is expected to have it next waits for nobody.
+  bool is_spare(const Run& run);
+  // Brings `count` pages into the pool, or as many as there are without those to be borrowed; `spare` of these should
+  // be.
+  Status fill_pool(std::uint64_t count, Wait wait, std::uint64_t* spare);
   // A page that is to stand behind these addresses, or leads there still; none: any will do.
   PageHandle known_page(std::uint64_t page) const;
   // Nobody has it.
@@ -126,6 +137,8 @@ class Backing {
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
   // The same, from limbo: what its owners will miss latest. How many there were.
   std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
+  // All of runs_, in descending order of address.
+  void lend_runs(UseSet* behind);
   void lend_run(const Run& run);
   // Unmaps lent addresses whose last users have passed.
   Status sweep_one();
@@ -173,6 +186,8 @@ class Backing {
   std::vector<PageHandle> taken_;           // scratch
   std::vector<Chunk*> candidates_;          // scratch
   std::vector<Run> runs_;                   // scratch
+  std::uint64_t ample_pages_ = ~std::uint64_t{0};
+  StreamIndex expected_user_{};
   std::uint64_t mapped_pages_ = 0;
   std::uint64_t peak_mapped_pages_ = 0;
   std::uint64_t maps_ = 0;

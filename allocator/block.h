@@ -105,6 +105,8 @@ class Block {
   std::uint64_t serial_ = 0;
   Buffer* sole_ = nullptr;             // whose own it is; null: a slab
   const Slabs* slabs_ = nullptr;       // of a slab: where its buffers are known
+  std::uint64_t used_granules_ = 0;    // of a slab: how many its buffers take
+  std::size_t place_among_small_ = 0;  // of a slab of small buffers
   std::vector<std::uint64_t> starts_;  // of a slab: see Slabs
 };
 

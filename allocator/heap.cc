@@ -6,6 +6,14 @@
 #include "driver/check.h"
 
 namespace thermocline {
+namespace {
+
+// Reusing the pages of free addresses costs calls of the driver, a page that is created memory: so much of it may be
+// spent to save calls.
+constexpr Bytes kLivePerSlack = 34;
+constexpr std::uint64_t kLeastSlackPages = 4;
+
+}  // namespace
 
 Status Heap::create(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<Heap>* out) {
   std::unique_ptr<AddressSpace> space;
@@ -97,7 +105,7 @@ bool Heap::place_in_slab(Bytes requested, Buffer* buffer, Block* vacant) {
       new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true, vacant);
   if (slab == nullptr) return false;
   slab->is_slab_ = true;
-  slabs_.add(slab);
+  slabs_.add(slab, Slabs::kind_of(requested));
   const bool placed = slabs_.place(requested, buffer);
   THERMOCLINE_CHECK(placed, "A new slab has room for the buffer it was made for.");
   return placed;
@@ -242,8 +250,14 @@ void Heap::for_each_block(const std::function<void(Block&)>& visit) const {
   });
 }
 
+std::uint64_t Heap::ample_pages() const {
+  const Bytes slack = std::max(peak_live_bytes_ / kLivePerSlack, kLeastSlackPages * options_.page_bytes);
+  return (peak_live_bytes_ + slack) / options_.page_bytes;
+}
+
 Status Heap::map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched) {
   const bool was_mapped = block.mapped();
+  backing_->set_ample(ample_pages());
   const Status status = backing_->map(block, range, wait, behind, untouched);
   if (block.is_slab_ && block.mapped() != was_mapped) slabs_.mapped_changed(&block);
   return status;

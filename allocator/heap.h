@@ -115,6 +115,8 @@ class Heap {
   Status map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched = nullptr);
   // The whole block; block.uses takes what it has to be ordered behind.
   Status map(Block& block, Wait wait) { return map(block, {0, block.pages()}, wait, &block.uses); }
+  // Who gets pages next will use them on this stream (Backing).
+  void expect_user(StreamIndex stream) { backing_->expect_user(stream); }
   // Everything that uses the part must have passed. Its pages return to the pool.
   Status unmap(Block& block, PageRange range);
   // The part loses its pages at once, while `pending` may still use them; whoever gets them next is ordered behind that
@@ -204,6 +206,7 @@ class Heap {
   Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options, std::unique_ptr<AddressSpace> space);
 
   bool owns_pages(Bytes requested) const;
+  std::uint64_t ample_pages() const;
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);

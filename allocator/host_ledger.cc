@@ -84,13 +84,34 @@ bool is_name(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
 }
 
-// A new file, or one of ours. Memory is taken now, so that a full file system is noticed here.
-bool prepare(int file, std::string* why) {
+// Neither another user's nor a second name for something else of ours.
+bool is_own_file(int file) {
   struct stat facts {};
-  if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid()) {
-    *why = "it is no file of this user";
-    return false;
-  }
+  return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1;
+}
+
+bool is_own_folder(const std::string& folder) {
+  struct stat facts {};
+  return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
+         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// -1: `why` says why not. A name in a folder that is everybody's may be taken by anybody, and stays so: then all of
+// this user's processes find the file in the other folder.
+int open_file(const std::string& folder, const std::string& other_folder, const std::string& name, std::string* why) {
+  const std::string path = folder + "/" + name;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+  const int error = errno;
+  if (file >= 0 && is_own_file(file)) return file;
+  if (file >= 0) close(file);
+  const bool is_taken = file >= 0 || error == ELOOP || error == EACCES || error == EISDIR || error == ENXIO;
+  if (is_taken && is_own_folder(other_folder)) return open_file(other_folder, "", name, why);
+  *why = path + ": " + (is_taken ? "it is no ledger of this user; remove it, as root" : std::strerror(error));
+  return -1;
+}
+
+// Memory is taken now, so that a full file system is noticed here.
+bool prepare(int file, std::string* why) {
   const Locked locked(file);
   if (!locked.holds()) {
     *why = std::string("it can not be locked: ") + std::strerror(errno);
@@ -114,25 +135,21 @@ bool prepare(int file, std::string* why) {
 HostLedger::HostLedger(int file, Bytes limit) : file_(file), limit_(limit), pid_(getpid()) {}
 
 std::unique_ptr<HostLedger> HostLedger::open(const std::string& folder, Bytes limit, std::string* why,
-                                             const std::string& group) {
+                                             const std::string& group, const std::string& other_folder) {
   if (!is_name(group)) {
     *why = "'" + group + "' is no name of letters, digits, '-' and '_'";
     return nullptr;
   }
-  const std::string path =
-      folder + "/thermocline-host." + std::to_string(geteuid()) + (group.empty() ? "" : "." + group);
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) {
-    *why = path + ": " + std::strerror(errno);
-    return nullptr;
-  }
+  const std::string name = "thermocline-host." + std::to_string(geteuid()) + (group.empty() ? "" : "." + group);
+  const int file = open_file(folder, other_folder, name, why);
+  if (file < 0) return nullptr;
   std::unique_ptr<HostLedger> ledger(new HostLedger(file, limit));
   if (!prepare(file, why)) {
-    *why = path + ": " + *why;
+    *why = name + ": " + *why;
     return nullptr;
   }
   if (ledger->enter()) return ledger;
-  *why = path + ": more than " + std::to_string(kEntries) + " processes";
+  *why = name + ": more than " + std::to_string(kEntries) + " processes";
   return nullptr;
 }
 

@@ -30,9 +30,9 @@ class HostLedger {
   static constexpr std::size_t kEntries = 255;
 
   // `limit`: of all processes together, as this one sees it; `group`: "" or letters, digits, '-' and '_'. Null where
-  // the file can not be had; `why` says it.
+  // the file can not be had; `why` says it. `other_folder`: this user's alone, for where another user took the name.
   static std::unique_ptr<HostLedger> open(const std::string& folder, Bytes limit, std::string* why,
-                                          const std::string& group = "");
+                                          const std::string& group = "", const std::string& other_folder = "");
   // Holds nothing any more. In the child of a fork, which has no entry, nothing changes.
   ~HostLedger();
   HostLedger(const HostLedger&) = delete;

@@ -14,15 +14,31 @@ PagePool::PagePool(const Driver& driver, int device, Bytes page_bytes, Bytes lim
 
 PagePool::~PagePool() { static_cast<void>(trim(0)); }
 
-Status PagePool::create(std::uint64_t count) {
-  count = std::min(count, creatable_pages());
+// Whether the driver is asked for more than the device is known to have.
+bool PagePool::may_ask(Ask ask) {
+  if (ask == Ask::kInsist) return true;
+  if (++turned_down_ < pause_) return false;
+  turned_down_ = 0;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return true;
+}
+
+Status PagePool::create(std::uint64_t count, Ask ask) {
+  count = std::min(count, limit_ / page_bytes_ - created_);
+  if (count > known_pages() && !may_ask(ask)) count = known_pages();
   // Then giving a page back needs no memory of the host, and can not fail.
   free_.reserve(created_ + count);
   for (std::uint64_t i = 0; i < count; ++i) {
     PageHandle page{};
-    if (const Status status = driver_->create_page(page_bytes_, device_, &page); !status.ok()) return status;
+    if (const Status status = driver_->create_page(page_bytes_, device_, &page); !status.ok()) {
+      if (status.is_out_of_memory()) device_pages_ = created_;
+      return status;
+    }
     ++creates_;
-    ++created_;
+    if (++created_ > device_pages_) {
+      device_pages_ = kUnknown;
+      pause_ = kFirstPause;
+    }
     peak_created_ = std::max(peak_created_, created_);
     free_.push_back(page);
   }
@@ -33,7 +49,7 @@ Status PagePool::take(std::uint64_t count, std::vector<PageHandle>* out) {
   if (free_.size() < count) {
     const std::uint64_t missing = count - free_.size();
     if (missing > creatable_pages()) return Status::out_of_memory();
-    if (const Status status = create(missing); !status.ok()) return status;
+    if (const Status status = create(missing, Ask::kInsist); !status.ok()) return status;
   }
   // The last ones given come first: the next to be trimmed are those that were idle longest.
   out->insert(out->end(), free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(count));
@@ -59,6 +75,10 @@ Status PagePool::trim(Bytes keep) {
 
 bool PagePool::set_limit(Bytes limit) {
   if (created_bytes() > limit) return false;
+  if (limit > limit_) {
+    device_pages_ = kUnknown;
+    pause_ = kFirstPause;
+  }
   limit_ = limit;
   return true;
 }

@@ -16,7 +16,7 @@
 
 namespace thermocline {
 
-// Invariant: free + taken == created pages, and created_bytes <= limit.
+// Invariant: free + taken == created pages, and created_bytes <= limit; no more pages are created than device_pages_.
 class PagePool {
  public:
   PagePool(const Driver& driver, int device, Bytes page_bytes, Bytes limit);
@@ -33,12 +33,15 @@ class PagePool {
   // This very page, which lies in the pool.
   void take(PageHandle page) { std::erase(free_, page); }
 
-  // Creates up to `count` pages under the limit, into the pool; how many lie there afterwards may be less.
-  Status create(std::uint64_t count);
+  // Creates up to `count` pages under the limit, into the pool; how many lie there afterwards may be less. The device
+  // may hold less than the limit, because others use it, too: how many pages there were when it had no more is
+  // remembered, and the driver is asked for another only now and then, or where the caller insists.
+  enum class Ask { kUnlessKnown, kInsist };
+  Status create(std::uint64_t count, Ask ask = Ask::kUnlessKnown);
   // Destroys pages of the pool until no more than `keep` bytes are created, or none is left in it.
   Status trim(Bytes keep);
 
-  // False, and nothing changes, when more is created already.
+  // False, and nothing changes, when more is created already. With a higher one the driver is asked again.
   bool set_limit(Bytes limit);
 
   Bytes page_bytes() const { return page_bytes_; }
@@ -48,13 +51,21 @@ class PagePool {
   Bytes created_bytes() const { return created_ * page_bytes_; }
   Bytes peak_created_bytes() const { return peak_created_ * page_bytes_; }
   void reset_peak() { peak_created_ = created_; }
-  // How many pages more the limit allows.
+  // How many pages more the limit allows. The device may have less: what is known of that spares it questions, and
+  // refuses nobody anything.
   std::uint64_t creatable_pages() const { return limit_ / page_bytes_ - created_; }
   std::uint64_t creates() const { return creates_; }
   std::uint64_t destroys() const { return destroys_; }
   const std::vector<PageHandle>& free_list() const { return free_; }
 
  private:
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+  // Requests that the device could not serve, as far as is known, before it is asked again; twice as many each time.
+  static constexpr std::uint64_t kFirstPause = 64, kLongestPause = 4096;
+
+  bool may_ask(Ask ask);
+  std::uint64_t known_pages() const { return std::min(limit_ / page_bytes_, device_pages_) - created_; }
+
   const Driver* driver_;
   int device_;
   Bytes page_bytes_;
@@ -64,6 +75,8 @@ class PagePool {
   std::uint64_t peak_created_ = 0;
   std::uint64_t creates_ = 0;
   std::uint64_t destroys_ = 0;
+  std::uint64_t device_pages_ = kUnknown;  // that the device has for us; at least those that are created
+  std::uint64_t turned_down_ = 0, pause_ = kFirstPause;
 };
 
 }  // namespace thermocline

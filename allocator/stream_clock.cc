@@ -25,6 +25,16 @@ std::uint64_t this_thread() {
   return id;
 }
 
+// What others see of its end. Who asks later still, from a destructor of the thread, has ended for them.
+std::weak_ptr<char> life_of_this_thread() {
+  struct Life {
+    std::shared_ptr<char> token = std::make_shared<char>();
+    ~Life() { token.reset(); }
+  };
+  thread_local const Life life;
+  return life.token;
+}
+
 std::uint32_t number(StreamIndex stream) { return static_cast<std::uint32_t>(stream); }
 
 }  // namespace
@@ -65,12 +75,14 @@ StreamIndex StreamClock::look_up(StreamHandle handle) {
 StreamIndex StreamClock::find_or_register(StreamHandle handle) {
   const Key key = key_of(handle);
   if (const auto known = index_.find(key); known != index_.end()) return known->second;
+  if (key.thread != 0) retire_those_of_ended_threads();
   std::size_t slot = 0;
   while (slot < streams_.size() && (streams_[slot].alive || streams_[slot].passed != streams_[slot].submitted)) ++slot;
   if (slot == streams_.size()) streams_.emplace_back();
   Stream& stream = streams_[slot];
   stream.handle = handle;
   stream.thread = key.thread;
+  stream.owner = key.thread != 0 ? life_of_this_thread() : std::weak_ptr<char>();
   stream.alive = true;
   stream.lost = false;
   stream.blocking.reset();
@@ -359,12 +371,29 @@ void StreamClock::retire(StreamHandle handle) {
   const auto known = index_.find(key_of(handle));
   if (known == index_.end()) return;
   if (latest_handle_ == handle) latest_handle_ = kNoHandle;
-  Stream& stream = at(known->second);
-  stream.lost = !fence(known->second).ok();
+  const StreamIndex index = known->second;
+  index_.erase(known);
+  retire(at(index), index);
+}
+
+void StreamClock::retire(Stream& stream, StreamIndex index) {
+  stream.lost = !fence(index).ok();
   stream.alive = false;
   stream.handle = StreamHandle{};
   stream.thread = 0;
-  index_.erase(known);
+  stream.owner.reset();
+}
+
+// What they submitted was fenced at once. Their places are free for others as soon as it has passed.
+void StreamClock::retire_those_of_ended_threads() {
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (stream.alive && stream.thread != 0 && stream.owner.expired()) {
+      index_.erase({stream.handle, stream.thread});
+      retire(stream, StreamIndex{i});
+    }
+    if (!stream.alive) poll(stream);
+  }
 }
 
 void StreamClock::validate() const {

@@ -4,7 +4,8 @@
 // the device (wait), and the host learns what has passed (passed, synchronize). Nothing here blocks but synchronize.
 //
 // Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own; the last one is another
-// stream in every thread, and since only its own thread can record an event in it, advance() fences it at once.
+// stream in every thread, and since only its own thread can record an event in it, advance() fences it at once. Those
+// of threads that have ended are retired when another's begins.
 //
 // Capture: while a stream records a graph nothing may be recorded in it or waited for on its behalf. fence, wait and
 // synchronize then answer not_supported and change nothing, and passed answers from what is known; recording() is there
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -118,9 +120,10 @@ class StreamClock {
   // the ordinal submitted to other. A free stream has no handle and passed == submitted.
   struct Stream {
     StreamHandle handle{};
-    std::uint64_t thread = 0;  // owner, for the per-thread handle; else 0
-    bool alive = false;        // has a handle
-    bool lost = false;         // retired without a fence: only a synchronised context tells
+    std::uint64_t thread = 0;   // owner, for the per-thread handle; else 0
+    std::weak_ptr<char> owner;  // gone when that thread has ended
+    bool alive = false;         // has a handle
+    bool lost = false;          // retired without a fence: only a synchronised context tells
     Ordinal submitted = 0;
     Ordinal passed = 0;
     std::deque<Fence> fences;
@@ -141,6 +144,8 @@ class StreamClock {
 
   StreamIndex look_up(StreamHandle handle);
   StreamIndex find_or_register(StreamHandle handle);
+  void retire_those_of_ended_threads();
+  void retire(Stream& stream, StreamIndex index);
   Stream& at(StreamIndex stream);
   const Stream& at(StreamIndex stream) const;
   static Key key_of(StreamHandle handle);

@@ -47,8 +47,13 @@ if(THERMOCLINE_SANITIZE)
   add_link_options(-fsanitize=${THERMOCLINE_SANITIZE})
 endif()
 
+# Compiled once, whoever compiles it: clones, worktrees and continuous integration share what ccache holds, since paths below the source
+# folder count from there.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  set(ccache_launcher "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE_PROGRAM}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${ccache_launcher}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ccache_launcher}")
 endif()
+

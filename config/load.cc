@@ -8,6 +8,7 @@
 #include "config/option_table.h"
 #include "config/suggest.h"
 #include "config/toml_file.h"
+#include "config/trusted_file.h"
 
 extern char** environ;
 
@@ -51,7 +52,8 @@ bool type_fits(const Option& option, const TomlEntry& entry) {
     case TomlEntry::Kind::kInteger:
       return option.type == OptionType::kSize || option.type == OptionType::kSizeOrPercent;
     case TomlEntry::Kind::kBool:
-      return option.type == OptionType::kBool;
+      return option.type == OptionType::kBool ||
+             std::ranges::any_of(option.choices, [&entry](const Choice& c) { return entry.text == c.name; });
     case TomlEntry::Kind::kOther:
       break;
   }
@@ -145,8 +147,14 @@ std::vector<std::string> implicit_files(const Surroundings& surroundings) {
 
 }  // namespace
 
-Surroundings Surroundings::of_process() {
+Surroundings Surroundings::of_process() { return of_process(is_privileged_program()); }
+
+Surroundings Surroundings::of_process(bool is_privileged) {
   Surroundings out;
+  if (is_privileged) {
+    out.project_file.clear();
+    return out;
+  }
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');

@@ -20,7 +20,9 @@ struct Surroundings {
   std::string system_file = "/etc/thermocline/config.toml";
   std::string project_file = "thermocline.toml";
 
+  // Of a privileged program the system file alone: whoever starts it rules the rest.
   static Surroundings of_process();
+  static Surroundings of_process(bool is_privileged);
 };
 
 struct LoadedSettings {

@@ -66,6 +66,16 @@ constexpr std::array kSafetyNets = {
     choice("auto", SafetyNet::kAuto),
     choice("full", SafetyNet::kFull),
 };
+// A choice may also be true or false; what is shown is the first name of a value.
+constexpr std::array kStatsForms = {
+    choice("off", StatsForm::kOff),   choice("table", StatsForm::kTable), choice("line", StatsForm::kLine),
+    choice("json", StatsForm::kJson), choice("true", StatsForm::kTable),  choice("false", StatsForm::kOff),
+};
+constexpr std::array kAdvertised = {
+    choice("budget", Advertise::kBudget),
+    choice("device", Advertise::kDevice),
+    choice("budget+host", Advertise::kBudgetAndHost),
+};
 constexpr std::array kDebugModes = {
     choice("off", DebugMode::kOff),
     choice("track", DebugMode::kTrack),
@@ -79,7 +89,8 @@ constexpr std::array kLogLevels = {
 constexpr std::array kOptions = {
     option<&Settings::budget>(
         "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
-        "Most memory to hold on the device; a percentage is of the device's memory. Unset: all of it."),
+        "Most memory to hold on the device; a percentage is of the device's memory. Unset: what is "
+        "free when the program begins, but for a 64th (512 MiB at most) that the driver may need itself."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "learned",
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
                               "touch), learned (reactive until steps repeat, then by plan).",
@@ -113,8 +124,16 @@ constexpr std::array kOptions = {
                                  "(docs/offload.md; tables: docs/hidden_pointers.md)."),
     option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
                               "Turn a bad setting, an unknown driver function or a missing capability into an error."),
-    option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kBool, "false",
-                             "Print one line of statistics when the program ends."),
+    option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kChoice, "off",
+                             "Statistics when the program ends, on stderr: off, table (for people; also: true), line "
+                             "(KEY=VALUE ...), json (one object).",
+                             kStatsForms),
+    option<&Settings::advertise>(
+        "advertise", "THERMOCLINE_ADVERTISE", OptionType::kChoice, "budget",
+        "How much memory a program is told that there is (cuMemGetInfo): budget, device (what the device has), "
+        "budget+host (what can be held in all). Programs that size themselves by it use no more than that "
+        "(docs/advertise.md).",
+        kAdvertised),
     option<&Settings::debug>("debug", "THERMOCLINE_DEBUG", OptionType::kChoice, "off",
                              "Find misuse of buffers: off, track (double frees, uses after a free, copies past the "
                              "end), guard (also what kernels write past the end or after a free; slow).",
@@ -163,6 +182,11 @@ std::string choice_names(const Option& option) {
 
 bool parse_choice(const Option& option, std::string_view text, Value* out, ParseError* error) {
   std::vector<std::string_view> known;
+  // A choice that takes "true" takes every word for it.
+  if (std::ranges::any_of(option.choices, [](const Choice& c) { return c.name == std::string_view("true"); })) {
+    if (std::ranges::find(kTrue, text) != std::end(kTrue)) text = "true";
+    if (std::ranges::find(kFalse, text) != std::end(kFalse)) text = "false";
+  }
   for (const Choice& c : option.choices) {
     if (text == c.name) {
       out->choice = c.value;

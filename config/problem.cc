@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/problem.h"
 
+#include "driver/printable.h"
+
 namespace thermocline {
 
 std::string Problem::text() const {
@@ -9,7 +11,8 @@ std::string Problem::text() const {
   if (line > 0 && column > 0) out += ":" + std::to_string(column);
   out += ": " + message;
   if (!suggestion.empty()) out += "; did you mean '" + suggestion + "'?";
-  return out;
+  // Keys and values may be of a file that somebody else wrote.
+  return printable(out);
 }
 
 }  // namespace thermocline

@@ -2,7 +2,8 @@
 #include "config/rank.h"
 
 #include <charconv>
-#include <cstdlib>
+
+#include "config/trusted_file.h"
 
 namespace thermocline {
 namespace {
@@ -49,7 +50,7 @@ std::optional<Rank> rank_of_process() {
   std::map<std::string, std::string> variables;
   for (const Launcher& launcher : kLaunchers) {
     for (const char* name : {launcher.rank, launcher.local, launcher.size}) {
-      if (const char* text = std::getenv(name)) variables.emplace(name, text);
+      if (const char* text = variable_of_process(name)) variables.emplace(name, text);
     }
   }
   return rank_in(variables);

@@ -4,35 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <string>
 
+#include "config/control_group.h"
 #include "config/option_table.h"
+#include "config/trusted_file.h"
 #include "driver/check.h"
 
 namespace thermocline {
-namespace {
-
-// The memory limit of the control group that holds this process, the nearest one that has any; 0 when there is none.
-// https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.max
-Bytes control_group_limit() {
-  std::ifstream groups("/proc/self/cgroup");
-  Bytes least = 0;
-  for (std::string line; std::getline(groups, line);) {
-    if (!line.starts_with("0::/")) continue;
-    for (std::string path = line.substr(3);; path.resize(path.rfind('/'))) {
-      Bytes limit = 0;
-      // "max" does not read as a number.
-      if (std::ifstream file("/sys/fs/cgroup" + path + "/memory.max"); file >> limit)
-        least = least == 0 ? limit : std::min(least, limit);
-      if (path.empty() || path.find('/') == std::string::npos) break;
-    }
-  }
-  return least;
-}
-
-}  // namespace
-
 Settings default_settings() {
   Settings settings;
   for (const Option& option : option_table()) {
@@ -57,13 +35,19 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
   options.low_water_percent = settings.low_water.percent();
   options.clean_reserve_percent = settings.clean_reserve.percent();
-  options.annotate = settings.nvtx;
+  // NVTX loads the library that a variable names.
+  options.annotate = settings.nvtx && !is_privileged_program();
   options.audit = settings.audit;
   if (settings.audit) {
     options.budget_bytes = 0;
     options.policy = Policy::kNone;
   }
   return options;
+}
+
+Bytes default_budget(Bytes free, Bytes total) {
+  const Bytes kept = std::min(kMostKeptFree, total / kKeptFreePart);
+  return free > 2 * kept ? free - kept : free;
 }
 
 Bytes host_memory_bytes() {

@@ -11,13 +11,17 @@
 
 namespace thermocline {
 
+// How statistics are told when the program ends: a table for people, one line of KEY=VALUE, one JSON object.
+enum class StatsForm { kOff, kTable, kLine, kJson };
+// What a program that asks how much memory there is (cuMemGetInfo) is told.
+enum class Advertise { kBudget, kDevice, kBudgetAndHost };
 enum class DebugMode { kOff, kTrack, kGuard };
 enum class LogLevel { kQuiet, kError, kWarning, kInfo, kDebug };
 
 // Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the
 // table.
 struct Settings {
-  SizeSetting budget;  // percent: of the device's memory; unset: all of it
+  SizeSetting budget;  // percent: of the device's memory; unset: what is free (default_budget)
   Policy policy{};
   Safety safety{};
   SafetyNet safety_net{};
@@ -28,7 +32,8 @@ struct Settings {
   SizeSetting clean_reserve;  // percent
   std::vector<OperatorRule> operators;
   bool strict = false;
-  bool stats = false;
+  StatsForm stats{};
+  Advertise advertise{};
   DebugMode debug{};
   bool audit = false;
   bool shareable = false;
@@ -47,6 +52,13 @@ inline constexpr const char* kHostGroupVariable = "THERMOCLINE_HOST_GROUP";
 // What the engine of device `device` with `device_bytes` of memory is to be given, on a machine with `host_bytes` of
 // RAM.
 EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes);
+
+// The budget where none is set: of a device of `total` bytes what is free when the engine begins, which is after its
+// context was made and without what other processes hold, but for a part that the driver takes for itself later: code
+// that is loaded at its first launch, local memory, streams, graphs.
+Bytes default_budget(Bytes free, Bytes total);
+inline constexpr Bytes kKeptFreePart = 64;
+inline constexpr Bytes kMostKeptFree = 512 * kMiB;
 
 // RAM of this machine, or of the control group that holds the process where that is less; 0 when unknown.
 Bytes host_memory_bytes();

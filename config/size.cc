@@ -11,21 +11,28 @@ namespace {
 constexpr std::uint64_t kMillion = 1'000'000;
 constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // of a percent
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr Bytes kTiB = Bytes{1} << 40;
 
 struct Unit {
   const char* name;
   Bytes bytes;
 };
-constexpr Unit kUnits[] = {{"b", 1}, {"kib", kKiB}, {"mib", kMiB}, {"gib", kGiB}};
+// All are powers of 1024: "24 GB" on a graphics card means 24 GiB, and so does 12G to Docker, systemd and Slurm.
+constexpr Unit kUnits[] = {{"b", 1}, {"k", kKiB}, {"m", kMiB}, {"g", kGiB}, {"t", kTiB}};
 
-// Written by people who mean the binary unit; never guessed, only suggested.
 struct Misspelling {
   const char* name;
   const char* meant;
 };
-constexpr Misspelling kMisspellings[] = {{"k", "KiB"},  {"kb", "KiB"}, {"ki", "KiB"},  {"m", "MiB"},
-                                         {"mb", "MiB"}, {"mi", "MiB"}, {"g", "GiB"},   {"gb", "GiB"},
-                                         {"gi", "GiB"}, {"byte", "B"}, {"bytes", "B"}, {"percent", "%"}};
+constexpr Misspelling kMisspellings[] = {{"byte", "B"}, {"bytes", "B"}, {"percent", "%"}, {"gig", "GiB"}};
+
+// "g" of "g", "gb", "gi" and "gib"; "b" of "b".
+std::string letter_of(const std::string& unit) {
+  for (const char* const rest : {"ib", "i", "b"}) {
+    if (unit.size() > 1 && unit.substr(1) == rest) return unit.substr(0, 1);
+  }
+  return unit;
+}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
@@ -101,7 +108,7 @@ std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& numb
   if (number.too_large || number.whole > kMostBytes / unit) return failed(error, quoted + " is too large");
   if (number.too_fine) return failed(error, quoted + " has more than six decimals");
   if (unit == 1 && number.fraction != 0) return failed(error, quoted + " has a fraction of a byte");
-  const Bytes fraction = number.fraction * unit / number.scale;  // at most 10^6 * 2^30
+  const Bytes fraction = number.fraction * unit / number.scale;  // at most 10^6 * 2^40
   const Bytes bytes = number.whole * unit + fraction;
   if (bytes == 0 && !rules.allow_zero) return failed(error, quoted + " is nothing at all; it must be above zero");
   return SizeSetting::of_bytes(bytes);
@@ -134,7 +141,7 @@ std::string SizeSetting::text() const {
     }
     return out + "%";
   }
-  for (const auto& [suffix, unit] : {Unit{"GiB", kGiB}, Unit{"MiB", kMiB}, Unit{"KiB", kKiB}}) {
+  for (const auto& [suffix, unit] : {Unit{"TiB", kTiB}, Unit{"GiB", kGiB}, Unit{"MiB", kMiB}, Unit{"KiB", kKiB}}) {
     if (value_ != 0 && value_ % unit == 0) return std::to_string(value_ / unit) + suffix;
   }
   return std::to_string(value_);
@@ -155,16 +162,18 @@ std::optional<SizeSetting> parse_size(std::string_view given, const SizeRules& r
   if (unit == "%") return percentage(text, number, rules, error);
   if (unit.empty()) return byte_count(text, number, 1, rules, error);
   for (const Unit& known : kUnits) {
-    if (unit == known.name) return byte_count(text, number, known.bytes, rules, error);
+    if (letter_of(unit) == known.name && (known.bytes > 1 || unit == "b"))
+      return byte_count(text, number, known.bytes, rules, error);
   }
   for (const Misspelling& known : kMisspellings) {
     if (unit != known.name) continue;
     return failed(
-        error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %",
+        error,
+        quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB, TiB and %",
         std::string(digits) + known.meant);
   }
-  return failed(
-      error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) + "'; units are B, KiB, MiB, GiB and %");
+  return failed(error, quoted + " has the unknown unit '" + std::string(trimmed(rest)) +
+                           "'; units are B, KiB, MiB, GiB, TiB and %");
 }
 
 std::string human_bytes(Bytes bytes) {

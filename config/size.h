@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as users write them: a count of bytes with an optional unit (B, KiB, MiB, GiB), or a percentage of something
-// that is known only later. Exact: decimals are read digit by digit, never through floating point.
+// Sizes as users write them: a count of bytes with an optional unit (B, K, KB, KiB to T, TB, TiB; all are powers of
+// 1024), or a percentage of something that is known only later. Exact: decimals are read digit by digit, never through
+// floating point.
 #pragma once
 
 #include <cstdint>

@@ -2,11 +2,12 @@
 #include "config/toml_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <string_view>
+
+#include "config/trusted_file.h"
 
 #define TOML_EXCEPTIONS 0
+#define TOML_MAX_NESTED_VALUES 32
 #define TOML_ENABLE_FORMATTERS 0
 // toml++ 3.3 asserts things of its input, "[=" say, that it goes on to find and to report, and with NDEBUG may tell the
 // compiler that they are so. And where it asks what kind of character one is, it declares unreachable what letters such
@@ -26,16 +27,41 @@
 namespace thermocline {
 namespace {
 
-// 0, or errno.
-int read_file(const std::string& path, std::string* out) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return errno;
-  char chunk[4096];
-  errno = 0;
-  for (std::size_t n = 0; (n = std::fread(chunk, 1, sizeof chunk, file)) > 0;) out->append(chunk, n);
-  const int error = std::ferror(file) != 0 ? errno : 0;
-  std::fclose(file);
-  return error;
+// What is nested is read, and destroyed, by functions that call themselves, and a thread may have little stack. Our
+// keys have no dots at all.
+constexpr int kMostDots = 32;
+
+// Behind the string that begins at `at`, or at the end of the text where it does not end.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string_view three = quote == '"' ? "\"\"\"" : "'''";
+  const bool is_long = text.substr(at).starts_with(three);
+  for (at += is_long ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (!is_long && (text[at] == quote || text[at] == '\n')) {
+      return at + 1;
+    } else if (is_long && text.substr(at).starts_with(three)) {
+      // One or two more belong to the text before them.
+      const std::size_t end = std::min(text.find_first_not_of(quote, at), text.size());
+      return std::min(end, at + 5);
+    }
+  }
+  return text.size();
+}
+
+// Outside of strings and comments; the line of the one too many, or 0.
+int line_of_dot_too_many(std::string_view text) {
+  int line = 1, dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t next = at + 1;
+    if (text[at] == '"' || text[at] == '\'') next = end_of_string(text, at);
+    if (text[at] == '#') next = std::min(text.find('\n', at), text.size());
+    if (text[at] == '.' && ++dots > kMostDots) return line;
+    line += static_cast<int>(std::ranges::count(text.substr(at, next - at), '\n'));
+    at = next;
+  }
+  return 0;
 }
 
 const char* type_name(const toml::node& node) {
@@ -86,9 +112,15 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<To
 
 TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems) {
   std::string content;
-  if (const int error = read_file(path, &content); error != 0) {
-    if (error == ENOENT || error == ENOTDIR) return TomlResult::kMissing;
-    problems->push_back({.source = path, .message = std::string("can not be read: ") + std::strerror(error)});
+  std::string why;
+  const FileRead read = read_trusted_file(path, &content, &why);
+  if (read == FileRead::kMissing) return TomlResult::kMissing;
+  if (read == FileRead::kRefused) {
+    problems->push_back({.source = path, .message = why});
+    return TomlResult::kFailed;
+  }
+  if (const int line = line_of_dot_too_many(content); line > 0) {
+    problems->push_back({.source = path, .line = line, .message = "has tables within tables; settings are in none"});
     return TomlResult::kFailed;
   }
   const toml::parse_result parsed = toml::parse(content, path);

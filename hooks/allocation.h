@@ -14,6 +14,8 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
 // `otherwise` where the address is not the engine's.
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise);
 
+// From now on cuMemAllocAsync may take from other pools than the default one.
+void a_pool_was_made_current() noexcept;
 // Of a pool whose memory is the engines'; none: it is the driver's, or there is no such pool.
 std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool);
 

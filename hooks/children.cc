@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "config/option_table.h"
+#include "config/trusted_file.h"
 
 namespace thermocline {
 namespace {
@@ -19,8 +20,8 @@ bool is_this_library(std::string_view path) {
 __attribute__((constructor)) void heed_the_variable() {
   try {
     const Option* const option = find_option("children");
-    const char* const text = option == nullptr ? nullptr : std::getenv(option->variable);
-    const char* const preload = std::getenv("LD_PRELOAD");
+    const char* const text = option == nullptr ? nullptr : variable_of_process(option->variable);
+    const char* const preload = variable_of_process("LD_PRELOAD");
     Value value;
     ParseError error;
     if (text == nullptr || preload == nullptr || !parse_value(*option, text, &value, &error) || value.flag) return;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "hooks/captures.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -26,11 +27,19 @@ Retained* retained_of(CUdevice device) {
   return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
 }
 
+// Its streams are gone with it, also those that recorded.
+void end_captures_in(CUcontext context) {
+  if (!any_capture()) return;
+  for (int left = forget_captures_in(context); left > 0; --left) capture_ended();
+}
+
 CUresult destroy(CUcontext context, Call call) {
   if (Inside::now()) return call();
   return guarded([&] {
     Runtime::get().end_context(context);
-    return call();
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) end_captures_in(context);
+    return result;
   });
 }
 
@@ -59,8 +68,11 @@ CUcontext primary_of(CUdevice device) {
 CUresult reset(CUdevice device, Call call) {
   if (Inside::now()) return call();
   return guarded([&] {
-    if (const CUcontext context = primary_of(device); context != nullptr) Runtime::get().end_context(context);
-    return call();
+    const CUcontext context = primary_of(device);
+    if (context != nullptr) Runtime::get().end_context(context);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && context != nullptr) end_captures_in(context);
+    return result;
   });
 }
 
@@ -74,7 +86,10 @@ CUresult release(CUdevice device, Call call) {
     if (result != CUDA_SUCCESS) return result;
     if (seen != nullptr && seen->count.load() > 0) seen->count.fetch_sub(1);
     // Retained by somebody whom we have not seen, or not as often as we thought.
-    if (context != nullptr && is_active(device) == false) Runtime::get().abandon_context(context);
+    if (context != nullptr && is_active(device) == false) {
+      Runtime::get().abandon_context(context);
+      end_captures_in(context);
+    }
     return result;
   });
 }

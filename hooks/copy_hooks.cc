@@ -3,8 +3,11 @@
 // copies to the host return when they are done, copies from the host when the source may be changed, copies on the
 // device at once.
 #include <optional>
+#include <type_traits>
 
+#include "hooks/in_parts.h"
 #include "hooks/macros.h"
+#include "hooks/to_host.h"
 
 namespace thermocline {
 namespace {
@@ -61,20 +64,57 @@ std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
   return ends;
 }
 
+CUdeviceptr address_of(CUdeviceptr at) { return at; }
+CUdeviceptr address_of(const void* at) { return reinterpret_cast<CUdeviceptr>(at); }
+CUdeviceptr behind(CUdeviceptr at, std::size_t bytes) { return at + bytes; }
+void* behind(void* at, std::size_t bytes) { return static_cast<char*>(at) + bytes; }
+const void* behind(const void* at, std::size_t bytes) { return static_cast<const char*>(at) + bytes; }
+
+// The same function does what is not evicted.
+template <Function F, class To, class... More>
+CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr from, std::size_t bytes, More... more) {
+  const auto run = [&](std::size_t begin, std::size_t length, const OperationInfo& info, const CallFrom& from_host) {
+    return in_parts(stream, copied(address_of(to) + begin, from + begin, length), 0, from + begin, length,
+                    [&](std::size_t done, std::size_t now) {
+                      const To target = behind(to, begin + done);
+                      const CUdeviceptr source = from + begin + done;
+                      const TouchList touches = copied(address_of(target), source, now);
+                      const auto call = [&] { return real<F>(target, source, now, more...); };
+                      const auto in_another = [&](CUstream another) {
+                        return real<Function::cuMemcpyAsync>(address_of(target), source, now, another);
+                      };
+                      if (now != length) return submit_copy(stream, host, touches, info, call, in_another);
+                      return submit_copy_to_host(stream, host, touches, info, call, in_another, from_host);
+                    });
+  };
+  return copy_to_host(stream, host, reinterpret_cast<void*>(address_of(to)), from, bytes, info_of_copy<F>(), run);
+}
+
 // Unified addresses say which way it goes.
-template <Function F, class... Arguments>
-CUresult copy_anywhere(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
-                       Arguments... arguments) {
-  return submit_copy(
-      stream, host, copied(to, from, bytes), info_of_copy<F>(), [&] { return real<F>(arguments...); },
-      [&](CUstream another) { return real<Function::cuMemcpyAsync>(to, from, bytes, another); });
+template <Function F, class To, class From, class... More>
+CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::size_t bytes, More... more) {
+  if constexpr (std::is_same_v<From, CUdeviceptr>) {
+    if (is_copy_to_host(address_of(to), from) && !is_recording(stream))
+      return copy_runs_to_host<F>(stream, host, to, from, bytes, more...);
+  }
+  const TouchList all = copied(address_of(to), address_of(from), bytes);
+  return in_parts(stream, all, address_of(to), address_of(from), bytes, [&](std::size_t done, std::size_t now) {
+    const To target = behind(to, done);
+    const From source = behind(from, done);
+    return submit_copy(
+        stream, host, copied(address_of(target), address_of(source), now), info_of_copy<F>(),
+        [&] { return real<F>(target, source, now, more...); },
+        [&](CUstream another) {
+          return real<Function::cuMemcpyAsync>(address_of(target), address_of(source), now, another);
+        });
+  });
 }
 
 template <Function F, class... More>
 CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                          More... more) {
   const std::optional<Ends> ends = ends_on_two_devices(to, from);
-  if (!ends.has_value()) return copy_anywhere<F>(stream, host, to, from, bytes, to, from, bytes, more...);
+  if (!ends.has_value()) return copy_anywhere<F>(stream, host, to, from, bytes, more...);
   return submit(stream, host, copied(to, from, bytes), info_of_copy<F>(),
                 [&] { return real<peer_of(F)>(to, ends->to, from, ends->from, bytes, more...); });
 }
@@ -89,15 +129,11 @@ THERMOCLINE_HOOK_PAIR(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t
   return copy_on_devices<kFunction>(stream_of(nullptr), Host::kWaitsFirst, dst, src, ByteCount);
 })
 
-THERMOCLINE_HOOK_PAIR(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void* src, size_t ByteCount), {
-  return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaitsFirst, dst, reinterpret_cast<CUdeviceptr>(src),
-                                  ByteCount, dst, src, ByteCount);
-})
+THERMOCLINE_HOOK_PAIR(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr dst, const void* src, size_t ByteCount),
+                      { return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaitsFirst, dst, src, ByteCount); })
 
-THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_t ByteCount), {
-  return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaits, reinterpret_cast<CUdeviceptr>(dst), src, ByteCount,
-                                  dst, src, ByteCount);
-})
+THERMOCLINE_HOOK_PAIR(cuMemcpyDtoH_v2, _ptds, (void* dst, CUdeviceptr src, size_t ByteCount),
+                      { return copy_anywhere<kFunction>(stream_of(nullptr), Host::kWaits, dst, src, ByteCount); })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount),
                       { return copy_on_devices<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, src, ByteCount); })
@@ -124,14 +160,12 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyAsync, _ptsz, (CUdeviceptr dst, CUdeviceptr src, s
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyHtoDAsync_v2, _ptsz,
                       (CUdeviceptr dst, const void* src, size_t ByteCount, CUstream hStream), {
-                        return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, dst,
-                                                        reinterpret_cast<CUdeviceptr>(src), ByteCount, dst, src,
-                                                        ByteCount, hStream);
+                        return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, dst, src, ByteCount,
+                                                        hStream);
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoHAsync_v2, _ptsz, (void* dst, CUdeviceptr src, size_t ByteCount, CUstream hStream), {
-  return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, reinterpret_cast<CUdeviceptr>(dst), src, ByteCount,
-                                  dst, src, ByteCount, hStream);
+  return copy_anywhere<kFunction>(stream_of(hStream), Host::kGoesOn, dst, src, ByteCount, hStream);
 })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpyDtoDAsync_v2, _ptsz,

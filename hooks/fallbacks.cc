@@ -40,12 +40,13 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
   };
   const Line lines[] = {
       {statistics.unknown_launches, "launches whose parameters could not be read, so that everything was touched"},
-      {statistics.captured_operations, "operations recorded into graphs: what they touch stays on the device"},
       {statistics.other_contexts, "allocations in another context, left to the driver"},
-      {statistics.unsearched_uploads, "copies of graphs that were not searched for addresses"},
+      {statistics.unsearched_uploads,
+       "copies of graphs that were not searched for addresses: what they brought is read when it matters"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
-      {statistics.left_out_targets, "buffers that words in memory may lead to, left out for lack of room"},
+      {statistics.left_out_targets,
+       "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
       {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
       {statistics.unseen_touches, "parts that were written to without being seen"},
   };

@@ -12,7 +12,7 @@
 //   variant  which default stream is meant, where there are two
 //   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, touches (or),
 //            keeps (somebody may use it at any later time), names, forgets, waits, records (a stream captures), ends,
-//            counts, finds, tells; "on" names the stream
+//            counts, finds, tells, makes (with device memory of the driver's own); "on" names the stream
 // Called: X(symbol)
 // Passed: X(why, symbols); what is meant are these symbols and their per-thread variants, and no other version of them.
 //
@@ -32,6 +32,11 @@
   X(cuMemFreeAsync, cuMemFreeAsync, 11020, kLegacy, "frees dptr; on hStream") \
   X(cuMemFreeAsync_ptsz, cuMemFreeAsync, 11020, kPerThread, "frees dptr; on hStream") \
   X(cuMemPoolCreate, cuMemPoolCreate, 11020, kAny, "tells whose memory of pool is") \
+  X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, kAny, "asks pool") \
+  X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, kAny, "tells what pool is to keep") \
+  X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, kAny, "tells what pool is to keep") \
+  X(cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, kAny, "tells where memory in stream order comes from") \
+  X(cuMemSetMemPool, cuMemSetMemPool, 13000, kAny, "tells where memory in stream order comes from") \
   X(cuArrayCreate_v2, cuArrayCreate, 3020, kAny, "gives pHandle; counted") \
   X(cuArray3DCreate_v2, cuArray3DCreate, 3020, kAny, "gives pHandle; counted") \
   X(cuArrayDestroy, cuArrayDestroy, 2000, kAny, "frees hArray; counted") \
@@ -198,36 +203,42 @@
   X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, kAny, "ends dev") \
   X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, kAny, "ends dev") \
   /* Graphs: nodes that name addresses, and launches. */ \
-  X(cuGraphAddKernelNode, cuGraphAddKernelNode, 10000, kAny, "keeps nodeParams") \
-  X(cuGraphAddKernelNode_v2, cuGraphAddKernelNode, 12000, kAny, "keeps nodeParams") \
-  X(cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams, 10000, kAny, "keeps nodeParams") \
-  X(cuGraphKernelNodeSetParams_v2, cuGraphKernelNodeSetParams, 12000, kAny, "keeps nodeParams") \
-  X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, kAny, "keeps nodeParams") \
-  X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, kAny, "keeps nodeParams") \
-  X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, kAny, "keeps copyParams") \
-  X(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, kAny, "keeps nodeParams") \
-  X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, kAny, "keeps copyParams") \
-  X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, kAny, "keeps memsetParams") \
-  X(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, kAny, "keeps nodeParams") \
-  X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, kAny, "keeps memsetParams") \
-  X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, kAny, "keeps nodeParams") \
-  X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, kAny, "keeps nodeParams") \
-  X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, kAny, "keeps nodeParams") \
-  X(cuGraphAddNode, cuGraphAddNode, 12020, kAny, "keeps nodeParams") \
-  X(cuGraphAddNode_v2, cuGraphAddNode, 12030, kAny, "keeps nodeParams") \
-  X(cuGraphAddNode_v3, cuGraphAddNode, 13040, kAny, "keeps nodeParams") \
-  X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, kAny, "keeps nodeParams") \
-  X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "keeps nodeParams") \
-  X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "keeps nodeParams") \
+  X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, kAny, "names nodeParams") \
+  X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, kAny, "names nodeParams") \
+  X(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, 10000, kAny, "names copyParams") \
+  X(cuGraphMemcpyNodeSetParams, cuGraphMemcpyNodeSetParams, 10000, kAny, "names nodeParams") \
+  X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, 10020, kAny, "names copyParams") \
+  X(cuGraphAddMemsetNode, cuGraphAddMemsetNode, 10000, kAny, "names memsetParams") \
+  X(cuGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, 10000, kAny, "names nodeParams") \
+  X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, 10020, kAny, "names memsetParams") \
+  X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, kAny, "names nodeParams") \
+  X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, kAny, "names nodeParams") \
+  X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070, kAny, "names nodeParams") \
+  X(cuGraphAddNode, cuGraphAddNode, 12020, kAny, "names nodeParams") \
+  X(cuGraphAddNode_v2, cuGraphAddNode, 12030, kAny, "names nodeParams") \
+  X(cuGraphAddNode_v3, cuGraphAddNode, 13040, kAny, "names nodeParams") \
+  X(cuGraphNodeSetParams, cuGraphNodeSetParams, 12020, kAny, "names nodeParams") \
+  X(cuGraphNodeSetParams_v2, cuGraphNodeSetParams, 13040, kAny, "names nodeParams") \
+  X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, 12020, kAny, "names nodeParams") \
   X(cuGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute, 11000, kAny, "tells whether the device changes hNode") \
   X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, kAny, "tells that launches take memory; counted") \
+  X(cuGraphInstantiate, cuGraphInstantiate, 10000, kAny, "tells what hGraph names") \
+  X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, kAny, "tells what hGraph names") \
+  X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, kAny, "tells what hGraph names") \
+  X(cuGraphExecUpdate, cuGraphExecUpdate, 10020, kAny, "tells what hGraph names") \
+  X(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, kAny, "tells what hGraph names") \
+  X(cuGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams, 11010, kAny, "tells what childGraph names") \
+  X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, 11060, kAny, "tells whether hNode runs") \
+  X(cuGraphExecDestroy, cuGraphExecDestroy, 10000, kAny, "forgets hGraphExec") \
+  X(cuGraphDestroy, cuGraphDestroy, 10000, kAny, "forgets hGraph") \
+  X(cuGraphDestroyNode, cuGraphDestroyNode, 10000, kAny, "forgets hNode") \
   X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, kLegacy, "counts what the driver takes; on hUploadStream") \
   X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, 12000, kPerThread, "counts what the driver takes; on hUploadStream") \
   X(cuGraphUpload, cuGraphUpload, 11010, kLegacy, "counts what the driver takes; on hStream") \
   X(cuGraphUpload_ptsz, cuGraphUpload, 11010, kPerThread, "counts what the driver takes; on hStream") \
   X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, kAny, "counts what the driver has left") \
-  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what graphs were given; on hStream") \
-  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what graphs were given; on hStream") \
+  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what hGraphExec names; on hStream") \
+  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what hGraphExec names; on hStream") \
   /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
   X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, kAny, "keeps dptr") \
   X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, kAny, "keeps addr") \
@@ -245,6 +256,29 @@
   X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, kAny, "keeps memptr") \
   X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010, kAny, "keeps memptr") \
   X(cuLogicalEndpointBindAddr, cuLogicalEndpointBindAddr, 13030, kAny, "keeps ptr") \
+  /* For these the driver takes device memory of its own; they are made again with more room. */ \
+  X(cuModuleLoad, cuModuleLoad, 2000, kAny, "makes module, with room") \
+  X(cuModuleLoadData, cuModuleLoadData, 2000, kAny, "makes module, with room") \
+  X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, kAny, "makes module, with room") \
+  X(cuModuleLoadFatBinary, cuModuleLoadFatBinary, 2000, kAny, "makes module, with room") \
+  X(cuModuleGetFunction, cuModuleGetFunction, 2000, kAny, "makes hfunc, with room") \
+  X(cuModuleGetGlobal_v2, cuModuleGetGlobal, 3020, kAny, "makes dptr, with room") \
+  X(cuLibraryLoadData, cuLibraryLoadData, 12000, kAny, "makes library, with room") \
+  X(cuLibraryLoadFromFile, cuLibraryLoadFromFile, 12000, kAny, "makes library, with room") \
+  X(cuLibraryGetModule, cuLibraryGetModule, 12000, kAny, "makes pMod, with room") \
+  X(cuLibraryGetGlobal, cuLibraryGetGlobal, 12000, kAny, "makes dptr, with room") \
+  X(cuLibraryGetManaged, cuLibraryGetManaged, 12000, kAny, "makes dptr, with room") \
+  X(cuKernelGetFunction, cuKernelGetFunction, 12000, kAny, "makes pFunc, with room") \
+  X(cuFuncLoad, cuFuncLoad, 12040, kAny, "makes function, with room") \
+  X(cuMemAllocManaged, cuMemAllocManaged, 6000, kAny, "makes dptr, with room") \
+  X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, kAny, "makes pHandle, with room") \
+  X(cuCtxSetLimit, cuCtxSetLimit, 3010, kAny, "makes limit, with room") \
+  X(cuCtxCreate_v2, cuCtxCreate, 3020, kAny, "makes pctx, with room") \
+  X(cuCtxCreate_v3, cuCtxCreate, 11040, kAny, "makes pctx, with room") \
+  X(cuCtxCreate_v4, cuCtxCreate, 12050, kAny, "makes pctx, with room") \
+  X(cuStreamCreate, cuStreamCreate, 2000, kAny, "makes phStream, with room") \
+  X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, kAny, "makes phStream, with room") \
+  X(cuEventCreate, cuEventCreate, 2000, kAny, "makes phEvent, with room") \
   /* How programs find the functions above. */ \
   X(cuGetProcAddress, cuGetProcAddress, 11030, kAny, "finds symbol") \
   X(cuGetProcAddress_v2, cuGetProcAddress, 12000, kAny, "finds symbol")
@@ -263,10 +297,19 @@
   X(cuEventQuery)                       \
   X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
+  X(cuGraphBatchMemOpNodeGetParams)     \
+  X(cuGraphChildGraphNodeGetGraph)      \
+  X(cuGraphGetNodes)                    \
+  X(cuGraphKernelNodeGetParams)         \
+  X(cuGraphKernelNodeGetParams_v2)      \
+  X(cuGraphMemcpyNodeGetParams)         \
+  X(cuGraphMemsetNodeGetParams)         \
+  X(cuGraphNodeGetType)                 \
   X(cuKernelGetName)                    \
   X(cuKernelGetParamInfo)               \
+  X(cuLaunchHostFunc)                   \
   X(cuLibraryGetKernelCount)            \
-  X(cuStreamCreate)                     \
+  X(cuStreamGetCaptureInfo_v2)          \
   X(cuStreamGetCtx)                     \
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
@@ -285,17 +328,14 @@
     "cuMemAllocHost cuMemAllocHost_v2 cuMemFreeHost cuMemHostAlloc cuMemHostGetDevicePointer " \
     "cuMemHostGetDevicePointer_v2 cuMemHostGetFlags cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister") \
   X("a pool as such; what a program allocates from it is ours", \
-    "cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess " \
-    "cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo") \
-  X("which pool is current is asked for at each allocation", \
-    "cuDeviceSetMemPool cuMemSetMemPool") \
+    "cuMemGetDefaultMemPool cuMemGetMemPool cuMemPoolDestroy cuMemPoolGetAccess") \
   X("pools that are exported are the driver's", \
     "cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle") \
   X("arrays", \
     "cuArray3DCreate cuArray3DGetDescriptor cuArray3DGetDescriptor_v2 cuArrayCreate " \
     "cuArrayGetDescriptor cuArrayGetDescriptor_v2 cuArrayGetMemoryRequirements " \
     "cuArrayGetPlane cuArrayGetSparseProperties cuExternalMemoryGetMappedMipmappedArray " \
-    "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray cuMipmappedArrayCreate " \
+    "cuGraphicsResourceGetMappedMipmappedArray cuGraphicsSubResourceGetMappedArray " \
     "cuMipmappedArrayDestroy cuMipmappedArrayGetLevel cuMipmappedArrayGetMemoryRequirements " \
     "cuMipmappedArrayGetSparseProperties cuSurfObjectCreate cuSurfObjectDestroy cuSurfRefGetArray " \
     "cuSurfRefSetArray cuTexRefGetArray cuTexRefGetMipmappedArray cuTexRefSetArray cuTexRefSetMipmappedArray") \
@@ -330,11 +370,9 @@
     "cuLogicalEndpointExport cuLogicalEndpointGetLimits cuLogicalEndpointIdRelease cuLogicalEndpointIdReserve " \
     "cuLogicalEndpointImport cuLogicalEndpointQuery cuLogicalEndpointUnbind cuMemExportToShareableHandle " \
     "cuMulticastBindMem cuMulticastBindMem_v2 cuMulticastGetGranularity") \
-  X("its nodes are held already", \
-    "cuGraphAddChildGraphNode cuGraphClone cuGraphExecChildGraphNodeSetParams cuGraphExecUpdate " \
-    "cuGraphExecUpdate_v2 cuGraphInstantiate cuGraphInstantiate_v2 cuGraphNodeSetEnabled") \
-  X("what was held stays held until it is freed", \
-    "cuGraphDestroy cuGraphDestroyNode cuGraphExecDestroy") \
+  X("read when an executable graph is made of it", \
+    "cuGraphAddChildGraphNode cuGraphAddKernelNode cuGraphAddKernelNode_v2 cuGraphClone cuGraphKernelNodeSetParams " \
+    "cuGraphKernelNodeSetParams_v2") \
   X("graph memory belongs to its graph", \
     "cuDeviceSetGraphMemAttribute cuGraphAddMemFreeNode") \
   X("orders nodes of a graph; touches no memory", \
@@ -351,50 +389,49 @@
     "cuDeviceGetLuid cuDeviceGetName cuDeviceGetNvSciSyncAttributes cuDeviceGetP2PAtomicCapabilities " \
     "cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetProperties cuDeviceGetUuid cuDeviceGetUuid_v2 " \
     "cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification cuDriverGetVersion cuGetErrorName " \
-    "cuGetErrorString cuGraphBatchMemOpNodeGetParams cuGraphChildGraphNodeGetGraph cuGraphDebugDotPrint " \
+    "cuGetErrorString cuGraphDebugDotPrint " \
     "cuGraphEventRecordNodeGetEvent cuGraphEventWaitNodeGetEvent cuGraphExecGetFlags cuGraphExecGetId " \
     "cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresWaitNodeGetParams cuGraphGetEdges " \
-    "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetNodes cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
-    "cuGraphKernelNodeGetParams cuGraphKernelNodeGetParams_v2 cuGraphMemAllocNodeGetParams " \
-    "cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeFindInClone " \
+    "cuGraphGetEdges_v2 cuGraphGetId cuGraphGetRootNodes cuGraphKernelNodeGetAttribute " \
+    "cuGraphMemAllocNodeGetParams " \
+    "cuGraphMemFreeNodeGetParams cuGraphNodeFindInClone " \
     "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 " \
     "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
-    "cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeGetType cuInit cuMemGetAllocationGranularity " \
+    "cuGraphNodeGetParams cuGraphNodeGetToolsId cuInit cuMemGetAllocationGranularity " \
     "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuOccupancyAvailableDynamicSMemPerBlock " \
     "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags " \
     "cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags " \
-    "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2 " \
+    "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo " \
     "cuStreamGetCaptureInfo_v3 cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
     "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
   X("runs on the host", \
     "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
-    "cuLaunchHostFunc cuLaunchHostFunc_v2 cuStreamAddCallback") \
+    "cuLaunchHostFunc_v2 cuStreamAddCallback") \
   X("which context is current is asked for at each call", \
     "cuCtxFromGreenCtx cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
     "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
     "cuCtxGetStreamPriorityRange cuCtxPopCurrent cuCtxPushCurrent cuCtxSetCurrent") \
   X("a context that has allocated nothing", \
-    "cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuDevResourceGenerateDesc cuDevSmResourceSplit " \
+    "cuCtxCreate cuDevResourceGenerateDesc cuDevSmResourceSplit " \
     "cuDevSmResourceSplitByCount cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2 cuGreenCtxCreate " \
     "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId") \
   X("what was opened to a device stays open", \
     "cuCtxDisablePeerAccess") \
   X("orders streams; touches no memory", \
-    "cuCtxRecordEvent cuCtxWaitEvent cuEventCreate cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
+    "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
     "cuEventElapsedTime_v2 cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
     "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
     "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
   X("how a context runs, not what it touches", \
-    "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetLimit cuCtxSetSharedMemConfig") \
+    "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetSharedMemConfig") \
   X("code and what describes it", \
-    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncLoad cuFuncSetAttribute " \
-    "cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuKernelGetAttribute cuKernelGetFunction cuKernelGetLibrary " \
-    "cuKernelGetParamCount cuKernelSetAttribute cuKernelSetCacheConfig cuLibraryGetModule " \
-    "cuLibraryGetUnifiedFunction cuLibraryLoadData cuLibraryLoadFromFile cuLinkAddData cuLinkAddData_v2 " \
+    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncSetAttribute " \
+    "cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuKernelGetAttribute cuKernelGetLibrary " \
+    "cuKernelGetParamCount cuKernelSetAttribute cuKernelSetCacheConfig " \
+    "cuLibraryGetUnifiedFunction cuLinkAddData cuLinkAddData_v2 " \
     "cuLinkAddFile cuLinkAddFile_v2 cuLinkComplete cuLinkCreate cuLinkCreate_v2 cuLinkDestroy " \
-    "cuModuleEnumerateFunctions cuModuleGetFunction cuModuleGetFunctionCount cuModuleGetLoadingMode cuModuleLoad " \
-    "cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary") \
+    "cuModuleEnumerateFunctions cuModuleGetFunctionCount cuModuleGetLoadingMode") \
   X("acts on the process as a whole", \
     "cuCheckpointOperationComplete cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId " \
     "cuCheckpointProcessGetState cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock " \
@@ -412,11 +449,9 @@
   X("a value of the graph's own", \
     "cuGraphConditionalHandleCreate") \
   X("a stream that has done nothing", \
-    "cuGreenCtxStreamCreate cuStreamCreateWithPriority") \
+    "cuGreenCtxStreamCreate") \
   X("memory of another process", \
     "cuIpcCloseMemHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuMemPoolImportPointer") \
-  X("memory of a library", \
-    "cuLibraryGetGlobal cuLibraryGetManaged") \
   X("addresses of the program's own", \
     "cuMemAddressFree") \
   X("addresses cost no memory", \
@@ -425,8 +460,6 @@
     "cuMemAdvise cuMemAdvise_v2 cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemPrefetchAsync " \
     "cuMemPrefetchAsync_v2 cuMemPrefetchBatchAsync cuMemRangeGetAttribute cuMemRangeGetAttributes " \
     "cuStreamAttachMemAsync") \
-  X("managed memory has its own way to the host", \
-    "cuMemAllocManaged") \
   X("mappings of the program's own", \
     "cuMemGetAccess cuMemSetAccess") \
   X("memory that is counted where it was created", \
@@ -436,7 +469,7 @@
   X("pools that can be exported are the driver's", \
     "cuMemPoolExportPointer") \
   X("memory of a module", \
-    "cuModuleGetGlobal cuModuleGetGlobal_v2") \
+    "cuModuleGetGlobal") \
   X("an object without memory", \
     "cuMulticastAddDevice cuMulticastCreate cuMulticastUnbind") \
   X("an access policy is a hint about a range", \

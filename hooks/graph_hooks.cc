@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that are built node by node, and launches of graphs. A node may run at any time after it was made: the buffers
-// that it names stay on the device. A launch touches all that graphs were given and that is still alive, so that
-// nothing of it is reused too early.
-#include <algorithm>
+// Graphs: how they are made ready, changed, launched. What a node names is of no matter before an executable graph has
+// it (graph_contents.h, graph_execs.h); a launch accesses what the executable names then. But the driver may look at
+// the memory of copies and sets when it is given them: it is on the device within such a call.
 #include <utility>
+#include <vector>
 
+#include "hooks/graph_contents.h"
+#include "hooks/graph_execs.h"
 #include "hooks/graph_memory.h"
-#include "hooks/kernels.h"
+#include "hooks/holding.h"
 #include "hooks/macros.h"
 #include "hooks/shapes.h"
 #include "hooks/uploads.h"
@@ -15,172 +17,225 @@
 namespace thermocline {
 namespace {
 
-constexpr const char* kReason = "a graph was given its address";
+constexpr const char* kGiven = "being given to a graph";
+constexpr const char* kDeviceLaunches = "a graph names it that the device launches";
 
-// Collects with `add(engines, touches)`, which is false when the node can not be read.
-template <class Add>
-CUresult hold(Add add, Call call) {
-  const EngineSet* const engines = engines_now();
-  if (engines == nullptr) return call();
-  return guarded([&]() -> CUresult {
-    TouchList touches;
-    if (!add(*engines, &touches)) {
-      THERMOCLINE_LOG_ONCE("the parameters of a graph's kernel can not be read; the node is refused");
+bool is_hooked() { return !Inside::now(); }
+
+CUresult hold(const TouchList& touches, Call call) {
+  if (touches.empty() || engines_now() == nullptr) return call();
+  return guarded([&] {
+    const HeldEngines engines;
+    HeldForCall held;
+    if (!engines.none()) {
+      if (const CUresult result = held.hold(*engines, touches, kGiven); result != CUDA_SUCCESS) return result;
+    }
+    return call();
+  });
+}
+
+// What has been noted in vain is not known: launches count as accessing anything then.
+template <class Note>
+void note(CUgraphExec exec, Note body) {
+  const CUresult result = guarded([&] {
+    const HeldEngines engines;
+    body(engines.none() ? nullptr : &*engines);
+    return CUDA_SUCCESS;
+  });
+  if (result != CUDA_SUCCESS) graph_exec_destroyed(exec);
+}
+
+// Of a graph that the device launches, nobody sees when: what it names stays.
+CUresult keep_for_device(const GraphContents& contents, Call call) {
+  THERMOCLINE_LOG_ONCE("a graph is launched by the device; what it names stays on the device");
+  TouchList touches;
+  for (const auto& [node, one] : contents) {
+    if (!one.is_known) {
+      THERMOCLINE_LOG_ONCE("a graph that the device launches has a node that can not be read; it is refused");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    touches.filter([&](DeviceAddress address) { return engines->owner(address) != nullptr; });
-    if (touches.empty() && touches.moves().empty()) return call();
-    const HeldEngines all;
-    if (all.none()) return call();
-    remember_recorded(*all, touches);
-    remember_moves(&*all, touches);
-    AllChanges made(*all, all->all(), touches);
-    const CUresult result = keep(touches, kReason, call);
-    if (result == CUDA_SUCCESS) made.happened(true);
+    for (const Touch& touch : one.touches) touches.add(touch);
+  }
+  return keep(touches, kDeviceLaunches, call);
+}
+
+CUresult keep_for_device(CUgraphExec exec, CUgraph graph, Call call) {
+  if (!is_hooked() || !device_launches(exec)) return call();
+  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), call); });
+}
+
+CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags, Call call) {
+  if (!is_hooked() || exec == nullptr) return call();
+  const bool for_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+  const auto make = [&] {
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS) return result;
+    note(*exec, [&](const EngineSet* engines) { graph_instantiated(*exec, contents_of(engines, graph), for_device); });
+    return result;
+  };
+  if (!for_device) return make();
+  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), make); });
+}
+
+CUresult update(CUgraphExec exec, CUgraph graph, Call call) {
+  const CUresult result = keep_for_device(exec, graph, call);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  note(exec, [&](const EngineSet* engines) { graph_updated(exec, contents_of(engines, graph)); });
+  return result;
+}
+
+CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child, Call call) {
+  const CUresult result = keep_for_device(exec, child, call);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, {}, contents_of(engines, child)); });
+  return result;
+}
+
+// `read(engines)` answers what the node names from now on.
+template <class Read>
+CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
+  if (!is_hooked()) return call();
+  if (device_launches(exec)) {
+    return guarded([&] {
+      const NodeContents contents = read(Runtime::get().engines());
+      const CUresult result = keep_for_device({{node, contents}}, call);
+      if (result == CUDA_SUCCESS) graph_node_set(exec, node, contents);
+      return result;
+    });
+  }
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) return result;
+  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, read(engines)); });
+  return result;
+}
+
+template <class Node>
+CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
+  if (params == nullptr) return call();
+  return set_node(
+      exec, node,
+      [&](const EngineSet* engines) {
+        return contents_of_kernel(engines, function_of(*params), params->kernelParams, params->extra);
+      },
+      call);
+}
+
+// What a node of another kind names, from its own structure.
+TouchList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).touches; }
+TouchList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
+  TouchList touches;
+  if (set != nullptr) add_set(&touches, *set);
+  return touches;
+}
+TouchList named_by(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values) {
+  TouchList touches;
+  if (values != nullptr) add_value_operations(values->paramArray, values->count, &touches);
+  return touches;
+}
+TouchList named_by(const CUgraphNodeParams* node) {
+  TouchList touches;
+  if (node != nullptr) add_node(*node, &touches);
+  return touches;
+}
+
+NodeContents contents_of(const EngineSet* engines, TouchList touches) {
+  touches.filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
+  NodeContents contents;
+  contents.take(touches);
+  return contents;
+}
+
+template <class Node>
+CUresult set_other(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
+  const TouchList touches = named_by(params);
+  return hold(touches, [&] {
+    return set_node(
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, touches); }, call);
+  });
+}
+
+CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* params, Call call) {
+  if (params == nullptr) return call();
+  if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(exec, node, params->graph.graph, call);
+  return hold(named_by(params), [&] {
+    return set_node(
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, *params); }, call);
+  });
+}
+
+CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* params, Call call) {
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
+  const CUresult result = hold(named_by(params), call);
+  if (result != CUDA_SUCCESS || params == nullptr || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return result;
+  // Not known, its graph's launches count as accessing anything.
+  static_cast<void>(guarded([&] {
+    forget_bodies_of(*node);
+    remember_bodies(graph, *node, {params->conditional.phGraph_out, params->conditional.size});
+    return CUDA_SUCCESS;
+  }));
+  return result;
+}
+
+// No look is made behind graphs (table_looks.h): what their kernels were given they may have written into what is
+// small.
+void note_tables(const std::vector<std::vector<Touch>>& kernels) {
+  const HeldEngines engines;
+  if (engines.none() || kernels.empty()) return;
+  for (const ActiveEngine* active : *engines) active->engine->written_by_graph(kernels);
+}
+
+CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
+  if (engines_now() == nullptr) return call();
+  if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
+  return guarded([&] {
+    GraphAccess access = access_of(exec);
+    if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
+    if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
+    const CUresult result = submit(stream, Host::kGoesOn, std::move(access.touches),
+                                   {.follows = true, .may_stand = any_waits_for_values()}, call);
+    if (result == CUDA_SUCCESS) note_tables(access.kernels);
     return result;
   });
 }
 
-// CUDA_KERNEL_NODE_PARAMS of any version. A function in `kern` is a kernel that is not bound to a context.
-CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v1& node) { return node.func; }
-template <class Node>
-CUfunction function_of(const Node& node) {
-  return node.func != nullptr ? node.func : reinterpret_cast<CUfunction>(node.kern);
-}
-
-template <class Node>
-CUresult hold_kernel(const Node* node, Call call) {
-  return hold(
-      [node](const EngineSet& engines, TouchList* touches) {
-        return node == nullptr ||
-               add_arguments(engines, function_of(*node), {node->kernelParams, node->extra}, touches);
-      },
-      call);
-}
-
-CUresult hold_copy(const CUDA_MEMCPY3D* copy, Call call) {
-  return hold(
-      [copy](const EngineSet&, TouchList* touches) {
-        *touches = shape_of(copy).touches;
-        return true;
-      },
-      call);
-}
-
-CUresult hold_set(const CUDA_MEMSET_NODE_PARAMS* set, Call call) {
-  return hold(
-      [set](const EngineSet&, TouchList* touches) {
-        if (set != nullptr) add_set(touches, *set);
-        return true;
-      },
-      call);
-}
-
-CUresult hold_values(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values, Call call) {
-  return hold(
-      [values](const EngineSet&, TouchList* touches) {
-        if (values != nullptr) add_value_operations(values->paramArray, values->count, touches);
-        return true;
-      },
-      call);
-}
-
-bool add_node(const EngineSet& engines, const CUgraphNodeParams& node, TouchList* touches) {
-  switch (node.type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      return add_arguments(engines, function_of(node.kernel), {node.kernel.kernelParams, node.kernel.extra}, touches);
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      *touches = shape_of(&node.memcpy.copyParams).touches;
-      return true;
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-      add_write(touches, node.memset.dst,
-                Box{.width = node.memset.width * node.memset.elementSize,
-                    .rows = node.memset.height,
-                    .pitch = node.memset.pitch});
-      return true;
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      add_value_operations(node.memOp.paramArray, node.memOp.count, touches);
-      return true;
-    default:
-      return true;
-  }
-}
-
-CUresult hold_node(const CUgraphNodeParams* node, Call call) {
-  if (node != nullptr && node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
-  return hold([node](const EngineSet& engines,
-                     TouchList* touches) { return node == nullptr || add_node(engines, *node, touches); },
-              call);
-}
-
-// Whether all that is live can be on its device at once.
-bool all_fits(const EngineSet& engines) {
-  return std::all_of(engines.begin(), engines.end(), [](const ActiveEngine* active) {
-    const EngineStatistics now = active->engine->statistics();
-    return now.block_bytes + now.foreign_bytes <= now.budget_bytes;
-  });
-}
-
-CUresult launch_graph(StreamHandle stream, Call call) {
-  if (engines_now() == nullptr) return call();
-  if (any_node_changes_on_the_device() && !is_recording(stream)) {
-    const auto fits = [] {
-      const HeldEngines engines;
-      return engines.none() || all_fits(*engines);
-    };
-    if (fits()) return submit_unknown(stream, call);
-    count(Counter::kUnknownLaunches);
-    THERMOCLINE_LOG_ONCE("kernels may change what nodes of graphs are given; not all that is live fits beside them");
-  }
-  return guarded([&] {
-    TouchList touches;
-    if (const HeldEngines engines; !engines.none()) {
-      search_remembered_moves(*engines);
-      touches = recorded(*engines);
-    }
-    return submit(stream, Host::kGoesOn, std::move(touches), {.follows = true, .may_stand = any_waits_for_values()},
-                  call);
-  });
-}
-
 }  // namespace
+
+CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS* params, Call call) {
+  return instantiate(exec, graph, params == nullptr ? 0 : params->flags, call);
+}
+
 }  // namespace thermocline
 
 THERMOCLINE_HOOK_PAIR(cuGraphLaunch, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
-  return with_graph_memory([&](Call call) { return launch_graph(stream_of(hStream), call); },
+  return with_graph_memory([&](Call call) { return launch_graph(hGraphExec, stream_of(hStream), call); },
                            [&] { return real<kFunction>(hGraphExec, hStream); });
 })
 
-#define THERMOCLINE_ADD_NODE_HOOK(name, holder, node_type)                                                    \
-  extern "C" CUresult CUDAAPI name(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies, \
-                                   size_t numDependencies, const node_type* nodeParams) {                     \
-    using namespace thermocline; /* NOLINT: the scope of one function */                                      \
-    return holder(nodeParams, [&] {                                                                           \
-      return real<Function::name>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);            \
-    });                                                                                                       \
+#define THERMOCLINE_ADD_NODE_HOOK(name, node_type)                                                                     \
+  extern "C" CUresult CUDAAPI name(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,          \
+                                   size_t numDependencies, const node_type* nodeParams) {                              \
+    using namespace thermocline; /* NOLINT: the scope of one function */                                               \
+    return hold(named_by(nodeParams),                                                                                  \
+                [&] { return real<Function::name>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); }); \
   }
-#define THERMOCLINE_SET_NODE_HOOK(name, holder, node_type)                              \
-  extern "C" CUresult CUDAAPI name(CUgraphNode hNode, const node_type* nodeParams) {    \
-    using namespace thermocline; /* NOLINT: the scope of one function */                \
-    return holder(nodeParams, [&] { return real<Function::name>(hNode, nodeParams); }); \
+#define THERMOCLINE_SET_NODE_HOOK(name, node_type)                                              \
+  extern "C" CUresult CUDAAPI name(CUgraphNode hNode, const node_type* nodeParams) {            \
+    using namespace thermocline; /* NOLINT: the scope of one function */                        \
+    return hold(named_by(nodeParams), [&] { return real<Function::name>(hNode, nodeParams); }); \
   }
-#define THERMOCLINE_SET_EXEC_NODE_HOOK(name, holder, node_type)                                              \
-  extern "C" CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const node_type* nodeParams) { \
-    using namespace thermocline; /* NOLINT: the scope of one function */                                     \
-    return holder(nodeParams, [&] { return real<Function::name>(hGraphExec, hNode, nodeParams); });          \
+#define THERMOCLINE_SET_EXEC_NODE_HOOK(name, setter, node_type)                                                        \
+  extern "C" CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const node_type* nodeParams) {           \
+    using namespace thermocline; /* NOLINT: the scope of one function */                                               \
+    return setter(hGraphExec, hNode, nodeParams, [&] { return real<Function::name>(hGraphExec, hNode, nodeParams); }); \
   }
 
-THERMOCLINE_ADD_NODE_HOOK(cuGraphAddKernelNode, hold_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-THERMOCLINE_ADD_NODE_HOOK(cuGraphAddKernelNode_v2, hold_kernel, CUDA_KERNEL_NODE_PARAMS)
-THERMOCLINE_SET_NODE_HOOK(cuGraphKernelNodeSetParams, hold_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-THERMOCLINE_SET_NODE_HOOK(cuGraphKernelNodeSetParams_v2, hold_kernel, CUDA_KERNEL_NODE_PARAMS)
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams, hold_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams_v2, hold_kernel, CUDA_KERNEL_NODE_PARAMS)
-THERMOCLINE_SET_NODE_HOOK(cuGraphMemcpyNodeSetParams, hold_copy, CUDA_MEMCPY3D)
-THERMOCLINE_SET_NODE_HOOK(cuGraphMemsetNodeSetParams, hold_set, CUDA_MEMSET_NODE_PARAMS)
-THERMOCLINE_ADD_NODE_HOOK(cuGraphAddBatchMemOpNode, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
-THERMOCLINE_SET_NODE_HOOK(cuGraphBatchMemOpNodeSetParams, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
-THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, hold_values, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams, set_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams_v2, set_kernel, CUDA_KERNEL_NODE_PARAMS)
+THERMOCLINE_SET_NODE_HOOK(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D)
+THERMOCLINE_SET_NODE_HOOK(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS)
+THERMOCLINE_ADD_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_NODE_HOOK(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, set_other, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 
 extern "C" CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                                           const CUkernelNodeAttrValue* value) {
@@ -196,7 +251,7 @@ extern "C" {
 CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                       size_t numDependencies, const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
   using namespace thermocline;
-  return hold_copy(copyParams, [&] {
+  return hold(named_by(copyParams), [&] {
     return real<Function::cuGraphAddMemcpyNode>(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
   });
 }
@@ -204,7 +259,7 @@ CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph, 
 CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                 const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
   using namespace thermocline;
-  return hold_copy(copyParams,
+  return set_other(hGraphExec, hNode, copyParams,
                    [&] { return real<Function::cuGraphExecMemcpyNodeSetParams>(hGraphExec, hNode, copyParams, ctx); });
 }
 
@@ -212,7 +267,7 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, 
                                       size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS* memsetParams,
                                       CUcontext ctx) {
   using namespace thermocline;
-  return hold_set(memsetParams, [&] {
+  return hold(named_by(memsetParams), [&] {
     return real<Function::cuGraphAddMemsetNode>(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
   });
 }
@@ -220,14 +275,15 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, 
 CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
                                                 const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
   using namespace thermocline;
-  return hold_set(memsetParams,
-                  [&] { return real<Function::cuGraphExecMemsetNodeSetParams>(hGraphExec, hNode, memsetParams, ctx); });
+  return set_other(hGraphExec, hNode, memsetParams, [&] {
+    return real<Function::cuGraphExecMemsetNodeSetParams>(hGraphExec, hNode, memsetParams, ctx);
+  });
 }
 
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
                                 size_t numDependencies, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] {
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
     return real<Function::cuGraphAddNode>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
   });
 }
@@ -236,7 +292,7 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, con
                                    const CUgraphEdgeData* dependencyData, size_t numDependencies,
                                    CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] {
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
     return real<Function::cuGraphAddNode_v2>(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
                                              nodeParams);
   });
@@ -246,7 +302,7 @@ CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode* phGraphNode, CUgraph hGraph, con
                                    const CUgraphEdgeData* dependencyData, size_t numDependencies,
                                    CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] {
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
     return real<Function::cuGraphAddNode_v3>(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
                                              nodeParams);
   });
@@ -254,17 +310,86 @@ CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode* phGraphNode, CUgraph hGraph, con
 
 CUresult CUDAAPI cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] { return real<Function::cuGraphNodeSetParams_v2>(hNode, nodeParams); });
+  return hold(named_by(nodeParams), [&] { return real<Function::cuGraphNodeSetParams_v2>(hNode, nodeParams); });
 }
 
 CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] { return real<Function::cuGraphNodeSetParams>(hNode, nodeParams); });
+  return hold(named_by(nodeParams), [&] { return real<Function::cuGraphNodeSetParams>(hNode, nodeParams); });
 }
 
 CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
   using namespace thermocline;
-  return hold_node(nodeParams, [&] { return real<Function::cuGraphExecNodeSetParams>(hGraphExec, hNode, nodeParams); });
+  return set_any(hGraphExec, hNode, nodeParams,
+                 [&] { return real<Function::cuGraphExecNodeSetParams>(hGraphExec, hNode, nodeParams); });
+}
+
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
+                                    size_t bufferSize) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return real<Function::cuGraphInstantiate>(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
+                                       char* logBuffer, size_t bufferSize) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return real<Function::cuGraphInstantiate_v2>(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, flags,
+                     [&] { return real<Function::cuGraphInstantiateWithFlags>(phGraphExec, hGraph, flags); });
+}
+
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
+                                   CUgraphExecUpdateResult* updateResult_out) {
+  using namespace thermocline;
+  return update(hGraphExec, hGraph, [&] {
+    return real<Function::cuGraphExecUpdate>(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  });
+}
+
+CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo) {
+  using namespace thermocline;
+  return update(hGraphExec, hGraph,
+                [&] { return real<Function::cuGraphExecUpdate_v2>(hGraphExec, hGraph, resultInfo); });
+}
+
+CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  using namespace thermocline;
+  return set_child(hGraphExec, hNode, childGraph,
+                   [&] { return real<Function::cuGraphExecChildGraphNodeSetParams>(hGraphExec, hNode, childGraph); });
+}
+
+CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuGraphNodeSetEnabled>(hGraphExec, hNode, isEnabled);
+  if (result == CUDA_SUCCESS && is_hooked()) graph_node_enabled(hGraphExec, hNode, isEnabled != 0);
+  return result;
+}
+
+// Its handle may come again as soon as the driver has it back.
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  using namespace thermocline;
+  if (is_hooked()) graph_exec_destroyed(hGraphExec);
+  return real<Function::cuGraphExecDestroy>(hGraphExec);
+}
+
+CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
+  using namespace thermocline;
+  if (is_hooked()) forget_bodies_in(hGraph);
+  return real<Function::cuGraphDestroy>(hGraph);
+}
+
+CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode hNode) {
+  using namespace thermocline;
+  if (is_hooked()) forget_bodies_of(hNode);
+  return real<Function::cuGraphDestroyNode>(hNode);
 }
 
 }  // extern "C"

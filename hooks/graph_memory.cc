@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/graph_memory.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 
+#include "hooks/each_engine.h"
 #include "hooks/macros.h"
 
 namespace thermocline {
 namespace {
-
-constexpr Bytes kLeastRoom = Bytes{2} << 20;  // the driver takes no less (cuMemGetAllocationGranularity)
 
 std::atomic<bool> allocate{false};
 
@@ -46,23 +44,6 @@ void tell(const ActiveEngine& active, Counted* counted) {
   counted->told = reserved;
 }
 
-// Calls visit(engine) under its context.
-template <class Visit>
-void for_each_engine(Visit visit) {
-  if (Inside::now() || Runtime::get().broken()) return;
-  static_cast<void>(guarded([&] {
-    const HeldEngines engines;
-    if (engines.none()) return CUDA_SUCCESS;
-    const Inside inside;
-    const CaptureTruce truce;
-    for (const ActiveEngine* active : *engines) {
-      const CurrentContext context(*active);
-      if (!context.is_refused()) visit(*engines, *active);
-    }
-    return CUDA_SUCCESS;
-  }));
-}
-
 }  // namespace
 
 void graphs_allocate() { allocate.store(true, std::memory_order_relaxed); }
@@ -78,38 +59,6 @@ void count_graph_memory() {
   });
 }
 
-GraphRoom::~GraphRoom() {
-  if (!began_) return;
-  for_each_engine([this](const EngineSet&, const ActiveEngine& active) {
-    Bytes& held = held_[active.device];
-    if (held > 0) active.engine->remove_foreign(held);
-    held = 0;
-  });
-}
-
-// Twice as much each time, as far as buffers may leave.
-bool GraphRoom::grow_on(const ActiveEngine& active) {
-  const EngineStatistics now = active.engine->statistics();
-  const Bytes taken = now.pinned_bytes + now.foreign_bytes;
-  const Bytes most = now.budget_bytes > taken ? now.budget_bytes - taken : 0;
-  Bytes& held = held_[active.device];
-  const Bytes more = std::min(std::max({held, kLeastRoom, now.budget_bytes / 32}), most);
-  if (more < kLeastRoom || !active.engine->add_foreign(more).ok()) return false;
-  held += more;
-  return active.engine->trim().ok();
-}
-
-// Pages that we hold and do not use may be all that is missing.
-bool GraphRoom::grow() {
-  bool grew = false;
-  const bool is_first = !began_;
-  began_ = true;
-  for_each_engine([&](const EngineSet&, const ActiveEngine& active) {
-    grew |= is_first ? active.engine->trim().ok() : grow_on(active);
-  });
-  return grew;
-}
-
 }  // namespace thermocline
 
 THERMOCLINE_HOOK_PAIR(cuGraphUpload, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
@@ -119,7 +68,7 @@ THERMOCLINE_HOOK_PAIR(cuGraphUpload, _ptsz, (CUgraphExec hGraphExec, CUstream hS
 THERMOCLINE_HOOK_PAIR(cuGraphInstantiateWithParams, _ptsz,
                       (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams), {
                         return with_graph_memory(
-                            [](Call call) { return call(); },
+                            [&](Call call) { return instantiated_with(phGraphExec, hGraph, instantiateParams, call); },
                             [&] { return real<kFunction>(phGraphExec, hGraph, instantiateParams); });
                       })
 

@@ -5,7 +5,7 @@
 // as the program's own mappings do, and a launch that finds no memory is made again with more room.
 #pragma once
 
-#include "hooks/submit.h"
+#include "hooks/driver_room.h"
 
 namespace thermocline {
 
@@ -13,41 +13,18 @@ namespace thermocline {
 void graphs_allocate();
 bool any_graph_allocates();
 
+// Notes what an executable graph names that `call` makes of the graph (graph_execs.h).
+CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS* params, Call call);
+
 // Tells the engines what the driver holds for graphs now.
 void count_graph_memory();
-
-// Room on every device beside what is counted, as long as this lives: more with each call.
-class GraphRoom {
- public:
-  GraphRoom() = default;
-  ~GraphRoom();
-  GraphRoom(const GraphRoom&) = delete;
-  GraphRoom& operator=(const GraphRoom&) = delete;
-
-  // False where no more can be had.
-  bool grow();
-
- private:
-  bool grow_on(const ActiveEngine& active);
-
-  Bytes held_[EngineSet::kMost] = {};  // by device
-  bool began_ = false;
-};
 
 // Makes `call` by submit(call), again with more room where the driver has no memory for what it is about to do.
 template <class Submit>
 CUresult with_graph_memory(Submit submit, Call call) {
-  if (!any_graph_allocates() || engines_now() == nullptr) return submit(call);
-  CUresult of_driver = CUDA_SUCCESS;
-  const auto listening = [&] { return of_driver = call(); };
-  CUresult result = submit(listening);
-  {
-    GraphRoom room;
-    while (of_driver == CUDA_ERROR_OUT_OF_MEMORY && room.grow()) {
-      of_driver = CUDA_SUCCESS;
-      result = submit(listening);
-    }
-  }
+  if (engines_now() == nullptr) return submit(call);
+  const auto listening = [&] { return heard(call()); };
+  const CUresult result = with_driver_room([&] { return submit(listening); });
   count_graph_memory();
   return result;
 }

@@ -25,12 +25,21 @@ std::atomic<bool> any{false};
 }  // namespace
 
 void remember_kept(const Engine& engine, const TouchList& touches) {
-  const std::lock_guard lock(kept().mutex);
   for (const Touch& touch : touches.all()) {
-    if (const std::optional<BufferFacts> buffer = engine.find(touch.address))
-      kept().numbers.insert({&engine, buffer->number});
+    const std::optional<BufferFacts> buffer = engine.find(touch.address);
+    if (!buffer.has_value()) continue;
+    const std::lock_guard lock(kept().mutex);
+    kept().numbers.insert({&engine, buffer->number});
   }
   any.store(true, std::memory_order_release);
+}
+
+bool is_kept(const Engine& engine, DeviceAddress address) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const std::optional<BufferFacts> buffer = engine.find(address);
+  if (!buffer.has_value()) return false;
+  const std::lock_guard lock(kept().mutex);
+  return kept().numbers.contains({&engine, buffer->number});
 }
 
 bool forget_kept(const Engine& engine, DeviceAddress address) {

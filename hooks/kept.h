@@ -12,7 +12,9 @@ namespace thermocline {
 // The buffers that are touched are kept from now on.
 void remember_kept(const Engine& engine, const TouchList& touches);
 
-// The buffer at the address is being freed; true if it was kept. Costs nothing as long as nothing is.
+// Both cost nothing as long as nothing is kept.
+bool is_kept(const Engine& engine, DeviceAddress address);
+// The buffer at the address is being freed; true if it was kept.
 bool forget_kept(const Engine& engine, DeviceAddress address);
 
 }  // namespace thermocline

@@ -2,6 +2,8 @@
 // Launches. What a kernel touches is read from its parameters, at every launch.
 #include <algorithm>
 
+#include "hooks/captures.h"
+#include "hooks/driver_room.h"
 #include "hooks/kernels.h"
 #include "hooks/layouts.h"
 #include "hooks/macros.h"
@@ -38,7 +40,8 @@ OperationInfo info_of(CUfunction function, const Shape& shape) {
                        .follows = true};
 }
 
-CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
+CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments,
+                     Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
   if (layouts().is_of_nccl(function)) nccl_launches();
@@ -46,11 +49,20 @@ CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, Ke
   const CUresult read = guarded(
       [&] { return add_arguments(*engines, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
   if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(touches), info_of(function, shape), call);
-  return read == CUDA_ERROR_NOT_FOUND ? submit_unknown(stream, call) : read;
+  if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
+  invalidate_capture(stream);
+  return read;
+}
+
+// Code that is loaded lazily takes device memory at its first launch.
+CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
+  return with_driver_room([&] { return launch_once(stream, function, shape, arguments, call); });
 }
 
 // Parameters that were set one by one, before CUDA 4 (cuParamSetv): nobody remembers them.
-CUresult launch_unseen(CUstream stream, Call call) { return submit_unknown(legacy(stream), call); }
+CUresult launch_unseen(CUstream stream, Call call) {
+  return with_driver_room([&] { return submit_unknown(legacy(stream), [&] { return heard(call()); }); });
+}
 
 void look_at_attributes(const CUlaunchConfig& config) {
   if (config.attrs == nullptr) return;
@@ -72,8 +84,8 @@ THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
                       {
                         return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
                                       {kernelParams, extra}, [&] {
-                                        return real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
-                                                               sharedBytes, hStream, kernelParams, extra);
+                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
+                                                                     sharedBytes, hStream, kernelParams, extra));
                                       });
                       })
 
@@ -84,18 +96,20 @@ THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
                         const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
                                           config->blockDimX, config->blockDimY, config->blockDimZ};
                         return launch(stream_of(config->hStream), f, shape, {kernelParams, extra},
-                                      [&] { return real<kFunction>(config, f, kernelParams, extra); });
+                                      [&] { return heard(real<kFunction>(config, f, kernelParams, extra)); });
                       })
 
-THERMOCLINE_HOOK_PAIR(
-    cuLaunchCooperativeKernel, _ptsz,
-    (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY,
-     unsigned int blockZ, unsigned int sharedBytes, CUstream hStream, void** kernelParams),
-    {
-      return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ}, {kernelParams, nullptr}, [&] {
-        return real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes, hStream, kernelParams);
-      });
-    })
+THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
+                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
+                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
+                       void** kernelParams),
+                      {
+                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
+                                      {kernelParams, nullptr}, [&] {
+                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
+                                                                     sharedBytes, hStream, kernelParams));
+                                      });
+                      })
 
 extern "C" {
 
@@ -108,21 +122,28 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   };
   const EngineSet* const engines = engines_now();
   if (engines == nullptr || launchParamsList == nullptr) return call();
-  return guarded([&]() -> CUresult {
+  bool reached = false, is_ours = false;
+  const CUresult result = guarded([&]() -> CUresult {
     TouchList touches;
     for (unsigned int i = 0; i < numDevices; ++i) {
       const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
       if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &touches))
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    if (touches.empty()) return call();
-    const CUresult result = keep(touches, "a launch on several devices", call);
-    // Its streams are not followed, so that it has run before anything else is done with the buffers.
-    for (unsigned int i = 0; i < numDevices && result == CUDA_SUCCESS; ++i) {
-      real<Function::cuStreamSynchronize>(launchParamsList[i].hStream);
-    }
-    return result;
+    touches.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
+    is_ours = !touches.empty();
+    return keep(touches, "a launch on several devices", [&] {
+      reached = true;
+      return call();
+    });
   });
+  for (unsigned int i = 0; i < numDevices; ++i) {
+    const CUstream stream = launchParamsList[i].hStream;
+    if (!reached) invalidate_capture(legacy(stream));
+    // Its streams are not followed, so that it has run before anything else is done with the buffers.
+    if (result == CUDA_SUCCESS && is_ours) real<Function::cuStreamSynchronize>(stream);
+  }
+  return result;
 }
 
 CUresult CUDAAPI cuLaunch(CUfunction f) {

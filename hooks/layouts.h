@@ -20,8 +20,9 @@ namespace thermocline {
 
 class Layouts {
  public:
-  // Null: the driver can not tell. What is returned stays as long as the process: functions of one layout share it. Of
-  // the functions that a thread launched last it knows the layout without the lock.
+  // Null: the driver can not tell. Empty: the function has no parameters. What is returned stays as long as the
+  // process: functions of one layout share it. Of the functions that a thread launched last it knows the layout without
+  // the lock.
   const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
   // kOther where the driver can not tell the name.
   OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
@@ -32,7 +33,7 @@ class Layouts {
   void set_rules(const std::vector<OperatorRule>& rules);
   // The driver gave out the handle as a CUkernel.
   void is_kernel(CUkernel kernel, CUlibrary library);
-  // Handles may come again for other functions after their module or library is unloaded.
+  // Handles may come again for other functions after their module or library is unloaded, or their context has ended.
   void forget();
   void forget_kernels(CUlibrary library);
 
@@ -42,6 +43,12 @@ class Layouts {
     OperatorClass operator_class = OperatorClass::kOther;
     const char* name = nullptr;
     bool is_of_nccl = false;
+    bool is_settled = true;  // false: asked for again at the next launch
+  };
+  // A function of which the driver has told a parameter.
+  struct Witness {
+    CUfunction function = nullptr;
+    bool is_kernel = false;
   };
   // What a thread launched last, by function.
   struct Remembered;
@@ -56,6 +63,7 @@ class Layouts {
   std::unordered_map<CUfunction, Facts> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
+  Witness witness_;
 };
 
 Layouts& layouts();

@@ -35,7 +35,10 @@ void print_line(const char* text) {
 }
 
 void log_text(const std::string& text) {
-  if (silent.load(std::memory_order_relaxed)) return;
+  if (!silent.load(std::memory_order_relaxed)) print_text(text);
+}
+
+void print_text(const std::string& text) {
   const Undisturbed undisturbed;
   const int saved = errno;
   for (std::size_t done = 0; done < text.size();) {

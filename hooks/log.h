@@ -13,7 +13,9 @@ __attribute__((format(printf, 1, 2))) void log_line(const char* format, ...);
 // The log level "quiet" silences log_line; what was asked for is printed all the same.
 void silence_log();
 void print_line(const char* text);
-// Several lines, as they are; silenced like log_line.
+// Several lines, as they are.
+void print_text(const std::string& text);
+// The same, silenced like log_line.
 void log_text(const std::string& text);
 
 }  // namespace thermocline

@@ -3,6 +3,7 @@
 // stream records), which belongs to its graph, for memory of pools that other processes or devices share, and on
 // request for all that other processes may open (setting `shareable`).
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -13,10 +14,12 @@
 #include "hooks/captures.h"
 #include "hooks/graph_memory.h"
 #include "hooks/kept.h"
+#include "hooks/late_frees.h"
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/nccl.h"
 #include "hooks/patience.h"
+#include "hooks/pool_usage.h"
 #include "hooks/recorder.h"
 #include "hooks/spanning.h"
 
@@ -37,6 +40,23 @@ constexpr CUdevice kForeign = -1;
 Pools& pools() {
   static auto* const all = new Pools;
   return *all;
+}
+
+std::atomic<bool> any_made_current{false};
+
+// The one from which cuMemAllocAsync takes memory on the device; null where the driver does not say.
+CUmemoryPool current_pool(CUdevice device) {
+  static std::array<std::atomic<CUmemoryPool>, EngineSet::kMost> defaults{};
+  CUmemoryPool pool = nullptr;
+  if (any_made_current.load(std::memory_order_relaxed)) {
+    return real<Function::cuDeviceGetMemPool>(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
+  }
+  std::atomic<CUmemoryPool>& known = defaults[static_cast<std::size_t>(device)];
+  pool = known.load(std::memory_order_relaxed);
+  if (pool == nullptr && real<Function::cuDeviceGetDefaultMemPool>(&pool, device) == CUDA_SUCCESS) {
+    known.store(pool, std::memory_order_relaxed);
+  }
+  return pool;
 }
 
 // Whether what is allocated from the pool, in a context of the device, may be the engine's.
@@ -64,16 +84,46 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
     const Inside inside;
     const CaptureTruce truce;
     DeviceAddress address;
-    const Status status = patiently([&] {
+    const auto allocate = [&] {
       return watches_misuse() ? allocate_watched(*active, bytes, stream, &address)
                               : active->engine->allocate(bytes, stream, &address);
-    });
+    };
+    Status status = patiently(allocate);
+    if (status.is_out_of_memory() && wait_for_late_frees(*active)) status = patiently(allocate);
     if (status.ok()) *out = address.value;
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);
     }
     return static_cast<CUresult>(status.code());
   });
+}
+
+// The driver, or this library, did not wait because a stream records; that recording may have ended since.
+bool is_of_recordings(CUresult result) {
+  return (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_CAPTURED_EVENT) ||
+         result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+// Somebody may use the buffer whom the engine has not seen. None: it may be freed.
+std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, DeviceAddress at, bool in_order) {
+  if (is_freed_late(active, at)) return CUDA_ERROR_INVALID_VALUE;
+  if (in_order) {
+    static_cast<void>(forget_kept(*active.engine, at));
+    return std::nullopt;
+  }
+  if (!is_kept(*active.engine, at)) return std::nullopt;
+  LateFrees earlier(active);
+  const CUresult waited = synchronize_unless_recorded(active);
+  if (waited == CUDA_SUCCESS) {
+    earlier.waited();
+    static_cast<void>(forget_kept(*active.engine, at));
+    return std::nullopt;
+  }
+  // The driver's own error, as its own free would give it; the buffer stays.
+  if (!any_capture() && !is_of_recordings(waited)) return waited;
+  static_cast<void>(forget_kept(*active.engine, at));
+  free_later(active, at);
+  return CUDA_SUCCESS;
 }
 
 // Memory is freed behind work in a stream of another device: its engine knows that stream by its shadow.
@@ -89,6 +139,31 @@ CUresult free_behind(const EngineSet& engines, const ActiveEngine& owner, const 
   return static_cast<CUresult>(owner.engine->free(at, shadow).code());
 }
 
+CUresult free_ours(const EngineSet& engines, const ActiveEngine& active, DeviceAddress at,
+                   std::optional<StreamHandle> stream, Call otherwise) {
+  return guarded_lightly([&] {
+    const StreamPlace place = place_of(engines, stream.value_or(StreamHandle{}));
+    if (place.refused) return otherwise();
+    const CurrentContext context(active, place);
+    const Inside inside;
+    const CaptureTruce truce;
+    const std::optional<CUresult> kept = keep_from_unseen_users(active, at, stream.has_value());
+    if (kept.has_value() && *kept != CUDA_SUCCESS) return *kept;
+    if (Recorder* const recorder = Recorder::of(active.engine); recorder != nullptr) recorder->freed(at, stream);
+    if (kept.has_value()) return CUDA_SUCCESS;
+    const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != &active;
+    if (is_elsewhere && !watches_misuse()) {
+      const Undisturbed undisturbed;
+      return free_behind(engines, active, place, at, *stream);
+    }
+    // Of a stream that nobody follows, the host waits for what it was given.
+    if (is_elsewhere) real<Function::cuStreamSynchronize>(to_cu(*stream));
+    const std::optional<StreamHandle> behind = is_elsewhere ? std::nullopt : stream;
+    const Status status = watches_misuse() ? free_watched(active, at, behind) : active.engine->free(at, behind);
+    return static_cast<CUresult>(status.code());
+  });
+}
+
 }  // namespace
 
 CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
@@ -101,6 +176,8 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
   const CurrentContext pushed(context);
   return allocate_in(context, out, bytes, stream, otherwise);
 }
+
+void a_pool_was_made_current() noexcept { any_made_current.store(true, std::memory_order_relaxed); }
 
 std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool) {
   {
@@ -127,25 +204,11 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
-  return guarded_lightly([&] {
-    const StreamPlace place = place_of(*engines, stream.value_or(StreamHandle{}));
-    if (place.refused) return otherwise();
-    const CurrentContext context(*active, place);
-    const Inside inside;
-    const CaptureTruce truce;
-    if (forget_kept(*active->engine, at) && !stream.has_value()) synchronize_unless_recorded(*active);
-    if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr) recorder->freed(at, stream);
-    const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != active;
-    if (is_elsewhere && !watches_misuse()) {
-      const Undisturbed undisturbed;
-      return free_behind(*engines, *active, place, at, *stream);
-    }
-    // Of a stream that nobody follows, the host waits for what it was given.
-    if (is_elsewhere) real<Function::cuStreamSynchronize>(to_cu(*stream));
-    const std::optional<StreamHandle> behind = is_elsewhere ? std::nullopt : stream;
-    const Status status = watches_misuse() ? free_watched(*active, at, behind) : active->engine->free(at, behind);
-    return static_cast<CUresult>(status.code());
-  });
+  // Before, since another thread may be given the address at once.
+  const std::optional<PoolMemory> of_pool = freeing(at);
+  const CUresult result = free_ours(*engines, *active, at, stream, otherwise);
+  if (result != CUDA_SUCCESS && of_pool.has_value()) freeing_failed(at, *of_pool);
+  return result;
 }
 
 namespace {
@@ -223,7 +286,16 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle str
   }
   if (is_of_nccl(caller)) return allocate_foreign(out, bytes, otherwise);
   if (Inside::now() || !may_be_ours(stream, pool)) return otherwise();
-  return allocate_memory(out, bytes, stream, otherwise);
+  if (pool.has_value() && !pool_has_room(*pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = allocate_memory(out, bytes, stream, otherwise);
+  if (result != CUDA_SUCCESS || out == nullptr) return result;
+  const ActiveEngine* const owner = owner_now(DeviceAddress{*out});
+  if (owner == nullptr) return result;
+  return guarded_lightly([&] {
+    const CUmemoryPool from = pool.has_value() ? *pool : current_pool(owner->device);
+    if (from != nullptr) allocated_from_pool(from, DeviceAddress{*out}, bytes);
+    return result;
+  });
 }
 
 }  // namespace
@@ -300,6 +372,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
     // The handle may have been another pool's before.
     all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kForeign);
     if (!plain) all.any_foreign.store(true, std::memory_order_relaxed);
+    pool_made(*pool, poolProps->maxSize);
     return result;
   });
 }

@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/captures.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
 namespace {
 
 constexpr const char* kReason = "a collective operation works on it";
+constexpr const char* kRecorded = "recorded into a graph, for NCCL";
 constexpr const char* kBackground = "NCCL works on it in the background";
 constexpr const char* kRegistered = "registered with NCCL";
 
@@ -89,13 +91,25 @@ CUresult show(const Held& held) {
   return submit(held.stream, Host::kGoesOn, held.touches, held.info, [] { return CUDA_SUCCESS; });
 }
 
+// What NCCL has recorded names its buffers nowhere that we could read.
+CUresult keep_recorded(const Held& held) {
+  THERMOCLINE_LOG_ONCE("NCCL was recorded into a graph; the buffers that it works on stay on the device");
+  return keep(held.touches, kRecorded, [] { return CUDA_SUCCESS; });
+}
+
 bool hold(Held* held) {
   const CUresult result = guarded([&] {
+    if (is_recording(held->stream)) {
+      if (const CUresult kept = keep_recorded(*held); kept != CUDA_SUCCESS) return kept;
+    }
     const CUresult pinned = pin_for_now(held, kReason);
     return pinned == CUDA_SUCCESS ? show(*held) : pinned;
   });
-  if (result != CUDA_SUCCESS) let_go(held);
-  return result == CUDA_SUCCESS;
+  if (result == CUDA_SUCCESS) return true;
+  let_go(held);
+  // Whatever NCCL was to record there is missing.
+  invalidate_capture(held->stream);
+  return false;
 }
 
 void finish(Held* held, bool in_background) {
@@ -129,7 +143,10 @@ ncclResult_t collective(TouchList touches, CUstream stream, Arguments... argumen
   if (engines == nullptr) return real_call<F>(arguments...);
   touches.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
   if (touches.empty()) return real_call<F>(arguments...);
-  if (Runtime::get().broken()) return kNcclUnhandledCudaError;
+  if (Runtime::get().broken()) {
+    invalidate_capture(legacy(stream));
+    return kNcclUnhandledCudaError;
+  }
   // Equal for equal operations, and unlike the numbers of functions.
   const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
   const ActiveEngine* const first = engines->owner(touches.all().front().address);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "hooks/captures.h"
+#include "hooks/late_frees.h"
 #include "hooks/macros.h"
 #include "hooks/shadows.h"
 #include "hooks/values.h"
@@ -39,11 +40,12 @@ CUresult wait_for_all(CUcontext context, Call call) {
   if (active == nullptr) return call();
   return guarded([&] {
     const UseSet before = active->engine->submitted_all();
+    LateFrees frees(*active);
     const CUresult result = call();
-    if (result == CUDA_SUCCESS && !before.empty()) {
-      const Inside inside;
-      active->engine->synchronized(before);
-    }
+    if (result != CUDA_SUCCESS || (before.empty() && frees.none())) return result;
+    const Inside inside;
+    active->engine->synchronized(before);
+    frees.waited();
     return result;
   });
 }
@@ -75,14 +77,22 @@ CUcontext current_context() {
   return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
 }
 
+// With a stream that records, its capture ends, which nobody can end any more.
+CUresult destroy_recording(StreamHandle stream, Call call) {
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && any_capture() && forget_capture(stream)) capture_ended();
+  return result;
+}
+
 CUresult destroy(CUstream stream, Call call) {
   const StreamHandle handle = legacy(stream);
-  if (engines_now() == nullptr || Runtime::get().broken() || !is_explicit(handle)) return call();
+  if (Inside::now() || !is_explicit(handle)) return call();
+  if (engines_now() == nullptr || Runtime::get().broken()) return destroy_recording(handle, call);
   return guarded([&] {
     {
       const HeldEngines engines;
       const StreamPlace place = engines.none() ? StreamPlace() : place_of(*engines, handle);
-      if (engines.none() || place.refused) return call();
+      if (engines.none() || place.refused) return destroy_recording(handle, call);
       const Inside inside;
       for (const ActiveEngine* active : *engines) {
         if (place.here != nullptr && active != place.here) continue;
@@ -92,11 +102,11 @@ CUresult destroy(CUstream stream, Call call) {
       end_shadows_of(handle);
     }
     forget_contexts_of_streams();
-    return call();
+    return destroy_recording(handle, call);
   });
 }
 
-CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call) {
+CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph into = nullptr) {
   capture_began();
   const CUresult result = call();
   if (result != CUDA_SUCCESS) {
@@ -104,20 +114,17 @@ CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call) {
     return result;
   }
   return guarded([&] {
-    note_capture(stream, mode);
+    note_capture(stream, mode, into);
     return result;
   });
 }
 
-// A capture that became invalid ends here as well, with an error; only a stream that was not recording has nothing to
-// end.
-CUresult ended(StreamHandle stream, Call call) {
+// A capture that became invalid ends here as well, with an error; it does not where it began in another stream, or in
+// another thread.
+CUresult ended(StreamHandle stream, CUgraph* graph, Call call) {
   const bool recorded = is_recording(stream);
-  const CUresult result = call();
-  if (recorded && !is_recording(stream)) {
-    forget_capture(stream);
-    capture_ended();
-  }
+  const CUresult result = recorded ? end_capture(stream, graph, call) : call();
+  if (recorded && !is_recording(stream) && forget_capture(stream)) capture_ended();
   return result;
 }
 
@@ -142,16 +149,21 @@ THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
                       (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
                        const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
                       {
-                        return began(stream_of(hStream), mode, [&] {
-                          return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies, mode);
-                        });
+                        return began(
+                            stream_of(hStream), mode,
+                            [&] {
+                              return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies,
+                                                     mode);
+                            },
+                            hGraph);
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
                       (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
                        CUgraphRecaptureCallback callbackFunc, void* userData),
                       {
-                        return began(stream_of(hStream), mode,
-                                     [&] { return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData); });
+                        return began(
+                            stream_of(hStream), mode,
+                            [&] { return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData); }, hGraph);
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
                       (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams), {
@@ -159,9 +171,9 @@ THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
                                      [&] { return real<kFunction>(hStream, streamCigCaptureParams); });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
-                      { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+                      { return ended(stream_of(hStream), nullptr, [&] { return real<kFunction>(hStream); }); })
 THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),
-                      { return ended(stream_of(hStream), [&] { return real<kFunction>(hStream, phGraph); }); })
+                      { return ended(stream_of(hStream), phGraph, [&] { return real<kFunction>(hStream, phGraph); }); })
 
 extern "C" {
 

@@ -64,8 +64,8 @@ struct ExtraBlock {
 // Reads CU_LAUNCH_PARAM_*; an entry that is not known ends the list, as it does in the driver (an error).
 ExtraBlock read_extra(void* const* extra);
 
-// False when nothing can be known (kernelParams without a layout): then everything counts as touched. Without a layout
-// the block of `extra` is scanned as one parameter.
+// False when nothing can be known: then everything counts as touched. A launch by nvcc's code hands over an array of
+// parameters to kernels without any, too. Without a layout the block of `extra` is scanned as one parameter.
 inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, TouchList* out) {
   if (arguments.parameters != nullptr) {
     if (layout == nullptr) return false;
@@ -74,7 +74,7 @@ inline bool scan_arguments(const ParameterLayout* layout, KernelArguments argume
   }
   const ExtraBlock block = read_extra(arguments.extra);
   if (block.at == nullptr) return true;
-  if (layout == nullptr) {
+  if (layout == nullptr || layout->empty()) {
     scan_parameter(block.at, block.bytes, owns, out);
   } else {
     scan_block(*layout, block.at, block.bytes, owns, out);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "hooks/allocation.h"
+#include "hooks/driver_room.h"
 #include "hooks/foreign_memory.h"
 #include "hooks/patience.h"
 #include "hooks/submit.h"
@@ -44,8 +45,8 @@ const ActiveEngine* engine_of(const CUmemAllocationProp* properties) {
 }
 
 // Memory that is known as what `out` says when the call has succeeded.
-CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
-              Call call) {
+CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+                   Call call) {
   return guarded([&] {
     const CurrentContext context(active);
     const Inside inside;
@@ -54,9 +55,7 @@ CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, 
     if (!counted.ok()) return static_cast<CUresult>(counted.code());
     const std::lock_guard lock(ledgers().mutex);
     Ledger& ledger = ledgers().all[&active];
-    CUresult result = call();
-    // Pages that we hold and do not use may be what is missing.
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && active.engine->trim().ok()) result = call();
+    const CUresult result = heard(call());
     if (result == CUDA_SUCCESS) {
       (ledger.*kind).created(*out, bytes);
     } else {
@@ -64,6 +63,11 @@ CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, 
     }
     return result;
   });
+}
+
+CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+              Call call) {
+  return with_driver_room([&] { return take_once(active, out, bytes, kind, call); });
 }
 
 CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAllocationProp* properties, Call call) {

@@ -63,11 +63,20 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
     return;
   }
   if (!knows_base(base)) count_unknown_function(base);
-  // A variant that is newer than our table is left alone, as any unknown function; what it does goes unseen. First
-  // versions with 32-bit addresses are left alone on purpose.
-  if (has_hooked_base(base) && version >= 3020) {
-    THERMOCLINE_LOG_ONCE("the driver has a variant of %s that is not known; it is left alone", base);
+  // First versions with 32-bit addresses are left alone on purpose.
+  if (!has_hooked_base(base) || version < 3020) return;
+  // The driver has another way in to a function that we know: a program that asks by this version expects that shape.
+  if (void* named = hook_by_name(base, version, flags); named != nullptr) {
+    *address = named;
+    return;
   }
+  // A variant that is newer than our table is left alone, as any unknown function, and what it does goes unseen.
+  if (version <= kNewestKnownVersion) return;
+  a_variant_goes_unseen();
+  THERMOCLINE_LOG_ONCE(
+      "the driver has a variant of %s that is not known; it is left alone, and nothing is evicted where "
+      "the library has not begun",
+      base);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program asks about memory. The answers are those of plain device memory, resident or not; and the device is
-// as large as the budget.
+// as large as the setting `advertise` says, by default as the budget.
 #include <algorithm>
 #include <optional>
 
+#include "hooks/advertise.h"
+#include "hooks/pool_usage.h"
 #include "hooks/submit.h"
 #include "hooks/sync_memops.h"
 
@@ -83,7 +85,7 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return give(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return give(data, CUmemoryPool{});
+      return give(data, pool_of(buffer.address));
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
       return CUDA_ERROR_INVALID_VALUE;
@@ -105,7 +107,16 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
     const Inside inside;
     Bytes free_bytes = 0;
     Bytes total_bytes = 0;
-    active->engine->memory_info(&free_bytes, &total_bytes);
+    if (Runtime::get().advertise() == Advertise::kBudget) {
+      active->engine->memory_info(&free_bytes, &total_bytes);
+    } else {
+      std::size_t device_free = 0, device_total = 0;
+      const CUresult result = real<Function::cuMemGetInfo_v2>(&device_free, &device_total);
+      if (result != CUDA_SUCCESS) return result;
+      const MemoryTold told = told_memory(Runtime::get().advertise(), device_total, active->engine->statistics());
+      free_bytes = told.free_bytes;
+      total_bytes = told.total_bytes;
+    }
     if (free != nullptr) *free = free_bytes;
     if (total != nullptr) *total = total_bytes;
     return CUDA_SUCCESS;

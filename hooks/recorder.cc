@@ -2,6 +2,7 @@
 #include "hooks/recorder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "config/rank.h"
+#include "config/trusted_file.h"
 #include "hooks/log.h"
 
 namespace thermocline {
@@ -26,6 +28,31 @@ constexpr std::chrono::milliseconds kBlockTime{250};
 constexpr std::uint64_t kBlocksOfALimit = 16;
 constexpr std::uint64_t kLeastLimit = std::uint64_t{64} << 10;
 constexpr std::uint64_t kAskEvery = 64;
+
+// A recorder's lock, and whether this thread is at it.
+class Writing {
+ public:
+  explicit Writing(std::mutex& mutex) : mutex_(mutex) {
+    is_writing = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    mutex_.lock();
+  }
+  ~Writing() {
+    mutex_.unlock();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    is_writing = false;
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  static bool now() { return is_writing; }
+
+ private:
+  static constinit thread_local bool is_writing;
+  std::mutex& mutex_;
+};
+
+constinit thread_local bool Writing::is_writing = false;
 
 // Never destroyed: hooks are called until the very end of the process.
 std::atomic<Recorder*> recorder{nullptr};
@@ -49,6 +76,21 @@ std::uint64_t number_of_this_thread() {
   return number;
 }
 
+// A new file, or one of this user's that has no other name: the folder may be everybody's, and what a name there leads
+// to somebody else's choice.
+int open_own(const std::string& path, int flags) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const int file = open(path.c_str(), kFlags | flags, 0600);
+  struct stat facts {};
+  if (file < 0 ||
+      (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1)) {
+    return file;
+  }
+  close(file);
+  errno = EEXIST;
+  return -1;
+}
+
 // All tags of the process, numbered from 1. Never destroyed.
 struct Tags {
   std::mutex mutex;
@@ -65,7 +107,7 @@ thread_local std::uint64_t tag_of_this_thread = 0;
 
 // 0: none.
 std::uint64_t limit() {
-  const char* const text = std::getenv("THERMOCLINE_RECORD_LIMIT");
+  const char* const text = variable_of_process("THERMOCLINE_RECORD_LIMIT");
   if (text == nullptr || *text == '\0') return 0;
   char* end = nullptr;
   const std::uint64_t bytes = std::strtoull(text, &end, 10);
@@ -102,7 +144,7 @@ Recorder::Recorder(const Driver& driver, const Engine* engine, std::string path,
 Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acquire); }
 
 void Recorder::begin(const Driver& driver, const Engine* engine) {
-  const char* const base = std::getenv("THERMOCLINE_RECORD");
+  const char* const base = variable_of_process("THERMOCLINE_RECORD");
   if (base == nullptr || *base == '\0') return;
   if (get() != nullptr) {
     THERMOCLINE_LOG_ONCE("the program uses several devices; what it does on the first of them is recorded");
@@ -112,7 +154,7 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
   const std::string process = (rank ? "rank" + std::to_string(rank->rank) + "-" : "") + std::to_string(getpid());
   const std::string path = std::string(base) + "." + process;
   // A second engine of the process goes on where the first one ended.
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int file = open_own(path, 0);
   if (file < 0 || (lseek(file, 0, SEEK_END) == 0 && !write_whole(file, std::string(kRecordingHeader)))) {
     log_line("%s: can not be written: %s; nothing is recorded", path.c_str(), std::strerror(errno));
     if (file >= 0) close(file);
@@ -123,10 +165,16 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
 }
 
 void Recorder::end(bool without_driver) noexcept {
+  // The handler of a signal that came in the middle of an event ends the process: its thread has the lock.
+  if (Writing::now()) {
+    recorder.store(nullptr);
+    log_line("the process ended inside a call that was being recorded: the end of the recording is lost");
+    return;
+  }
   Recorder* const ending = recorder.exchange(nullptr);
   if (ending == nullptr) return;
   try {
-    const std::lock_guard lock(ending->mutex_);
+    const Writing lock(ending->mutex_);
     if (without_driver) {
       ending->abandoned_ = ending->durations_.release();
     } else {
@@ -178,7 +226,7 @@ void Recorder::say_tag() {
 }
 
 void Recorder::allocated(DeviceAddress address, Bytes bytes, std::optional<StreamHandle> stream) {
-  const std::lock_guard lock(mutex_);
+  const Writing lock(mutex_);
   say_thread();
   say_tag();
   const auto handle = static_cast<std::uint64_t>(stream.value_or(StreamHandle{}));
@@ -188,7 +236,7 @@ void Recorder::allocated(DeviceAddress address, Bytes bytes, std::optional<Strea
 }
 
 void Recorder::freed(DeviceAddress address, std::optional<StreamHandle> stream) {
-  const std::lock_guard lock(mutex_);
+  const Writing lock(mutex_);
   say_thread();
   if (part_bytes_ != 0) held_.erase(address.value);
   writer_.free(address.value, static_cast<std::uint64_t>(stream.value_or(StreamHandle{})));
@@ -196,12 +244,12 @@ void Recorder::freed(DeviceAddress address, std::optional<StreamHandle> stream) 
 }
 
 void Recorder::submitting(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches) {
-  const std::lock_guard lock(mutex_);
+  const Writing lock(mutex_);
   if (durations_ != nullptr) durations_->begin(token_of(info, touches), stream);
 }
 
 void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches) {
-  const std::lock_guard lock(mutex_);
+  const Writing lock(mutex_);
   if (durations_ != nullptr) durations_->end(stream);
   say_thread();
   const std::uint64_t name = id_of(info.name);
@@ -215,7 +263,7 @@ void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::sp
 }
 
 void Recorder::step() {
-  const std::lock_guard lock(mutex_);
+  const Writing lock(mutex_);
   writer_.step();
 }
 
@@ -237,9 +285,7 @@ void Recorder::write_if_full() {
 // What has been written is the older part from here on; the new one says what is so as it begins.
 void Recorder::begin_part() {
   const std::string older = path_ + std::string(kOlderPart);
-  const int file = std::rename(path_.c_str(), older.c_str()) == 0
-                       ? open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
-                       : -1;
+  const int file = std::rename(path_.c_str(), older.c_str()) == 0 ? open_own(path_, O_EXCL) : -1;
   if (file < 0 || !write_whole(file, std::string(kRecordingHeader))) {
     log_line("%s: can not be written: %s; the recording ends here", path_.c_str(), std::strerror(errno));
     if (file >= 0) close(file);

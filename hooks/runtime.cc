@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -14,9 +15,11 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "allocator/host_ledger.h"
 #include "config/load.h"
+#include "config/trusted_file.h"
 #include "driver/check.h"
 #include "driver/undisturbed.h"
 #include "hooks/dynamic_linker.h"
@@ -25,6 +28,7 @@
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
 #include "hooks/peers.h"
+#include "hooks/pool_usage.h"
 #include "hooks/real_table.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
@@ -57,6 +61,24 @@ std::optional<CUdevice> device_of_current_context() {
   return device;
 }
 
+// Without the layout of its parameters a launch may access everything, and everything would have to fit.
+bool driver_tells_parameters() {
+  constexpr int kFirst = 12040;  // cuFuncGetParamInfo
+  if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
+  const auto version_of = reinterpret_cast<CUresult (*)(int*)>(real_symbol("cuDriverGetVersion"));
+  int version = 0;
+  return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
+}
+
+// 0, all of the device, where the driver does not say what is free.
+Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
+  Bytes free = 0;
+  Bytes total = 0;
+  // None at all would mean all of the device.
+  return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), Bytes{2} << 20)
+                                                : 0;
+}
+
 // Shared by those who use several engines at once, and taken for a moment between the unpublishing of an engine and its
 // end. Whoever shares it holds nothing of the runtime's.
 std::shared_mutex& in_use() {
@@ -85,16 +107,31 @@ class Runtime::State {
   std::atomic<const EngineSet*> engines{nullptr};
   // Devices whose memory is left to the driver, and of these, those where strict is set.
   std::atomic<std::uint64_t> left_alone{0}, refused{0};
-  std::atomic<bool> wants_statistics{false};
+  std::atomic<StatsForm> stats_form{StatsForm::kOff};
+  std::atomic<Advertise> advertise{Advertise::kBudget};
   std::atomic<bool> wants_audit{false};
   std::atomic<bool> shareable{false};
   std::atomic<bool> has_run{false};
   std::atomic<bool> refuses{false};
+  // Of those with an engine.
+  std::atomic<Bytes> largest_device_bytes{0};
   bool settings_loaded = false;
   Settings settings;
   std::unique_ptr<HostLedger> ledger;             // of the limit that processes share; as long as the process
   std::map<CUdevice, EngineStatistics> finished;  // of engines that are gone, one after the other
   AuditStatistics audited;                        // of these
+  // Not among `engines` any more, and not finished: their contexts are waited for.
+  std::vector<const ActiveEngine*> ending;
+
+  bool is_ending(CUcontext context) const;
+  // Those that are there, and those that are ending. With the lock held.
+  template <class Visit>
+  void for_each_unfinished(Visit visit) const {
+    if (const EngineSet* const there = engines.load()) {
+      for (const ActiveEngine* one : *there) visit(*one);
+    }
+    for (const ActiveEngine* one : ending) visit(*one);
+  }
 
   void load();
   bool may_use(const LoadedSettings& loaded);
@@ -102,9 +139,9 @@ class Runtime::State {
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
   const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
-  void unpublish(const ActiveEngine& ending);
-  void note_end_of(const ActiveEngine& ending);
-  void take_down(const ActiveEngine& ending);
+  void unpublish(const ActiveEngine& one);
+  void note_end_of(const ActiveEngine& one);
+  void take_down(const ActiveEngine& one);
 };
 
 // Never destroyed: hooks are called until the very end of the process.
@@ -118,6 +155,7 @@ Runtime::State& Runtime::state() {
                      State& child = state();
                      if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
                      child.engines.store(nullptr);
+                     child.ending.clear();
                      child.has_run.store(false);
                      static_cast<void>(child.ledger.release());
                      Recorder::abandon();
@@ -161,7 +199,8 @@ void Runtime::State::load() {
   settings_loaded = true;
   const LoadedSettings loaded = load_settings(Surroundings::of_process());
   settings = loaded.settings;
-  wants_statistics.store(settings.stats);
+  stats_form.store(settings.stats);
+  advertise.store(settings.advertise);
   wants_audit.store(settings.audit);
   shareable.store(settings.shareable);
   if (settings.log_level == LogLevel::kQuiet) silence_log();
@@ -175,8 +214,12 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
   const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
   if (limit == 0) return true;
   std::string why;
-  const char* const group = std::getenv(kHostGroupVariable);
-  if (ledger == nullptr) ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group);
+  const char* const group = variable_of_process(kHostGroupVariable);
+  if (ledger == nullptr) {
+    // file-hierarchy(7): made at login, for the user alone.
+    const std::string folder_of_user = "/run/user/" + std::to_string(geteuid());
+    ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group, folder_of_user);
+  }
   options->host_ledger = ledger.get();
   if (ledger != nullptr) return true;
   if (settings.strict) {
@@ -205,7 +248,13 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   std::unique_ptr<Engine> engine;
   layouts().set_rules(settings.operators);
   EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
-  if (!sees_operations()) options.policy = Policy::kNone;
+  if (options.budget_bytes == 0 && !settings.audit) options.budget_bytes = free_to_take(driver, *facts);
+  if (!sees_operations() || any_variant_goes_unseen()) options.policy = Policy::kNone;
+  if (!driver_tells_parameters()) {
+    THERMOCLINE_LOG_ONCE(
+        "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
+    options.policy = Policy::kNone;
+  }
   if (!share_host_limit(&options)) return nullptr;
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.safety_net == SafetyNet::kFull && !facts->can_map_host) {
@@ -214,6 +263,11 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin", facts->device);
     return nullptr;
+  }
+  largest_device_bytes.store(std::max(largest_device_bytes.load(), facts->total_memory));
+  if (settings.budget.is_percent() && options.budget_bytes != 0) {
+    THERMOCLINE_LOG_ONCE("budget %s = %s of the device's %s", human_bytes(options.budget_bytes).c_str(),
+                         settings.budget.text().c_str(), human_bytes(facts->total_memory).c_str());
   }
   return engine;
 }
@@ -228,8 +282,8 @@ const ActiveEngine* Runtime::State::publish(Engine* engine, CUcontext context, C
   return made;
 }
 
-void Runtime::State::unpublish(const ActiveEngine& ending) {
-  const EngineSet left = engines.load()->without(ending);
+void Runtime::State::unpublish(const ActiveEngine& one) {
+  const EngineSet left = engines.load()->without(one);
   engines.store(left.empty() ? nullptr : new EngineSet(left), std::memory_order_release);
   if (left.empty() && mode.load() == Mode::kActive) mode.store(Mode::kDormant);
 }
@@ -238,6 +292,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   if (all.mode.load() == Mode::kPassThrough || all.mode.load() == Mode::kBroken) return nullptr;
+  if (all.is_ending(context)) return nullptr;
   const std::optional<CUdevice> device = device_of_current_context();
   if (const EngineSet* there = all.engines.load()) {
     if (const ActiveEngine* other = there->in(context)) return other;
@@ -330,50 +385,68 @@ void Runtime::declare_broken() noexcept {
   log_line("operations on memory of the library fail from here on, since its contents can not be vouched for");
 }
 
-void Runtime::State::note_end_of(const ActiveEngine& ending) {
-  forget_peers_of(ending.device);
-  EngineStatistics& of_device = finished[ending.device];
-  of_device = merge(of_device, ended(ending.engine->statistics()));
-  audited = add(audited, ending.engine->audit());
-  if (watches_misuse()) forget_buffers(ending.range);
+void Runtime::State::note_end_of(const ActiveEngine& one) {
+  forget_peers_of(one.device);
+  EngineStatistics& of_device = finished[one.device];
+  of_device = merge(of_device, ended(one.engine->statistics()));
+  audited = add(audited, one.engine->audit());
+  if (watches_misuse()) forget_buffers(one.range);
+  forget_pool_memory(one.range);
+  std::erase(ending, &one);
 }
 
-// The context is current, and the lock is held.
-void Runtime::State::take_down(const ActiveEngine& ending) {
-  unpublish(ending);
-  if (mode.load() == Mode::kBroken) return;
+bool Runtime::State::is_ending(CUcontext context) const {
+  return std::ranges::any_of(ending, [context](const ActiveEngine* one) { return one->context == context; });
+}
+
+// The context is current, the engine is among those that end, and no lock is held: it may be that what the context
+// waits for comes from a thread that needs one first.
+void Runtime::State::take_down(const ActiveEngine& one) {
   const Inside inside;
   { const std::unique_lock nobody(in_use()); }
   taking_down = true;
-  real<Function::cuCtxSynchronize>();
-  Recorder::end_of(ending.engine, false);
-  ending.engine->synchronized_all();
-  note_end_of(ending);
-  delete ending.engine;
-  end_shadows_in(ending.context, false);
+  const bool waited = real<Function::cuCtxSynchronize>() == CUDA_SUCCESS;
+  Recorder::end_of(one.engine, !waited);
+  if (waited) one.engine->synchronized_all();
+  {
+    const std::lock_guard lock(mutex);
+    note_end_of(one);
+  }
+  // What may still run goes on using its memory, until the driver ends it with its context.
+  if (waited) delete one.engine;
+  end_shadows_in(one.context, false);
   taking_down = false;
 }
 
 void Runtime::end_context(CUcontext context) {
   forget_contexts_of_streams();
+  layouts().forget();
   State& all = state();
-  const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
   if (there == nullptr) return;
-  const ActiveEngine* const ending = there->in(context);
-  if (ending == nullptr) {
+  if (there->in(context) == nullptr) {
     const Inside inside;
     end_shadows_in(context, false);
     return;
   }
   if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
-  all.take_down(*ending);
+  const ActiveEngine* one = nullptr;
+  {
+    const std::lock_guard lock(all.mutex);
+    const EngineSet* const now = all.engines.load();
+    one = now == nullptr ? nullptr : now->in(context);
+    if (one != nullptr) all.unpublish(*one);
+    if (all.mode.load() == Mode::kBroken) one = nullptr;
+    if (one != nullptr) all.ending.push_back(one);
+  }
+  if (one != nullptr) all.take_down(*one);
   CUcontext popped = nullptr;
   real<Function::cuCtxPopCurrent_v2>(&popped);
 }
 
 void Runtime::abandon_context(CUcontext context) {
   forget_contexts_of_streams();
+  layouts().forget();
   State& all = state();
   const std::lock_guard lock(all.mutex);
   const EngineSet* const there = all.engines.load();
@@ -392,12 +465,10 @@ bool Runtime::statistics(EngineStatistics* out) const {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   std::map<CUdevice, EngineStatistics> by_device = all.finished;
-  if (const EngineSet* const there = all.engines.load()) {
-    for (const ActiveEngine* one : *there) {
-      EngineStatistics& of_device = by_device[one->device];
-      of_device = merge(of_device, one->engine->statistics());
-    }
-  }
+  all.for_each_unfinished([&](const ActiveEngine& one) {
+    EngineStatistics& of_device = by_device[one.device];
+    of_device = merge(of_device, one.engine->statistics());
+  });
   bool is_first = true;
   *out = {};
   for (const auto& [device, of_device] : by_device) {
@@ -415,13 +486,18 @@ AuditStatistics Runtime::audit() const {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   AuditStatistics sum = all.audited;
-  if (const EngineSet* const there = all.engines.load()) {
-    for (const ActiveEngine* one : *there) sum = add(sum, one->engine->audit());
-  }
+  all.for_each_unfinished([&](const ActiveEngine& one) { sum = add(sum, one.engine->audit()); });
   return sum;
 }
 
-bool Runtime::wants_statistics() const noexcept { return state().wants_statistics.load(); }
+StatsForm Runtime::stats_form() const noexcept { return state().stats_form.load(); }
+Advertise Runtime::advertise() const noexcept { return state().advertise.load(std::memory_order_relaxed); }
+
+std::string Runtime::budget_origin() const {
+  const State& all = state();
+  if (!all.settings.budget.is_percent() || all.largest_device_bytes.load() == 0) return "";
+  return all.settings.budget.text() + " of the device's " + human_bytes(all.largest_device_bytes.load());
+}
 
 bool Runtime::wants_shareable() {
   if (!has_run()) static_cast<void>(in_current_context());
@@ -435,9 +511,7 @@ bool Runtime::reset_peaks() {
   State& all = state();
   const std::lock_guard lock(all.mutex);
   for (auto& [device, of_device] : all.finished) forget_peaks(&of_device);
-  if (const EngineSet* const there = all.engines.load()) {
-    for (const ActiveEngine* one : *there) one->engine->reset_peaks();
-  }
+  all.for_each_unfinished([](const ActiveEngine& one) { one.engine->reset_peaks(); });
   return true;
 }
 

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 
+#include "config/settings.h"
 #include "hooks/cuda_api.h"
 #include "hooks/engines.h"
 #include "hooks/log.h"
@@ -50,7 +52,9 @@ class Runtime {
   bool refuses() const noexcept;
   void declare_broken() noexcept;
 
-  // Before the driver destroys the context: its memory dies with it, and what we hold is given back.
+  // Before the driver destroys the context: its memory dies with it, and what we hold is given back when all that was
+  // submitted there has passed. Where the driver does not wait, it stays until the context is gone. Waits without a
+  // lock.
   void end_context(CUcontext context);
   // The context is gone already.
   void abandon_context(CUcontext context);
@@ -59,7 +63,11 @@ class Runtime {
   bool statistics(EngineStatistics* out) const;
   // Of the engines that are there, too; false as above.
   bool reset_peaks();
-  bool wants_statistics() const noexcept;
+  // Settings `stats` and `advertise`.
+  StatsForm stats_form() const noexcept;
+  Advertise advertise() const noexcept;
+  // "60 % of the device's 24.00 GiB"; "" where the budget is no percentage, or none is there.
+  std::string budget_origin() const;
   // Setting `shareable`; may begin, since settings are read then.
   bool wants_shareable();
   // Setting `audit`, and what has been looked at: on all devices, and of the first fault that was found.
@@ -106,13 +114,13 @@ bool sees_operations();
 // Counters of the hooks, beside the engine's. Relaxed: for people.
 enum class Counter {
   kUnknownLaunches,     // parameters that could not be read: everything counted as touched
-  kCapturedOperations,  // pinned what they touch
+  kCapturedOperations,  // recorded into graphs
   kOtherContexts,       // allocations in contexts without an engine, passed through
   kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
   kObjectsPastUs,       // libraries that call the driver past us; counted at the end
   kRefusedShares,       // memory of ours that the driver does not share with other processes
-  kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are not remembered
+  kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are too many
   kCount
 };
 void count(Counter counter) noexcept;

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "hooks/runtime.h"
-
 namespace thermocline {
 
 namespace {
@@ -41,6 +39,8 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::out_of_memory,
                               &S::followed,
                               &S::left_out_targets,
+                              &S::host_reads,
+                              &S::table_reads,
                               &S::table_looks,
                               &S::table_kernels};
 // What is held now, and is given back with the engine.
@@ -107,64 +107,6 @@ void forget_peaks(EngineStatistics* statistics) {
   statistics->peak_device_bytes = statistics->device_bytes;
   statistics->peak_host_bytes = statistics->host_bytes;
   statistics->largest_allocation_bytes = 0;
-}
-
-std::string statistics_line(const EngineStatistics& statistics) {
-  struct Field {
-    const char* name;
-    std::uint64_t value;
-  };
-  // The first eight stand in the documented order; more may follow.
-  const Field fields[] = {
-      {"peak_live_bytes", statistics.peak_live_bytes},
-      {"peak_device_bytes", statistics.peak_device_bytes},
-      {"budget_bytes", statistics.budget_bytes},
-      {"peak_host_bytes", statistics.peak_host_bytes},
-      {"evicted_bytes", statistics.evicted_bytes},
-      {"restored_bytes", statistics.restored_bytes},
-      {"allocations", statistics.allocations},
-      {"pinned_buffers", statistics.pinned_buffers},
-      {"frees", statistics.frees},
-      {"operations", statistics.operations},
-      {"evictions", statistics.evictions},
-      {"restores", statistics.restores},
-      {"covered_evictions", statistics.covered_evictions},
-      {"bare_evictions", statistics.bare_evictions},
-      {"unseen_touches", statistics.unseen_touches},
-      {"prefetches", statistics.prefetches},
-      {"wasted_prefetches", statistics.wasted_prefetches},
-      {"write_behinds", statistics.write_behinds},
-      {"plans", statistics.plans},
-      {"divergences", statistics.divergences},
-      {"creates", statistics.creates},
-      {"maps", statistics.maps},
-      {"unmaps", statistics.unmaps},
-      {"host_waits", statistics.host_waits},
-      {"peak_live_buffers", statistics.peak_live_buffers},
-      {"allocated_bytes", statistics.allocated_bytes},
-      {"freed_bytes", statistics.freed_bytes},
-      {"followed", statistics.followed},
-      {"left_out_targets", statistics.left_out_targets},
-      {"table_looks", statistics.table_looks},
-      {"table_kernels", statistics.table_kernels},
-      {"oom_reports", statistics.out_of_memory},
-      {"unknown_launches", counted(Counter::kUnknownLaunches)},
-      {"captured_operations", counted(Counter::kCapturedOperations)},
-      {"other_contexts", counted(Counter::kOtherContexts)},
-      {"unknown_functions", counted(Counter::kUnknownFunctions)},
-      {"unsearched_uploads", counted(Counter::kUnsearchedUploads)},
-      {"unseen_collectives", counted(Counter::kUnseenCollectives)},
-      {"refused_shares", counted(Counter::kRefusedShares)},
-      {"objects_past_us", counted(Counter::kObjectsPastUs)},
-  };
-  std::string line;
-  for (const Field& field : fields) {
-    if (!line.empty()) line += ' ';
-    line += field.name;
-    line += '=';
-    line += std::to_string(field.value);
-  }
-  return line;
 }
 
 }  // namespace thermocline

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line that `run --stats` ends with, and what several engines of one process come to, one after the other, and one
-// beside the other.
+// What `run --stats` ends with, in three forms, and what several engines of one process come to, one after the other,
+// and one beside the other.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "offload/engine.h"
@@ -24,5 +25,11 @@ void forget_peaks(EngineStatistics* statistics);
 
 // key=value pairs, without "thermocline: " and the end of the line.
 std::string statistics_line(const EngineStatistics& statistics);
+// The same as one JSON object on a line, with its end.
+std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank);
+// For people: some lines, the first with "thermocline: ". `of`: whose they are; `budget_origin`: what the budget is a
+// part of, or "".
+std::string statistics_table(const EngineStatistics& statistics, const std::string& of,
+                             const std::string& budget_origin);
 
 }  // namespace thermocline

@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <thread>
 
 #include "driver/undisturbed.h"
+#include "hooks/captures.h"
+#include "hooks/holding.h"
 #include "hooks/kept.h"
 #include "hooks/misuse.h"
 #include "hooks/patience.h"
@@ -32,16 +34,6 @@ CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
 
 std::atomic<int> captures{0};
 std::atomic<bool> device_updatable{false};
-
-// Addresses that recorded work was given.
-struct Recorded {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> addresses;  // and the number of the buffer there
-};
-Recorded& all_recorded() {
-  static auto* const all = new Recorded;
-  return *all;
-}
 
 CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
   for (const Touch& touch : touches.all()) {
@@ -70,15 +62,6 @@ CUresult keep_all(const EngineSet& engines, const TouchList& touches, const char
     if (CUresult result = keep_ours(*active, part, reason); result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
-}
-
-CUresult submit_recorded(const EngineSet& engines, const TouchList& touches, Call call) {
-  count(Counter::kCapturedOperations);
-  if (CUresult result = keep_all(engines, touches, "stream capture"); result != CUDA_SUCCESS) return result;
-  remember_recorded(engines, touches);
-  remember_moves(&engines, touches);
-  const Inside inside;
-  return call();
 }
 
 // Until nothing else uses their pages, and they are back. Waiting for the whole context would fail while any thread
@@ -168,7 +151,7 @@ CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info
 
 template <class Begin>
 CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
-                     const OperationInfo& info, Begin begin, Call call) {
+                     const OperationInfo& info, Begin begin, Call call, const CallFrom* from_host = nullptr) {
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
@@ -178,7 +161,8 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
-  const CUresult result = call();
+  const void* const copy = operation->host_copy();
+  const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
   if (result != CUDA_SUCCESS) return result;
   if (recorder != nullptr) recorder->submitted(stream, info, touches.all());
   operation->commit(host == Host::kWaits);
@@ -256,24 +240,30 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   return result;
 }
 
-// `bits`: whom it is shown, whether they own something of it or follow what it may follow. `in_another`: null where it
-// is no copy.
+// What is called in place of an operation's own call; null: nothing can be.
+struct Instead {
+  const CallIn* in_another = nullptr;
+  const CallFrom* from_host = nullptr;
+};
+
+// `bits`: whom it is shown, whether they own something of it or follow what it may follow.
 CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
-                     Host host, const TouchList& touches, const OperationInfo& info, Call call,
-                     const CallIn* in_another) {
+                     Host host, const TouchList& touches, const OperationInfo& info, Call call, Instead instead) {
   if (watches_misuse()) look_at(touches, stream);
-  if (is_recording(stream)) return submit_recorded(engines, touches, call);
   if (place.refused) return call();
-  const ActiveEngine* const owner = in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
+  const ActiveEngine* const owner = instead.in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
   if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
   CUresult result = CUDA_SUCCESS;
   if (owner != nullptr) {
-    result = submit_by_stand_in(*owner, place, stream, host, touches, info, *in_another);
+    result = submit_by_stand_in(*owner, place, stream, host, touches, info, *instead.in_another);
   } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
     Engine& engine = *place.here->engine;
+    OperationInfo here = info;
+    here.reads_host_copy = instead.from_host != nullptr;
     result = submit_here(
-        *place.here, stream, host, touches, info,
-        [&](const OperationInfo& asked) { return engine.begin(stream, touches.all(), asked); }, call);
+        *place.here, stream, host, touches, here,
+        [&](const OperationInfo& asked) { return engine.begin(stream, touches.all(), asked); }, call,
+        instead.from_host);
   } else {
     result = submit_across(engines, bits, place, stream, host, touches, info, false, call);
   }
@@ -304,11 +294,23 @@ EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
   return bits;
 }
 
-// Guards the count of captures while it changes and the engine is told.
-std::mutex& captures_change() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
+// The count of captures, while it changes and the engines are told, and waits for whole contexts, which must not begin
+// where a stream records.
+struct CapturesChange {
+  std::mutex mutex;
+  std::condition_variable ended;  // a wait
+  int waits = 0;
+  std::chrono::steady_clock::time_point newest;  // when the newest of these began
+};
+CapturesChange& captures_change() {
+  static auto* const only = new CapturesChange;
+  return *only;
 }
+
+// A wait is held against captures when the driver is asked for it, and lasts as long as any stream does. So whoever
+// begins to record gives those that have just begun the time to reach the driver, and no more: it may be what a stream
+// waits for. One that comes later all the same is refused by the driver, and counts as not done.
+constexpr std::chrono::milliseconds kTimeToReachTheDriver{20};
 
 void tell_engines(bool any_records) {
   if (engines_now() == nullptr || Runtime::get().broken()) return;
@@ -352,8 +354,30 @@ CUresult guarded_lightly(Call body) {
 
 namespace {
 
+// Every operation that a stream records, and the one place where the library refuses one: its capture ends without a
+// graph then. Of what it accesses, kernels need nothing before the graph is launched; the driver may look at the memory
+// of copies and sets at once.
+CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const TouchList& touches, bool is_kernel,
+                         Call call) {
+  count(Counter::kCapturedOperations);
+  bool reached = false;
+  const CUresult result = guarded([&]() -> CUresult {
+    if (Runtime::get().broken() && !touches.empty()) return CUDA_ERROR_UNKNOWN;
+    if (watches_misuse()) look_at(touches, stream);
+    HeldForCall held;
+    if (!is_kernel) {
+      if (CUresult kept = held.hold(engines, touches, "being recorded"); kept != CUDA_SUCCESS) return kept;
+    }
+    reached = true;
+    const Inside inside;
+    return call();
+  });
+  if (!reached) invalidate_capture(stream);
+  return result;
+}
+
 CUresult submit_what(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
-                     const CallIn* in_another) {
+                     Instead instead) {
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
@@ -364,6 +388,7 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
     return owner != 0;
   });
   if (bits == 0 && touches.moves().empty() && !info.follows && !info.may_stand) return call();
+  if (is_recording(stream)) return submit_recorded(engines, stream, touches, info.follows, call);
   const StreamPlace place = place_of(engines, stream);
   const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), touches);
   if (info.follows) bits |= followers_of(engines, place);
@@ -373,18 +398,17 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
   if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (info.operator_class == OperatorClass::kTables) {
-      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
+      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
       if (result != CUDA_SUCCESS) return result;
       engines.for_each(
           bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(touches, active).all()); });
       return result;
     }
-    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
+    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
     AllChanges made(engines, changing, touches);
-    const bool records = is_recording(stream);
     const CUresult result =
-        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call, in_another);
-    if (result == CUDA_SUCCESS) made.happened(records);
+        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
+    if (result == CUDA_SUCCESS) made.happened();
     return result;
   });
 }
@@ -392,24 +416,32 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
 }  // namespace
 
 CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
-  return submit_what(stream, host, std::move(touches), info, call, nullptr);
+  return submit_what(stream, host, std::move(touches), info, call, {});
 }
 
 CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
                      CallIn in_another) {
-  return submit_what(stream, host, std::move(touches), info, call, &in_another);
+  return submit_what(stream, host, std::move(touches), info, call, {.in_another = &in_another});
+}
+
+CUresult submit_copy_to_host(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+                             CallIn in_another, CallFrom from_host) {
+  return submit_what(stream, host, std::move(touches), info, call,
+                     {.in_another = &in_another, .from_host = &from_host});
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
   const HeldEngines engines;
   if (engines.none()) return call();
+  // Its graph is found to be unknown when it is instantiated.
+  if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);
   THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as touched");
   return guarded([&] {
     const StreamPlace place = place_of(*engines, stream);
     if (place.refused) return call();
-    if (is_recording(stream) || place.here == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    if (place.here == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
     return submit_across(*engines, reached_from(*engines, place), place, stream, Host::kGoesOn, {}, {}, true, call);
   });
 }
@@ -433,21 +465,37 @@ CUresult keep(const TouchList& touches, const char* reason, Call call) {
 }
 
 void capture_began() {
-  const std::lock_guard lock(captures_change());
+  CapturesChange& change = captures_change();
+  std::unique_lock lock(change.mutex);
+  while (change.waits > 0) {
+    if (change.ended.wait_until(lock, change.newest + kTimeToReachTheDriver) == std::cv_status::timeout) break;
+  }
   if (captures.fetch_add(1) == 0) tell_engines(true);
 }
 
 void capture_ended() {
-  const std::lock_guard lock(captures_change());
+  const std::lock_guard lock(captures_change().mutex);
   if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
-void synchronize_unless_recorded(const ActiveEngine& active) {
-  const std::lock_guard lock(captures_change());
-  if (any_capture()) return;
+CUresult synchronize_unless_recorded(const ActiveEngine& active) {
+  CapturesChange& change = captures_change();
+  {
+    const std::lock_guard lock(change.mutex);
+    if (any_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    ++change.waits;
+    change.newest = std::chrono::steady_clock::now();
+  }
   // Other threads go on submitting.
   const UseSet before = active.engine->submitted_all();
-  if (real<Function::cuCtxSynchronize>() == CUDA_SUCCESS) active.engine->synchronized(before);
+  const CUresult result = real<Function::cuCtxSynchronize>();
+  if (result == CUDA_SUCCESS) active.engine->synchronized(before);
+  {
+    const std::lock_guard lock(change.mutex);
+    --change.waits;
+  }
+  change.ended.notify_all();
+  return result;
 }
 
 void nodes_change_on_the_device() { device_updatable.store(true, std::memory_order_relaxed); }
@@ -475,27 +523,6 @@ std::uint64_t number_of(const EngineSet& engines, DeviceAddress at) {
   const ActiveEngine* const owner = engines.owner(at);
   const std::optional<BufferFacts> facts = owner == nullptr ? std::nullopt : owner->engine->find(at);
   return facts.has_value() ? facts->number : 0;
-}
-
-void remember_recorded(const EngineSet& engines, const TouchList& touches) {
-  Recorded& all = all_recorded();
-  const std::lock_guard lock(all.mutex);
-  for (const Touch& touch : touches.all()) all.addresses[touch.address.value] = number_of(engines, touch.address);
-}
-
-TouchList recorded(const EngineSet& engines) {
-  Recorded& all = all_recorded();
-  const std::lock_guard lock(all.mutex);
-  TouchList touches;
-  for (auto it = all.addresses.begin(); it != all.addresses.end();) {
-    // What has been freed since can only be touched by mistake, whoever has its addresses now.
-    if (const std::uint64_t now = number_of(engines, DeviceAddress{it->first}); now == 0 || now != it->second) {
-      it = all.addresses.erase(it);
-    } else {
-      touches.word((it++)->first);
-    }
-  }
-  return touches;
 }
 
 }  // namespace thermocline

@@ -3,8 +3,8 @@
 // called, under one scope, so that nothing that is touched can leave in between. What belongs to several engines is
 // shown to each (spanning.h).
 //
-// While a stream records a graph, work is not run but remembered, and may run at any later time: what it touches is
-// brought to the device before, and stays for good (pinned).
+// While a stream records a graph, work is not run: what it accesses is of no matter before the graph is launched
+// (graph_execs.h).
 #pragma once
 
 #include <type_traits>
@@ -49,6 +49,7 @@ class CallOf {
 };
 using Call = CallOf<>;
 using CallIn = CallOf<CUstream>;
+using CallFrom = CallOf<const void*>;
 
 // Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
 // program. The thread is not cancelled meanwhile.
@@ -61,6 +62,9 @@ CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo
 // A copy that names no context. `in_another`: the same in a given stream, where it has to be (stand_ins.h).
 CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
                      CallIn in_another);
+// A copy to the host, of one range. `from_host`: the same out of that memory of ours, where what it reads is evicted.
+CUresult submit_copy_to_host(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+                             CallIn in_another, CallFrom from_host);
 // Nothing is known about what the work touches.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
@@ -68,12 +72,33 @@ CUresult submit_unknown(StreamHandle stream, Call call);
 // call is not made.
 CUresult keep(const TouchList& touches, const char* reason, Call call);
 
+// Whether a call that succeeds has written all of the ranges that it names. Of a batch that ends with an error, part
+// may have been submitted; of what is decompressed the size is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
+constexpr bool fills_what_it_names(Function function) {
+  switch (function) {
+    case Function::cuMemBatchDecompressAsync:
+    case Function::cuMemBatchDecompressAsync_ptsz:
+    case Function::cuMemcpyBatchAsync:
+    case Function::cuMemcpyBatchAsync_ptsz:
+    case Function::cuMemcpyBatchAsync_v2:
+    case Function::cuMemcpyBatchAsync_v2_ptsz:
+    case Function::cuMemcpy3DBatchAsync:
+    case Function::cuMemcpy3DBatchAsync_ptsz:
+    case Function::cuMemcpy3DBatchAsync_v2:
+    case Function::cuMemcpy3DBatchAsync_v2_ptsz:
+      return false;
+    default:
+      return true;
+  }
+}
+
 // Of copies and sets.
 template <Function F>
 OperationInfo info_of_copy() {
   return {.kind = static_cast<std::uint64_t>(F) + 1,
           .operator_class = OperatorClass::kCopy,
-          .name = hooked_functions()[static_cast<std::size_t>(F)].base};
+          .name = hooked_functions()[static_cast<std::size_t>(F)].base,
+          .overwrites = fills_what_it_names(F)};
 }
 
 // What a hook looks like: as long as nothing of ours exists, a call.
@@ -82,15 +107,15 @@ CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments...
   return submit(stream, host, std::move(touches), info_of_copy<F>(), [&] { return real<F>(arguments...); });
 }
 
-// Stream capture, as far as it must be known: whether any stream records, and which buffers graphs hold on to.
+// Stream capture, as far as it must be known: whether any stream records.
 // capture_began() comes before the driver's own call; if that fails, capture_ended() follows.
 void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
 bool any_capture();
-// Waits for all that was submitted in the engine's context, which is current; not where any stream records, and none
-// begins to meanwhile. Under `Inside`, and not from within an engine.
-void synchronize_unless_recorded(const ActiveEngine& active);
+// Waits for all that was submitted in the engine's context, which is current. Not where any stream records, for that
+// would end its recording (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). Under `Inside`, and not from within an engine.
+CUresult synchronize_unless_recorded(const ActiveEngine& active);
 
 // While one lives, driver calls on this thread do not disturb anybody's capture (cuThreadExchangeStreamCaptureMode).
 class CaptureTruce {
@@ -110,10 +135,7 @@ class CaptureTruce {
 void nodes_change_on_the_device();
 bool any_node_changes_on_the_device();
 
-// What recorded work may touch when it runs: every launch of a graph touches all of it that is still alive.
-void remember_recorded(const EngineSet& engines, const TouchList& touches);
 // Of the buffer that is there now: no other of its engine ever had it. 0: none is.
 std::uint64_t number_of(const EngineSet& engines, DeviceAddress at);
-TouchList recorded(const EngineSet& engines);
 
 }  // namespace thermocline

@@ -164,13 +164,23 @@ void* hook_for_symbol(std::string_view symbol, const void* answer) {
                                                                                                    : nullptr;
 }
 
+namespace {
+
+// From CUDA 12 on the driver answers to one base with the symbol of another.
+bool is_asked_for_by(std::string_view base, const HookedFunction& function) {
+  return base == function.base ||
+         (base == "cuGraphInstantiate" && function.base == std::string_view("cuGraphInstantiateWithFlags"));
+}
+
+}  // namespace
+
 void* hook_for_base(std::string_view base, const void* answer, int version, std::uint64_t flags) {
   if (answer == nullptr || !has_hooked_base(base) || !load_driver()) return nullptr;
   ask_for_given();
   // A driver may give one address for several symbols; then the arguments decide, and the newest that was asked for.
   int best = -1;
   for (std::size_t i = 0; i < kHooked.size(); ++i) {
-    if (base != kHooked[i].base || !is_answer(i, answer)) continue;
+    if (!is_asked_for_by(base, kHooked[i]) || !is_answer(i, answer)) continue;
     if (best < 0) best = static_cast<int>(i);
     const HookedFunction& chosen = kHooked[static_cast<std::size_t>(best)];
     const bool fits = variant_fits(kHooked[i].variant, flags) && kHooked[i].since <= version;
@@ -179,6 +189,23 @@ void* hook_for_base(std::string_view base, const void* answer, int version, std:
   }
   return best < 0 ? nullptr : hook_of(best);
 }
+
+void* hook_by_name(std::string_view base, int version, std::uint64_t flags) {
+  if (version > kNewestKnownVersion) return nullptr;
+  int best = -1;
+  for (std::size_t i = 0; i < kHooked.size(); ++i) {
+    const HookedFunction& one = kHooked[i];
+    if (base != one.base || one.since > version || !variant_fits(one.variant, flags)) continue;
+    if (best < 0 || one.since > kHooked[static_cast<std::size_t>(best)].since) best = static_cast<int>(i);
+  }
+  return best < 0 ? nullptr : hook_of(best);
+}
+
+namespace {
+constinit std::atomic<bool> unseen_variant{false};
+}
+void a_variant_goes_unseen() noexcept { unseen_variant.store(true, std::memory_order_relaxed); }
+bool any_variant_goes_unseen() noexcept { return unseen_variant.load(std::memory_order_relaxed); }
 
 bool is_hook(const void* address) {
   for (std::size_t i = 0; i < kHooked.size(); ++i) {

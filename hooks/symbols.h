@@ -42,6 +42,8 @@ std::span<const HookedFunction> hooked_functions();
 // Index in hooked_functions(), or -1.
 int find_hooked(std::string_view symbol);
 bool has_hooked_base(std::string_view base);
+// The newest CUDA whose functions stand in the table.
+inline constexpr int kNewestKnownVersion = 13050;
 // False of what no CUDA that this table was made from knows.
 bool knows_base(std::string_view base);
 // Our function for the index.
@@ -57,7 +59,14 @@ bool in_driver(const void* address);
 // (cuGetProcAddress); null when that is nothing that we hook.
 void* hook_for_symbol(std::string_view symbol, const void* answer);
 void* hook_for_base(std::string_view base, const void* answer, int version, std::uint64_t flags);
+// The same by the arguments alone, for an answer that is no symbol's: null where nothing fits, or where the program
+// asks by a version that is newer than the table, which may have another shape.
+void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 bool is_hook(const void* address);
+
+// A program was given a variant of a hooked function that is not hooked: what it does with it is not seen.
+void a_variant_goes_unseen() noexcept;
+bool any_variant_goes_unseen() noexcept;
 
 // The driver's function; null when it has none.
 void* real_address(Function function);

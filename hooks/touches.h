@@ -51,6 +51,12 @@ class TouchList {
   }
   std::span<const Move> moves() const { return {moves_.data(), moves_.size()}; }
 
+  // As another list had it.
+  TouchList& add(const Touch& touch) {
+    touches_.push_back(touch);
+    return *this;
+  }
+
   std::span<const Touch> all() const { return {touches_.data(), touches_.size()}; }
   bool empty() const { return touches_.empty(); }
 

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
-#include <tuple>
 
 #include "hooks/own_memory.h"
 #include "hooks/submit.h"
 #include "hooks/symbols.h"
 #include "hooks/tensor_maps.h"
 #include "hooks/word_scan.h"
+#include "hooks/write_combined.h"
 
 namespace thermocline {
 namespace {
@@ -19,6 +17,9 @@ namespace {
 // Words that are kept until the copy has been submitted; were there more, they are told before, and stand beside what
 // the copy writes over.
 constexpr std::size_t kMostWords = 65536;
+
+// Rows that are shorter are read faster than the driver is asked what they lie in.
+constexpr Bytes kWorthAsking = 4096;
 
 // Copies of more rows are taken as one piece from the first row to the last, where what stood there may still stand.
 constexpr Bytes kMostRows = 256;
@@ -41,6 +42,10 @@ MemoryKind kind_of(CUdeviceptr at) {
 }  // namespace
 
 bool is_pageable(CUdeviceptr at) { return !kind_of(at).known; }
+bool is_pinned(CUdeviceptr at) {
+  const MemoryKind kind = kind_of(at);
+  return kind.known && !kind.device;
+}
 
 namespace {
 
@@ -74,35 +79,6 @@ void take_along(Engine& engine, const Move& move, bool exact) {
 
 OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.range_bytes()}; }
 
-// Moves that graphs were given, each once.
-using MoveKey = std::tuple<CUdeviceptr, CUdeviceptr, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes, Bytes>;
-struct Remembered {
-  std::mutex mutex;
-  std::uint64_t last = 0;
-  struct Known {
-    std::uint64_t came = 0;          // when
-    std::uint64_t to = 0, from = 0;  // numbers of the buffers at its ends; 0: not ours
-  };
-  std::map<MoveKey, Known> keys;
-  std::map<std::uint64_t, MoveKey> in_order_of;  // that
-
-  void add(const MoveKey& key, std::uint64_t to, std::uint64_t from) {
-    const auto [at, is_new] = keys.emplace(key, Known{last + 1});
-    at->second.to = to;
-    at->second.from = from;
-    if (!is_new) return;
-    in_order_of.emplace(++last, key);
-    if (keys.size() <= kMostRememberedMoves) return;
-    keys.erase(in_order_of.begin()->second);
-    in_order_of.erase(in_order_of.begin());
-    count(Counter::kUnsearchedUploads);
-  }
-};
-Remembered& remembered() {
-  static auto* const all = new Remembered;
-  return *all;
-}
-
 // A tensor map on its way into memory counts as a word that is its tensor's address.
 template <class Found>
 void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found found) {
@@ -121,7 +97,10 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     const Reading reading = read_own_memory(from + done, block.data(), part);
-    if (reading == Reading::kRefused) count(Counter::kUnsearchedUploads);
+    if (reading == Reading::kRefused) {
+      count(Counter::kUnsearchedUploads);
+      engine.hold_unknown({DeviceAddress{to + done}, bytes - done});
+    }
     if (reading != Reading::kRead) return;
     scan(block.data(), part, to + done, [&](Bytes offset, std::uint64_t word) {
       words.push_back({DeviceAddress{to + done + offset}, word});
@@ -182,9 +161,25 @@ void Changes::give_in() {
   words_.clear();
 }
 
+// Blocks overlap, so that nothing is missed between two. `found` may hear of a word twice.
+void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+  std::array<unsigned char, 16384> block;
+  for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
+    const Bytes part = std::min<Bytes>(block.size(), bytes - done);
+    read_write_combined(block.data(), reinterpret_cast<const void*>(from + done), part);
+    scan(block.data(), part, to + done,
+         [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + done + offset}, word); });
+    search_for_tensor_maps(block.data(), part, to + done,
+                           [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
+    if (part < block.size()) return;
+  }
+}
+
 void Changes::search(const Move& move) {
   const WordScan scan(range_of(engine_));
+  const bool is_slow = move.bytes >= kWorthAsking && is_write_combined(reinterpret_cast<const void*>(move.from));
   for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
+    if (is_slow) return search_write_combined(scan, to, from, move.bytes);
     scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
          [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
     search_for_tensor_maps(reinterpret_cast<const void*>(from), move.bytes, to,
@@ -192,8 +187,8 @@ void Changes::search(const Move& move) {
   });
 }
 
-void Changes::happened(bool recorded) {
-  if (engine_.has_references() && !recorded) {
+void Changes::happened() {
+  if (engine_.has_references()) {
     for (const Touch& touch : touches_.all()) {
       // Of a copy on the device, what is in its way is known below.
       if (touch.access == Access::kWrite && moves_.empty()) engine_.overwritten({touch.address, touch.bytes});
@@ -208,19 +203,16 @@ void Changes::happened(bool recorded) {
   for (const Known& known : moves_) {
     const Move& move = known.move;
     if (known.source == Source::kPageable) search(move);
-    if (known.source == Source::kDevice) take_along(engine_, move, !recorded);
+    if (known.source == Source::kDevice) take_along(engine_, move, true);
   }
   give_in();
 }
 
 namespace {
 
-bool is_gone(const EngineSet& engines, CUdeviceptr at, std::uint64_t number) {
-  if (engines.owner(DeviceAddress{at}) == nullptr) return number != 0;
-  return number == 0 || number_of(engines, DeviceAddress{at}) != number;
-}
-
+// Words that a copy brings to the host do not matter. What it finds on the device another node may have put there.
 void search_again(const EngineSet& engines, const Move& move) {
+  if (!kind_of(move.to).device) return;
   const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
   for (const ActiveEngine* active : engines) {
     Engine& engine = *active->engine;
@@ -236,37 +228,12 @@ void search_again(const EngineSet& engines, const Move& move) {
 
 }  // namespace
 
-void remember_moves(const EngineSet* engines, const TouchList& touches) {
-  if (touches.moves().empty()) return;
-  Remembered& all = remembered();
-  const std::lock_guard lock(all.mutex);
-  for (const Move& m : touches.moves()) {
-    all.add({m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer},
-            engines != nullptr ? number_of(*engines, DeviceAddress{m.to}) : 0,
-            engines != nullptr ? number_of(*engines, DeviceAddress{m.from}) : 0);
-  }
-}
-
-std::size_t remembered_moves() {
-  Remembered& all = remembered();
-  const std::lock_guard lock(all.mutex);
-  return all.keys.size();
-}
-
-void search_remembered_moves(const EngineSet& engines) {
-  Remembered& all = remembered();
-  const std::lock_guard lock(all.mutex);
-  for (auto at = all.keys.begin(); at != all.keys.end();) {
-    const auto& [to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer] = at->first;
-    // What has been freed since can only be used by mistake, whoever has its addresses now; words on the host do not
-    // matter.
-    if (is_gone(engines, to, at->second.to) || is_gone(engines, from, at->second.from) || !kind_of(to).device) {
-      all.in_order_of.erase(at->second.came);
-      at = all.keys.erase(at);
-      continue;
-    }
-    search_again(engines, {to, from, bytes, rows, layers, to_pitch, from_pitch, to_layer, from_layer});
-    ++at;
+void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond) {
+  for (const Move& move : moves) search_again(engines, move);
+  for (const Move& move : beyond) {
+    if (!kind_of(move.to).device) continue;
+    const AddressRange range = span_of(move.to, move, move.to_layer, move.to_pitch);
+    for (const ActiveEngine* active : engines) active->engine->hold_unknown(range);
   }
 }
 

@@ -7,11 +7,13 @@
 // the copy to be over, may free them), those of pageable memory after it (the driver has read them by then). What a
 // program writes into pinned memory between submitting a copy and its turn in the stream is not seen.
 //
-// Copies that a graph was given are looked at then, and again at every launch of a graph. So many are remembered, the
-// newest; each one beyond counts as unsearched_uploads: what another launch brings through it is not seen.
+// Copies that a graph was given are looked at when it is launched, each time. Of one executable so many; each one
+// beyond counts as unsearched_uploads: what a launch brings through it is not known, and read from the device when it
+// matters (Engine::hold_unknown).
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <span>
 #include <vector>
 
 #include "hooks/runtime.h"
@@ -19,15 +21,19 @@
 
 namespace thermocline {
 
+class WordScan;
+
 // Memory of the host that the driver does not know. Asks the driver, but for memory of ours.
 bool is_pageable(CUdeviceptr at);
+// Memory of the host that it does.
+bool is_pinned(CUdeviceptr at);
 
 // The changes of one operation: made before it is submitted, and told when it has been.
 class Changes {
  public:
   Changes(const ActiveEngine& active, const TouchList& touches);
-  // The operation was submitted; `recorded`: it was not, but some graph has it now.
-  void happened(bool recorded = false);
+  // The operation was submitted.
+  void happened();
 
  private:
   // What a copy's source is, as far as its words matter.
@@ -39,6 +45,7 @@ class Changes {
 
   Source source_of(const Move& move) const;
   void search(const Move& move);
+  void search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes);
   void found(DeviceAddress at, std::uint64_t word);
   void give_in();
 
@@ -57,19 +64,18 @@ class AllChanges {
   AllChanges(const EngineSet& engines, EngineBits bits, const TouchList& touches) {
     engines.for_each(bits, [&](const ActiveEngine& active) { all_.emplace_back(active, touches); });
   }
-  void happened(bool recorded = false) {
-    for (Changes& one : all_) one.happened(recorded);
+  void happened() {
+    for (Changes& one : all_) one.happened();
   }
 
  private:
   boost::container::small_vector<Changes, 1> all_;
 };
 
-inline constexpr std::size_t kMostRememberedMoves = 4096;
+// Of one executable graph, at every launch.
+inline constexpr std::size_t kMostSearchedMoves = 4096;
 
-// For launches of graphs.
-void remember_moves(const EngineSet* engines, const TouchList& touches);
-std::size_t remembered_moves();
-void search_remembered_moves(const EngineSet& engines);
+// A graph that is about to be launched makes these, and, `beyond`, these.
+void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond = {});
 
 }  // namespace thermocline

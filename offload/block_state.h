@@ -2,7 +2,12 @@
 // What the engine knows of a live block beyond the allocator: where its contents are, and who must wait for whom.
 //
 // A large block leaves and returns in parts, so that it never needs all its room at once before its turn, and gives
-// room back while the rest of it is still on its way out. An operation touches all parts of a block.
+// room back while the rest of it is still on its way out. An operation that is given a block's address accesses all of
+// its parts; one that names ranges (copies, sets) those that the ranges lie in.
+//
+// A part that an operation overwrites whole need not have its old contents back. It is `hollow` from the time it gets
+// its pages until the operation has been submitted: its host copy is its contents still, and comes back if the
+// operation is not submitted after all.
 //
 // Invariants (Residency::validate recomputes them):
 //   1. A part without pages whose contents are defined has a current host copy (trusting: or one that is leaving, on
@@ -11,8 +16,10 @@
 //   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kAway; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; a touch that may write moves them to kDirty and drops
 //   the copy.
-//   5. pins > 0 implies all parts have pages, or are about to get them within the call that pinned the block.
+//   5. pins > 0 implies all parts have pages, or are about to get them within the call that pinned the block; those of
+//   one part, that it has.
 //   6. The parts of a block cover its pages in order, each once.
+//   7. A hollow part has a host copy.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -43,10 +50,19 @@ struct BlockPart : boost::intrusive::list_base_hook<> {
   HostCopy copy = HostCopy::kNone;
   Place place = Place::kNowhere;
   bool covered = false;      // its addresses lead to `host` while it is away (safety_net.h)
+  bool defined = false;      // accessed since its block was handed out: its contents must survive
+  bool hollow = false;       // whatever its pages hold, its contents are its host copy
   bool prefetched = false;   // brought back for a use to come, and not touched since
   std::uint64_t digest = 0;  // of `host` when that began
   Use leaving;               // the copy out, while kLeaving
+  std::uint32_t pins = 0;    // ranges in it that are held on the device (held_ranges.cc)
+  UseSet host_reads;         // copies to the program's own memory that read `host`
   UseSet uses;               // of its pages, beside the block's: our copies, and former users of borrowed pages
+
+  // Scratch of the operation in preparation, which has the block among its operands by ranges (BlockState::listed).
+  std::uint64_t named = 0;   // the resolution that named a range in it
+  bool may_write = false;    // that is not only read
+  bool overwritten = false;  // all of it is written, and nothing is read
 
   DeviceAddress begin() const;
   Bytes bytes() const;
@@ -55,10 +71,12 @@ struct BlockPart : boost::intrusive::list_base_hook<> {
 
 struct BlockState {
   Block* block = nullptr;
-  bool defined = false;    // touched since it was handed out: its contents must survive
-  bool may_write = false;  // scratch of the operation in preparation
+  // Scratch of the operation in preparation.
+  bool whole = false;      // all parts are accessed; else those that `named` says
+  bool may_write = false;  // where they are
   std::uint32_t pins = 0;
   std::uint32_t absent_parts = 0;
+  std::uint32_t hollow_parts = 0;
   UseSet wait_for;  // what any stream must wait for before its next touch: earlier tenants of the pages, our copies
   std::uint64_t operation = 0;  // the last operation that touched it, by the engine's count
   std::uint64_t held = 0;       // the preparation (Residency) that may not lose it
@@ -66,7 +84,14 @@ struct BlockState {
 
   std::span<BlockPart> parts() { return {many ? many.get() : &one, count}; }
   std::span<const BlockPart> parts() const { return {many ? many.get() : &one, count}; }
-  bool resident() const { return absent_parts == 0; }
+  bool resident() const { return absent_parts == 0 && hollow_parts == 0; }
+  bool defined() const;
+  // Of the operation in preparation:
+  bool wants(const BlockPart& part) const { return whole || part.named == listed; }
+  bool overwrites(const BlockPart& part) const { return !whole && part.named == listed && part.overwritten; }
+  bool writes(const BlockPart& part) const { return whole ? may_write : part.may_write; }
+  bool has_wanted() const;  // on the device, as far as the operation needs it
+  Bytes wanted_bytes() const;
 
   BlockPart one;                      // where it is the only part
   std::unique_ptr<BlockPart[]> many;  // where there are several
@@ -78,6 +103,27 @@ inline DeviceAddress BlockPart::begin() const {
   return block.begin() + range.first * block.page_bytes();
 }
 inline Bytes BlockPart::bytes() const { return range.count * whole->block->page_bytes(); }
+
+inline bool BlockState::defined() const {
+  for (const BlockPart& part : parts()) {
+    if (part.defined) return true;
+  }
+  return false;
+}
+inline bool BlockState::has_wanted() const {
+  if (resident()) return true;
+  if (whole) return false;
+  for (const BlockPart& part : parts()) {
+    if (wants(part) && (!part.mapped() || (part.hollow && !overwrites(part)))) return false;
+  }
+  return true;
+}
+inline Bytes BlockState::wanted_bytes() const {
+  if (whole) return block->bytes();
+  Bytes bytes = 0;
+  for (const BlockPart& part : parts()) bytes += wants(part) ? part.bytes() : 0;
+  return bytes;
+}
 
 using PartList = boost::intrusive::list<BlockPart, boost::intrusive::constant_time_size<true>>;
 

@@ -2,6 +2,7 @@
 // The public face: takes the lock, and leaves the work to Engine::State.
 #include "offload/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "driver/check.h"
@@ -22,6 +23,8 @@ bool Operation::is_held_up() const {
   Engine::State& state = *engine_->state_;
   return state.clock.is_held_up(state.stream);
 }
+
+const void* Operation::host_copy() const { return engine_->state_->host_copy(); }
 
 void Operation::commit(bool completed) {
   THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
@@ -70,9 +73,26 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
 
 Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {
   std::unique_lock lock(mutex_);
-  state_->resolve(touches, info);
-  const Status status = state_->prepare(stream);
+  Status status = state_->resolve(touches, info, stream);
+  if (status.ok()) status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
+}
+
+bool Engine::fits(std::span<const Touch> touches) {
+  const std::lock_guard lock(mutex_);
+  return state_->fits(touches);
+}
+
+Bytes Engine::unit_bytes_from(DeviceAddress at) const {
+  if (!owns(at)) return 0;
+  const std::lock_guard lock(mutex_);
+  return state_->unit_bytes_from(at);
+}
+
+Bytes Engine::host_copy_run(AddressRange range) const {
+  if (!owns(range.at)) return range.bytes;
+  const std::lock_guard lock(mutex_);
+  return state_->host_copy_run(range);
 }
 
 Operation Engine::begin_unknown(StreamHandle stream) {
@@ -104,6 +124,13 @@ void Engine::hold(std::span<const HeldWord> words) {
   state_->show_references();
 }
 
+void Engine::hold_unknown(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.hold_unknown(range);
+  state_->show_references();
+}
+
 void Engine::overwritten(AddressRange range) {
   const std::lock_guard lock(mutex_);
   state_->references.overwritten(range.at, range.bytes);
@@ -120,8 +147,30 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
 void Engine::written_by_kernel(std::span<const Touch> touches) {
   const std::lock_guard lock(mutex_);
   state_->hear();
-  state_->counters.left_out_targets += state_->references.written_by_kernel(state_->references.given(touches));
+  static_cast<void>(state_->references.written_by_kernel(state_->references.given(touches)));
   state_->show_references();
+}
+
+void Engine::written_by_graph(std::span<const std::vector<Touch>> kernels) {
+  const std::lock_guard lock(mutex_);
+  State& state = *state_;
+  if (!state.looks_at_tables) return;
+  state.hear();
+  const auto is_small = [&](const Touch& touch) {
+    const Buffer* const buffer = state.heap.find(touch.address);
+    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
+  };
+  for (const std::vector<Touch>& given : kernels) {
+    if (std::none_of(given.begin(), given.end(), is_small)) continue;
+    const auto stays = [&](const Touch& touch) {
+      return state.heap.find(touch.address) == nullptr ||
+             state.pin(touch.address, "a kernel of a graph may have stored its address", true).ok();
+    };
+    // Where not all of it can stay, the tables are read when it matters.
+    if (!std::all_of(given.begin(), given.end(), stays))
+      static_cast<void>(state.references.written_by_kernel(state.references.given(given)));
+  }
+  state.show_references();
 }
 
 Status Engine::pin(DeviceAddress address, const char* reason) {
@@ -137,6 +186,16 @@ Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
 void Engine::unpin(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
   state_->unpin(address);
+}
+
+Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
+  const std::lock_guard lock(mutex_);
+  return state_->hold_on_device(range, reason, hold);
+}
+
+void Engine::let_go(std::uint64_t hold) {
+  const std::lock_guard lock(mutex_);
+  state_->let_go(hold);
 }
 
 Status Engine::send_away(DeviceAddress address) {
@@ -205,7 +264,9 @@ Status Engine::add_foreign(Bytes bytes) {
   state.reclaim();
   if (state.foreign_bytes + bytes > state.budget_bytes)
     return state.refuse("memory that the program maps itself", bytes);
-  const Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
+  Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
+  // What is left free for the driver stays free.
+  if (state.leaving_free != 0) limit = std::min(limit, state.heap.limit());
   if (Status status = state.residency.make_room_for_limit(limit); !status.ok()) {
     return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
   }
@@ -220,7 +281,24 @@ void Engine::remove_foreign(Bytes bytes) {
   THERMOCLINE_CHECK(bytes <= state_->foreign_bytes, "only memory that was counted is given back");
   state_->note_peaks();
   state_->foreign_bytes -= bytes;
-  static_cast<void>(state_->heap.set_limit(state_->budget_bytes - state_->foreign_bytes));
+  if (state_->leaving_free == 0) state_->limit_pages();
+}
+
+Status Engine::leave_free(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  State& state = *state_;
+  state.reclaim();
+  const Bytes held = state.heap.created_bytes();
+  ++state.leaving_free;
+  const Status status = state.residency.make_room_for_limit(held > bytes ? held - bytes : 0);
+  if (!status.ok() && --state.leaving_free == 0) state.limit_pages();
+  return status;
+}
+
+void Engine::take_again() {
+  const std::lock_guard lock(mutex_);
+  THERMOCLINE_CHECK(state_->leaving_free > 0, "only what was left free is taken again");
+  if (--state_->leaving_free == 0) state_->limit_pages();
 }
 
 void Engine::step() {

@@ -30,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "allocator/size_class.h"
 #include "allocator/use_set.h"
@@ -123,7 +124,13 @@ struct OperationInfo {
   bool follows = false;
   // It waits for a value that may be written later, or may come behind such a wait in ways that nobody sees.
   bool may_stand = false;
-  // It was prepared before and answered not_ready: it is the same operation still.
+  // Ranges that it writes it writes whole, without looking at what was there (copies, sets).
+  bool overwrites = false;
+  // It reads the one range that it names, and nothing else: a copy to the host. What of a single eviction unit is not
+  // on the device is not fetched for it, but read from the copy on the host (Operation::host_copy).
+  bool reads_host_copy = false;
+  // It was prepared before and answered not_ready, or is the rest of one that is done in several: it is the same
+  // operation still.
   bool again = false;
 
   // One kernel, of which something can be learnt by its next launches. Graphs are known by nothing.
@@ -174,8 +181,11 @@ struct EngineStatistics {
   Bytes pinned_bytes = 0;                           // blocks of these
   std::uint64_t references = 0;                     // places in memory where addresses of buffers stand
   std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
-  // Buffers that a table which a kernel wrote may lead to, and that it is not known to lead to (References).
+  // Under a full net: blocks that stored addresses lead to, and that were used at their copies on the host for lack of
+  // room.
   std::uint64_t left_out_targets = 0;
+  std::uint64_t host_reads = 0;   // copies to the host that were served from the host copy of what is evicted
+  std::uint64_t table_reads = 0;  // tables of kernels that were read because what they may lead to does not fit
   std::uint64_t table_looks = 0, table_kernels = 0;  // launches looked at for tables, and kernels that write such
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
@@ -213,6 +223,9 @@ class [[nodiscard]] Operation {
   Status status() const { return status_; }
   // Its stream has come behind one that stands: a call that waits for it must not be made under the lock.
   bool is_held_up() const;
+  // Where the range begins that it reads (OperationInfo::reads_host_copy): pinned host memory, which stays as it is
+  // until what is submitted to the stream before commit has run. Null: the range is on the device.
+  const void* host_copy() const;
   // The work has been submitted. `completed`: it has also run (a synchronous copy).
   void commit(bool completed = false);
 
@@ -254,6 +267,13 @@ class Engine {
   std::optional<BufferFacts> find(DeviceAddress address) const;
 
   Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});
+  // Whether all that the operation accesses can be on the device at once.
+  bool fits(std::span<const Touch> touches);
+  // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.
+  Bytes unit_bytes_from(DeviceAddress at) const;
+  // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
+  // on the device, or all that lies before the first such unit. All of it where nothing is evicted.
+  Bytes host_copy_run(AddressRange range) const;
   // For an operation of which nothing is known: everything live is touched.
   Operation begin_unknown(StreamHandle stream);
 
@@ -263,11 +283,16 @@ class Engine {
   bool has_references() const noexcept;
   bool has_global_references() const noexcept;
   void hold(std::span<const HeldWord> words);
+  // Something has been put there that could not be looked at.
+  void hold_unknown(AddressRange range);
   void overwritten(AddressRange range);
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);
   // A kernel was given these, and may have written them into the small ones among them.
   void written_by_kernel(std::span<const Touch> touches);
+  // The same of each of a graph's kernels, behind which no look is made: what those with small buffers were given stays
+  // on the device until it is freed, or counts as written there where it can not stay.
+  void written_by_graph(std::span<const std::vector<Touch>> kernels);
 
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).
@@ -275,6 +300,10 @@ class Engine {
   // The same until unpin was called as often; where pin was called as well, until it is freed.
   Status pin_for_now(DeviceAddress address, const char* reason);
   void unpin(DeviceAddress address);
+  // The eviction units that the range lies in come to the device and stay until let_go. A range of 0 bytes: the whole
+  // buffer. `reason` is a literal, for reports.
+  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  void let_go(std::uint64_t hold);
 
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
   // others when room is needed. not_supported: the policy is none.
@@ -305,6 +334,11 @@ class Engine {
   // out_of_memory when no room can be made.
   Status add_foreign(Bytes bytes);
   void remove_foreign(Bytes bytes);
+
+  // The driver is out of memory for something of its own: so many bytes fewer than are held now are held until as many
+  // calls of take_again. out_of_memory when no room can be made; then nothing has to be taken again.
+  Status leave_free(Bytes bytes);
+  void take_again();
 
   // The program says that a step of its iteration ends here; learning needs no marks, but believes them.
   void step();

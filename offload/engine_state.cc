@@ -32,6 +32,8 @@ std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOp
 // Registering host memory costs a system-wide operation; large steps make it rare.
 constexpr Bytes kHostStepBytes = 64 * kMiB;
 
+constexpr Bytes kSlabsInBudget = 256;
+
 // Asking how far a stream has come is a call or two of the driver.
 constexpr std::uint64_t kOperationsPerVerdict = 16;
 
@@ -79,6 +81,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.device = options.device;
   heap_options.page_bytes = facts.page_bytes;
   heap_options.limit = budget;
+  // Many slabs that one operation needs have to fit into a small budget, too.
+  heap_options.slab_bytes = std::max(facts.page_bytes, std::min(budget / kSlabsInBudget, heap_options.slab_bytes));
   if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
       !status.ok()) {
     return status;
@@ -102,7 +106,7 @@ Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned && !info.again)
     learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
-  if (Status status = admit(handle); !status.ok()) return status;
+  if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
   if (info.may_stand) clock.about_to_stand();
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
@@ -118,11 +122,11 @@ Status Engine::State::admit(StreamHandle handle) {
     return {};
   }
   const bool absent = std::any_of(operands.begin(), operands.end(),
-                                  [](const BlockState* state) { return !state->resident() && state->defined; });
+                                  [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
   Status status = residency.make_resident(operands);
   if (status.is_out_of_memory()) {
     Bytes wanted = 0;
-    for (const BlockState* state : operands) wanted += state->block->bytes();
+    for (const BlockState* state : operands) wanted += state->wanted_bytes();
     return refuse("one operation's memory", wanted, true);
   }
   if (!status.ok()) return status;
@@ -137,11 +141,16 @@ Status Engine::State::admit(StreamHandle handle) {
 void Engine::State::commit(bool completed) {
   ++counters.operations;
   if (looks.has_arrived()) {
-    counters.left_out_targets += looks.submitted(stream);
+    looks.submitted(stream);
     show_references();
   }
   const Use use{stream, clock.advance(stream)};
   if (info.may_stand) clock.may_stand(stream);
+  if (host_read != nullptr) {
+    host_read->host_reads.add(use);
+    ++counters.host_reads;
+    operands.clear();
+  }
   for (BlockState* state : operands) {
     residency.touched(*state, operation);
     state->block->uses.add(use);
@@ -248,6 +257,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   if (options.policy == Policy::kLearned && new_block) learned.placed(bytes, block);
   // A slab that is away has contents: it comes back with them, at its first touch.
   if (new_block && !block.mapped()) {
+    heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
     status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
                                                                   : Status::out_of_memory();
   }
@@ -344,6 +354,7 @@ void Engine::State::release(Buffer& buffer) {
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
     if (options.policy == Policy::kLearned) learned.freed(block);
+    forget_held(block);
     residency.forget(block);
   }
   references.forget(buffer);
@@ -368,8 +379,7 @@ void Engine::State::show_references() {
 void Engine::State::let_go_pin(const Buffer& buffer) {
   if (pinned.erase(&buffer) == 0) return;
   --counters.pinned_buffers;
-  const Block& block = buffer.block();
-  if (--residency.state_of(block).pins == 0) pinned_block_bytes -= block.bytes();
+  unpin_block(residency.state_of(buffer.block()));
 }
 
 void Engine::State::unpin(DeviceAddress address) {
@@ -392,13 +402,10 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   if (buffer == nullptr) return Status::invalid_value();
   const Block* block = &buffer->block();
   BlockState* state = &residency.state_of(*block);
-  if (Status status = residency.make_resident({&state, 1}); !status.ok()) {
+  if (Status status = residency.make_whole_resident(*state); !status.ok()) {
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
-  if (state->pins++ == 0) {
-    pinned_block_bytes += block->bytes();
-    if (audit != nullptr) audit->pinned(*block);
-  }
+  pin_block(*state);
   ++counters.pinned_buffers;
   pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
   return {};

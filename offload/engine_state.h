@@ -44,8 +44,14 @@ class Engine::State {
   ~State();
 
   // Collects the distinct blocks that the touches name into `operands`, with what may be written.
-  void resolve(std::span<const Touch> list, const OperationInfo& info);
+  // `stream` is where the operation will be submitted.
+  Status resolve(std::span<const Touch> list, const OperationInfo& info, StreamHandle stream);
   void resolve_all();
+  bool fits(std::span<const Touch> list);
+  Bytes unit_bytes_from(DeviceAddress at);
+  // See Operation, and Engine.
+  const void* host_copy() const;
+  Bytes host_copy_run(AddressRange range);
   // Makes `operands` resident and `stream` wait for what it must.
   Status prepare(StreamHandle stream);
   void commit(bool completed);
@@ -55,6 +61,8 @@ class Engine::State {
   Status pin(DeviceAddress address, const char* reason, bool for_good = true);
   void unpin(DeviceAddress address);
   void let_go_pin(const Buffer& buffer);
+  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  void let_go(std::uint64_t hold);
   Status send_away(DeviceAddress address);
   Status bring_back(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
@@ -78,6 +86,8 @@ class Engine::State {
   void show_references();
 
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
+  // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
+  void limit_pages() { static_cast<void>(heap.set_limit(budget_bytes - foreign_bytes)); }
   void note_peaks();
   void reset_peaks();
   EngineStatistics collect() const;
@@ -106,6 +116,8 @@ class Engine::State {
   std::vector<BlockState*> operands;  // its blocks
   std::size_t named_operands = 0;     // of these, those that it was given; they come first
   OperationInfo info;
+  BlockPart* host_read = nullptr;           // whose host copy the operation reads; null: it uses the device's memory
+  DeviceAddress host_read_at;               // from where on
   std::uint64_t touches = 0;                // that it was given
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
@@ -115,21 +127,29 @@ class Engine::State {
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
-  Bytes held_block_bytes = 0;  // whole blocks with live or parked buffers: what device and host must hold together
-  Bytes pinned_block_bytes = 0;
-  Bytes host_claim = 0;  // of a limit that processes share: what this one may come to need, from host_holds on
+  Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
+  Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
+  Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
   struct Pin {
     const char* reason;
     std::uint64_t times = 0;  // let go when it is unpinned as often
     bool for_good = false;    // or when it is freed, whichever is first
   };
+  // Parts of a block, by number, that a call holds on the device.
+  struct HeldParts {
+    const Block* block;
+    std::vector<std::size_t> parts;
+  };
+  std::unordered_map<std::uint64_t, std::vector<HeldParts>> held_ranges;  // few: as many as there are such calls
+  std::uint64_t newest_hold = 0;
   std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
   // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
   // on. For the heap they live. Invariant: none is parked, and the sums below are theirs.
   std::unordered_set<Buffer const*> detained;
   Bytes detained_bytes = 0, detained_block_bytes = 0;
   Bytes foreign_bytes = 0;
-  EngineStatistics counters;  // those that no part keeps
+  std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
+  EngineStatistics counters;       // those that no part keeps
   ReportHandler report_handler = nullptr;
 
  private:
@@ -137,17 +157,28 @@ class Engine::State {
   // Its buffer's block, where that has no other buffers; null where it has.
   Status own_block_at(DeviceAddress address, BlockState** out);
   void add_operand(Block* block, Access access);
+  void add_range(Block* block, const Touch& touch);
+  void list_operand(BlockState& state);
   void touch(const Touch& touch);
-  // True: tables that kernels wrote, or may have written, led to some of them.
-  bool collect_operands(std::span<const Touch> list, bool follows);
-  bool collect_operands(std::span<const Touch> list, bool follows, bool tables);
+  void add_all();
+  void begin_operands(std::span<const Touch> list);
+  References::Followed collect_operands(std::span<const Touch> list, bool follows);
+  // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.
+  BlockPart* evicted_at(AddressRange range);
+  Status read_host_copy(StreamHandle handle);
+  void pin_block(BlockState& state);
+  void unpin_block(BlockState& state);
+  static Bytes held_part_bytes(const BlockState& state);
+  void forget_held(const Block& block);
+  Status read_tables(std::span<const Touch> list, StreamHandle handle, bool may_reach_anything);
+  Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;
   bool settle_looks(Wait wait);
   // Of the device's memory, with what is pinned there.
   Bytes operand_bytes() const;
   // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
-  bool leads_to_a_copy(DeviceAddress target);
-  void add_while_they_fit(std::span<const DeviceAddress> targets);
+  static bool leads_to_a_copy(const BlockState& state);
+  void leave_out_what_is_mapped();
   bool any_absent() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);

@@ -66,13 +66,14 @@ void Learned::arriving(const Arrival& arrival) {
   unfenced_ns_ += nanoseconds;
   aliasing_.arriving(current_, submitted_ns_);
   submitted_ns_ += nanoseconds;
-  recorder_.add(scratch_, nanoseconds, arrival.live_block_bytes);
-  switch (recogniser_.add(token_, arrival.live_bytes)) {
+  const Reuse reuse = recorder_.add(scratch_, own_pages_, nanoseconds, arrival.live_block_bytes);
+  const std::size_t before = recogniser_.position();
+  switch (recogniser_.add(token_, arrival.live_bytes, reuse)) {
     case Recogniser::Event::kFound:
       learn();
       break;
     case Recogniser::Event::kMatch:
-      match();
+      match(before);
       break;
     case Recogniser::Event::kDiverged:
       if (following_) ++divergences_;
@@ -89,9 +90,11 @@ void Learned::step() {
   if (recogniser_.mark()) learn();
 }
 
-void Learned::match() {
+void Learned::match(std::size_t before) {
   if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
-  if (current_ != recogniser_.iteration()) {
+  // What was to return belongs to the way that has been left.
+  const bool goes_on = recogniser_.position() == before + 1 || recogniser_.position() == 0;
+  if (current_ != recogniser_.iteration() || !goes_on) {
     returns_.clear();
     aliasing_.diverged();
   }

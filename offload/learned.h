@@ -100,7 +100,8 @@ class Learned {
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
   void adopt();
-  void match();
+  // `before`: the position so far.
+  void match(std::size_t before);
   void bind();
   void leave(const PlannedGap& gap);
   void poll_returns();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a running process shows of its statistics: one page of shared memory, <folder>/thermocline.<pid>, mode 0600.
+// What a running process shows of its statistics: one page of shared memory, <folder>/thermocline.<pid>, mode 0600;
+// where another has that name, with a dot and 16 random digits behind it.
 //
 // Whoever wants to see them asks: it counts a request on the page and wakes the process, which answers with a copy of
 // all statistics as they are at that moment. So nothing is written while nobody looks, and what is read is true. The
@@ -8,7 +9,12 @@
 // The process removes its page when it ends. What is left of one that was killed is removed by the next reader, or by
 // the next process of that number: a page says when its process began, since numbers come again, and in which PID
 // namespace, since who shares /dev/shm need not share that. A page of another namespace is never judged gone.
+//
+// Any user can put a file there. A reader believes its own user's; root those of each user about his own processes. A
+// page may change, or be cut short, at any moment, and no text on it is shown as it stands (offload/live_page_files.h).
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -30,7 +36,7 @@ struct LivePage {
   static constexpr std::uint32_t kLayout = 1;
   static constexpr std::size_t kMostRows = 256;
 
-  // Written once, before the page has its name.
+  // Written once; the magic number last.
   std::uint64_t magic;
   std::uint32_t layout;
   std::uint32_t rows;           // of statistics_table(), as the process knows it
@@ -87,12 +93,13 @@ enum class LiveRead : std::uint8_t {
   kAnswered,
   kSilent,   // the process did not answer in time; the copy, if there is any, is the last one
   kNone,     // there is no page, or it was left by a process that is gone and has been removed
-  kRefused,  // another user's
+  kRefused,  // another user's, or one that another user made up
   kUnknown,  // of another layout, or no page of ours
 };
 
 struct LiveStatistics {
   int pid = 0;
+  uid_t owner = 0;
   std::string version;
   std::string program;
   LiveRank rank;

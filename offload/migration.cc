@@ -43,7 +43,7 @@ Status Migration::open() {
 
 Status Migration::copy_out(BlockPart& part) {
   BlockState& state = *part.whole;
-  THERMOCLINE_CHECK(part.mapped() && state.defined && part.copy == HostCopy::kNone,
+  THERMOCLINE_CHECK(part.mapped() && part.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
   // The copies behind it would stand, too.
   if (clock_.stands(state.block->uses) || clock_.stands(part.uses)) return Status::not_ready();
@@ -107,8 +107,11 @@ Status Migration::copy_in(BlockPart& part) {
 
 void Migration::drop_host_copy(BlockPart& part) {
   if (part.host == nullptr) return;
-  // Every copy that reads or writes the host memory is among the part's uses.
-  if (!net_.abandon(part)) retired_.push_back(Retired{part.host, part.uses});
+  // Every copy of ours that reads or writes the host memory is among the part's uses.
+  UseSet uses = part.uses;
+  uses.join(part.host_reads);
+  part.host_reads.clear();
+  if (!net_.abandon(part)) retired_.push_back(Retired{part.host, uses});
   part.host = nullptr;
   part.host_bytes = 0;
   part.copy = HostCopy::kNone;
@@ -157,14 +160,15 @@ void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
       if (void* host = host_.allocate_pages(page_bytes); host != nullptr) return host;
     }
     if (void* host = host_.allocate(bytes); host != nullptr) return host;
-    if (retired_.empty()) {
+    const auto waits_for = first_that_goes_on();
+    if (waits_for == retired_.end()) {
       if (std::exchange(collected, true)) return nullptr;
       free_abandoned(Wait::kYes);
       continue;
     }
-    if (!clock_.synchronize(retired_.front().uses).ok()) return nullptr;
-    host_.free(retired_.front().host);
-    retired_.pop_front();
+    if (!clock_.synchronize(waits_for->uses).ok()) return nullptr;
+    host_.free(waits_for->host);
+    retired_.erase(waits_for);
   }
 }
 
@@ -172,11 +176,16 @@ void Migration::free_abandoned(Wait wait) {
   for (void* const host : net_.collect(wait)) host_.free(host);
 }
 
+std::deque<Migration::Retired>::iterator Migration::first_that_goes_on() {
+  return std::ranges::find_if(retired_, [this](const Retired& retired) { return !clock_.stands(retired.uses); });
+}
+
 void Migration::collect_retired() {
   if (net_.on()) free_abandoned(Wait::kNo);
-  while (!retired_.empty() && clock_.passed(retired_.front().uses)) {
-    host_.free(retired_.front().host);
-    retired_.pop_front();
+  for (auto oldest = first_that_goes_on(); oldest != retired_.end() && clock_.passed(oldest->uses);
+       oldest = first_that_goes_on()) {
+    host_.free(oldest->host);
+    retired_.erase(oldest);
   }
 }
 

@@ -73,6 +73,8 @@ class Migration {
   // there is none without.
   void* allocate_host(Bytes bytes, Bytes page_bytes);
   void free_abandoned(Wait wait);
+  // Of what is retired: copies to the program's memory may stand behind what it does later.
+  std::deque<Retired>::iterator first_that_goes_on();
 
   const Driver& driver_;
   StreamClock& clock_;

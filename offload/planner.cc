@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <queue>
 #include <set>
 
@@ -37,7 +38,33 @@ struct Interval {
 
 // kHidden: what slow operators produce or consume goes first, for its transfer hides behind them, and of that what is
 // away longest. Which operators are slow has been measured, or is guessed from their class (learned.cc).
-enum class Preference { kHidden, kReach, kSparse, kIdleTime, kSize };
+// kEven: what is away leaves and returns all over the iteration, and of many buffers a part each: where memory is full
+// all the time, as in a loop over equal layers, copies must not come all at once.
+enum class Preference { kHidden, kReach, kSparse, kIdleTime, kSize, kEven };
+
+// In a sweep: the one with the highest key is taken first.
+struct Candidate {
+  double key;
+  std::uint32_t gap, interval;
+  bool operator<(const Candidate& other) const { return key != other.key ? key < other.key : gap > other.gap; }
+};
+// More than keys of evenness differ.
+constexpr double kNextRound = 2;
+
+// How gaps are chosen. `reserve`: bytes that are left free, so that one buffer may arrive while another one leaves.
+struct Choice {
+  Preference preference;
+  bool backward = false;
+  double reserve = 0;
+};
+
+// Of 0, 1, 2, ... in [0, 1): those above any threshold are spread evenly among all (Weyl; the golden ratio, for it is
+// the least well approximated by fractions).
+double scattered(std::size_t n) {
+  constexpr double kGolden = 0.61803398874989484820;
+  const double value = static_cast<double>(n) * kGolden;
+  return value - std::floor(value);
+}
 
 class Planner {
  public:
@@ -52,25 +79,76 @@ class Planner {
     find_gaps();
     sum_live();
     find_slowness();
+    find_evenness();
+    best_.predicted_ns = kNever;
     lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
   }
 
   Plan best() {
-    Plan best;
-    best.predicted_ns = std::numeric_limits<double>::infinity();
-    std::set<std::vector<std::uint32_t>> seen;  // preferences often agree
     for (const bool backward : {false, true}) {
       for (const Preference preference :
            {Preference::kHidden, Preference::kReach, Preference::kSparse, Preference::kIdleTime, Preference::kSize}) {
-        const std::vector<std::uint32_t> chosen = choose(preference, backward);
-        if (!chosen.empty() && seen.insert(chosen).second) consider(make_plan(chosen), &best);
+        attempt({preference, backward});
       }
     }
-    best.index(places_);
-    return best;
+    const Choice choice = best_choice_;
+    if (std::all_of(live_.begin(), live_.end(), [this](double live) { return live > limit_; })) {
+      try_reserves({Preference::kEven}, attempt({Preference::kEven}));
+    }
+    try_reserves(choice, best_.predicted_ns);
+    reduce_reserve();
+    best_.index(places_);
+    return std::move(best_);
   }
 
  private:
+  // How long an iteration takes with what is chosen so; infinite where that is none, or one that was tried before.
+  // Replaces the best where it takes less than `share` of its time.
+  double attempt(const Choice& choice, double share = kFaster) {
+    const std::vector<std::uint32_t> chosen = choose(choice);
+    // Preferences often agree.
+    if (chosen.empty() || !seen_.insert(chosen).second) return kNever;
+    Plan plan;
+    plan.predicted_ns = kNever;
+    consider(make_plan(chosen), &plan);
+    const double predicted_ns = plan.predicted_ns;
+    if (predicted_ns < share * best_.predicted_ns) {
+      best_ = std::move(plan);
+      best_choice_ = choice;
+    }
+    return predicted_ns;
+  }
+
+  // More and more room, while that helps. `before_ns`: without.
+  void try_reserves(const Choice& choice, double before_ns) {
+    const double part = largest_part(best_);
+    for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
+      const double now_ns = attempt({choice.preference, choice.backward, parts * part});
+      if (now_ns >= kFaster * before_ns) return;
+      before_ns = now_ns;
+    }
+  }
+  // The least room with which an iteration takes hardly longer: every part of it crosses the link both ways.
+  void reduce_reserve() {
+    const double part = largest_part(best_);
+    const Choice choice = best_choice_;
+    if (choice.reserve == 0) return;
+    double enough = choice.reserve, too_little = choice.reserve / 2;
+    while (enough - too_little >= 2 * part) {
+      const double middle = (enough + too_little) / 2;
+      attempt({choice.preference, choice.backward, middle}, 1 / kFaster);
+      (best_choice_.reserve == middle ? enough : too_little) = middle;
+    }
+  }
+  // No plan can be much faster: nobody waits for a copy.
+  bool is_fast(const Plan& plan) const { return plan.predicted_ns * kFaster <= clock_[places_]; }
+
+  double largest_part(const Plan& plan) const {
+    double largest = 0;
+    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, away_bytes(gap, profile_) / gap.parts);
+    return largest;
+  }
+
   void find_gaps() {
     for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
       const ProfiledBuffer& buffer = profile_.buffers[i];
@@ -145,10 +223,26 @@ class Planner {
         return static_cast<double>(end) - 4.0 * places_ * profile_.buffers[gaps_[gap].buffer].density();
       case Preference::kIdleTime:
         return gaps_[gap].idle_ns;
+      case Preference::kEven:
+        return evenness_[gap];
       case Preference::kSize:
         break;
     }
     return bytes_of(gap);
+  }
+
+  // Long gaps first, and of these in an order that is even over the iteration however many are taken.
+  void find_evenness() {
+    std::vector<std::uint32_t> order(gaps_.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+      return gaps_[a].arrive % places_ < gaps_[b].arrive % places_;
+    });
+    evenness_.assign(gaps_.size(), 0);
+    std::size_t n = 0;
+    for (const std::uint32_t gap : order) {
+      if (2 * gaps_[gap].idle_ns >= clock_[places_]) evenness_[gap] = 1 + scattered(n++);
+    }
   }
 
   // The sweep begins where memory is lowest, so that what is chosen for one peak does not begin in the middle of it.
@@ -172,25 +266,27 @@ class Planner {
   }
 
   // How many parts, by gap; empty when some place can not be made to fit.
-  std::vector<std::uint32_t> choose(Preference preference, bool backward) const {
-    const std::vector<Interval> parts = intervals(preference, backward);
+  std::vector<std::uint32_t> choose(const Choice& choice) const {
+    const double limit = limit_ - choice.reserve;
+    const bool in_turn = choice.preference == Preference::kEven;
+    const std::vector<Interval> parts = intervals(choice.preference, choice.backward);
     std::vector<std::vector<std::uint32_t>> intervals_of(gaps_.size());
     for (std::uint32_t i = 0; i < parts.size(); ++i) intervals_of[parts[i].gap].push_back(i);
-    const auto less = [&parts](std::uint32_t a, std::uint32_t b) {
-      return parts[a].key != parts[b].key ? parts[a].key < parts[b].key : parts[a].gap > parts[b].gap;
-    };
-    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(less)> open(less);
+    std::priority_queue<Candidate> open;
     std::vector<std::uint32_t> chosen(gaps_.size(), 0);
     std::vector<double> change(places_ + 1, 0);
     double away = 0;
     std::size_t next = 0;
     for (std::uint32_t step = 0; step < places_; ++step) {
       away += change[step];
-      const std::uint32_t place = (lowest_ + (backward ? places_ - 1 - step : step)) % places_;
-      while (next < parts.size() && parts[next].begin < step) open.push(static_cast<std::uint32_t>(next++));
-      while (live_[place] - away > limit_) {
+      const std::uint32_t place = (lowest_ + (choice.backward ? places_ - 1 - step : step)) % places_;
+      for (; next < parts.size() && parts[next].begin < step; ++next) {
+        open.push({parts[next].key, parts[next].gap, static_cast<std::uint32_t>(next)});
+      }
+      while (live_[place] - away > limit) {
         if (open.empty()) return {};
-        const Interval part = parts[open.top()];
+        const Candidate candidate = open.top();
+        const Interval part = parts[candidate.interval];
         const Bytes bytes = profile_.buffers[gaps_[part.gap].buffer].bytes;
         const auto all = static_cast<std::uint32_t>(parts_of(bytes));
         if (part.end <= step || chosen[part.gap] == all) {
@@ -198,9 +294,13 @@ class Planner {
           continue;
         }
         const double one = static_cast<double>(bytes) / all;
-        const double needed = std::ceil((live_[place] - away - limit_) / one);
+        const double needed = in_turn ? 1 : std::ceil((live_[place] - away - limit) / one);
         const auto more = std::min<std::uint32_t>(all - chosen[part.gap], static_cast<std::uint32_t>(needed));
         chosen[part.gap] += more;
+        if (in_turn) {
+          open.pop();
+          open.push({candidate.key - kNextRound, part.gap, candidate.interval});
+        }
         const double leaving = more * one;
         for (const std::uint32_t i : intervals_of[part.gap]) {
           // The steps behind this one that the part covers; those before are swept already.
@@ -318,6 +418,8 @@ class Planner {
     }
   }
 
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr double kMostReserve = 8;  // parts
   static constexpr double kFaster = 0.999;
   // The host has to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
@@ -333,6 +435,10 @@ class Planner {
   std::vector<double> slowness_;  // nanoseconds a byte of operands, by place
   double middling_slowness_ = 0;  // half of the operators are slower
   std::vector<Gap> gaps_;
+  std::vector<double> evenness_;               // by gap
+  std::set<std::vector<std::uint32_t>> seen_;  // choices that have been tried
+  Choice best_choice_{Preference::kHidden};
+  Plan best_;
 };
 
 }  // namespace

@@ -5,20 +5,34 @@
 #include <numeric>
 
 #include "driver/check.h"
-#include "offload/recogniser.h"
 
 namespace thermocline {
+namespace {
 
-void ProfileRecorder::add(std::span<const Operand> operands, std::uint64_t nanoseconds, Bytes live_bytes) {
+std::uint32_t bounded(std::uint64_t operations) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(operations, ~std::uint32_t{0}));
+}
+
+}  // namespace
+
+Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds,
+                           Bytes live_bytes) {
   if (operations_.size() >= Recogniser::kHistory) forget();
   const std::uint64_t ordinal = first_ + operations_.size();
   operations_.push_back({first_operand_ + operands_.size(), nanoseconds, live_bytes});
+  Reuse reuse;
   for (const Operand& operand : operands) {
     operands_.push_back(operand);
     Life& life = lives_[operand.serial];
     if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
+    if (own != 0) {
+      --own;
+      const std::uint32_t distance = bounded(ordinal - life.last_use);
+      if (distance > reuse.distance) reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
+    }
     life.last_use = ordinal;
   }
+  return reuse;
 }
 
 void ProfileRecorder::freed(std::uint64_t serial) {
@@ -141,12 +155,22 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
       lives_in(buffer.birth, places - 1, buffer.bytes);
     }
   }
-  std::int64_t planned = 0;
+  // What the iteration leaves alone is away while room is short: it went first, and nobody brings it back.
+  auto planned = static_cast<std::int64_t>(idle_bytes(begin, names));
   for (std::uint32_t q = 0; q < places; ++q) {
     planned += change[q];
     const Bytes live = profile->unplanned_bytes[q];
     profile->unplanned_bytes[q] = live > static_cast<Bytes>(planned) ? live - static_cast<Bytes>(planned) : 0;
   }
+}
+
+// Of blocks that may leave the device, were used before `begin`, and live on without being used since.
+Bytes ProfileRecorder::idle_bytes(std::uint64_t begin, const Names& names) const {
+  Bytes bytes = 0;
+  for (const auto& [serial, life] : lives_) {
+    if (life.planned && !life.dead && life.last_use < begin && !names.contains(serial)) bytes += life.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace thermocline

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "driver/units.h"
+#include "offload/recogniser.h"
 
 namespace thermocline {
 
@@ -36,7 +37,7 @@ struct Profile {
   // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]), kNoBuffer where a
   // block is not planned (slabs: what shares them changes from one iteration to the next).
   std::vector<std::uint32_t> first_operand, operand_buffers;
-  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers`
+  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and must stay
 
   std::size_t places() const { return nanoseconds.size(); }
   std::span<const std::uint32_t> operands(std::size_t place) const {
@@ -54,8 +55,9 @@ class ProfileRecorder {
     bool planned;          // it may be planned for: a buffer of its own pages
   };
 
-  // In program order, one call per operation. `live_bytes`: of all live blocks.
-  void add(std::span<const Operand> operands, std::uint64_t nanoseconds, Bytes live_bytes);
+  // In program order, one call per operation. `live_bytes`: of all live blocks. What it reuses, of its first `own`
+  // operands: blocks that one buffer has to itself.
+  Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes);
   // The block has been freed, behind the last operation that was added.
   void freed(std::uint64_t serial);
 
@@ -82,6 +84,7 @@ class ProfileRecorder {
 
   // Births and deaths of the named blocks, and what of the live bytes is not theirs.
   void settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const;
+  Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
   std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;
   void forget();
 

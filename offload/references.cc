@@ -2,6 +2,7 @@
 #include "offload/references.h"
 
 #include <algorithm>
+#include <set>
 
 #include "driver/check.h"
 
@@ -135,14 +136,63 @@ void References::collect(const std::vector<Run>& runs, AddressRange range, std::
 }
 
 void References::add_written(Holder& holder, Run run) {
-  for (Run& known : holder.written) {
+  // What leads anywhere has rules of its own.
+  for (Run& known : run.target == kAnywhere ? std::span<Run>() : std::span<Run>(holder.written)) {
     if (known.kernel != run.kernel || known.target != run.target) continue;
     known.begin = lower(known.begin, run.begin);
     known.end = higher(known.end, run.end);
     return;
   }
+  runs_ -= holder.written.size();
+  if (run.target == kAnywhere) {
+    add_anywhere(holder, run);
+  } else {
+    holder.written.push_back(run);
+    shorten(holder);
+  }
+  runs_ += holder.written.size();
+}
+
+// One for each kernel, or one for all; what lies between them counts, too. Outside our memory two ranges may be far
+// apart, and what lies between them is not ours: more of them are remembered before they become one.
+void References::add_anywhere(Holder& holder, Run run) {
+  run.target = kAnywhere;
+  const auto widen = [](Run& known, const Run& by) {
+    known.begin = lower(known.begin, by.begin);
+    known.end = higher(known.end, by.end);
+  };
+  std::size_t others = 0;
+  for (Run& known : holder.written) {
+    if (known.target != kAnywhere) continue;
+    ++others;
+    const bool is_there = known.begin <= run.begin && run.end <= known.end;
+    if (known.kernel == run.kernel && (&holder != &outside_ || is_there)) return widen(known, run);
+  }
+  if (others >= (&holder == &outside_ ? kMostRuns : kMostAnywhere)) {
+    run.kernel = 0;
+    std::erase_if(holder.written, [&](const Run& known) {
+      if (known.target != kAnywhere) return false;
+      widen(run, known);
+      return true;
+    });
+  }
   holder.written.push_back(run);
-  runs_ += 1 - shorten(holder);
+}
+
+void References::hold_unknown(AddressRange range) {
+  for (DeviceAddress at = range.at; at < range.end();) {
+    DeviceAddress end;
+    Holder* const holder = holder_at(at, &end);
+    if (holder == nullptr) return;
+    end = lower(end, range.end());
+    add_written(*holder, {at, end, kAnywhere});
+    at = end;
+  }
+}
+
+void References::now_hold(AddressRange range, std::span<const HeldWord> words) {
+  overwritten(range.at, range.bytes);
+  hold(words);
 }
 
 void References::copied(AddressRange to, AddressRange from, bool exact) {
@@ -192,18 +242,21 @@ References::Targets References::targets_at(std::span<const DeviceAddress> addres
   return targets;
 }
 
-// To kMostWritten: first goes what is not known, then what is oldest. How many went.
+// To kMostWritten: first goes what is not known, then what is oldest; it may lead anywhere then. How many went.
 std::uint64_t References::shorten(Holder& holder) {
-  const std::size_t before = holder.written.size();
-  std::size_t excess = before - std::min(before, kMostWritten);
+  const auto leads_somewhere = [](const Run& run) { return run.target != kAnywhere; };
+  const auto before = static_cast<std::size_t>(std::ranges::count_if(holder.written, leads_somewhere));
+  const std::size_t excess = before - std::min(before, kMostWritten);
+  std::vector<Run> gone;
   for (const bool known : {false, true}) {
     std::erase_if(holder.written, [&](const Run& run) {
-      if (excess == 0 || (run.kernel == 0) != known) return false;
-      --excess;
+      if (gone.size() == excess || !leads_somewhere(run) || (run.kernel == 0) != known) return false;
+      gone.push_back(run);
       return true;
     });
   }
-  return before - holder.written.size();
+  for (const Run& run : gone) add_anywhere(holder, run);
+  return gone.size();
 }
 
 std::uint64_t References::add_given(const Buffer& buffer, const Given& given, std::uint64_t kernel) {
@@ -217,6 +270,7 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   // is known to be there is not added as something that may be.
   Targets known;
   std::erase_if(holder.written, [&](const Run& run) {
+    if (run.target == kAnywhere) return false;
     const Buffer* const target = heap_.find(run.target);
     if (target == nullptr) return true;
     if (run.kernel != kernel && run.kernel != 0) return false;
@@ -232,16 +286,17 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
       holder.written.push_back({buffer.address(), end, target->address(), kernel});
     }
   }
-  const std::uint64_t left_out = shorten(holder);
+  const std::uint64_t gone = shorten(holder);
+  if (given.anywhere) add_anywhere(holder, {buffer.address(), end, kAnywhere, kernel});
   runs_ += holder.written.size();
   if (holder.empty()) holders_.erase(buffer.address().value);
-  return left_out;
+  return gone;
 }
 
 References::Given References::given(std::span<const Touch> touches) {
   std::vector<DeviceAddress> addresses;
-  follow(touches, true, &addresses);
   Given all;
+  all.anywhere = follow(touches, &addresses).anywhere;
   all.led_to = targets_at(addresses);
   addresses.clear();
   for (const Touch& touch : touches) addresses.push_back(touch.address);
@@ -250,11 +305,11 @@ References::Given References::given(std::span<const Touch> touches) {
 }
 
 std::uint64_t References::written_by_kernel(const Given& given, std::uint64_t kernel) {
-  std::uint64_t left_out = 0;
+  std::uint64_t gone = 0;
   for (const Buffer* const buffer : given.named) {
-    if (buffer->requested() <= kMostTableBytes) left_out += add_given(*buffer, given, kernel);
+    if (buffer->requested() <= kMostTableBytes) gone += add_given(*buffer, given, kernel);
   }
-  return left_out;
+  return gone;
 }
 
 void References::confirm(std::uint64_t kernel) {
@@ -267,6 +322,7 @@ void References::confirm(std::uint64_t kernel) {
     runs_ -= std::erase_if(holder.written, [&](Run& run) {
       if (run.kernel != kernel) return false;
       run.kernel = 0;
+      if (run.target == kAnywhere) return false;
       const Buffer* const target = heap_.find(run.target);
       return target == nullptr || std::binary_search(known.begin(), known.end(), target, kLower);
     });
@@ -297,8 +353,8 @@ References::Targets References::targets_of(const Buffer& buffer, std::uint64_t b
   return targets_at(addresses);
 }
 
-bool References::visit(DeviceAddress address, bool tables, std::vector<DeviceAddress>* out) {
-  bool any = false;
+template <class Written>
+void References::visit(DeviceAddress address, Written written, std::vector<DeviceAddress>* out) {
   // One past the end of a buffer may mean that one, or the one that begins there.
   for (const DeviceAddress at : {address, address - 1}) {
     if (!is_ours(at)) continue;
@@ -308,26 +364,57 @@ bool References::visit(DeviceAddress address, bool tables, std::vector<DeviceAdd
     if (found == holders_.end() || found->second.number != buffer->number() || found->second.walk == walk_) continue;
     found->second.walk = walk_;
     for (const Run& run : found->second.runs) out->push_back(run.target);
-    if (!tables) continue;
-    for (const Run& run : found->second.written) out->push_back(run.target);
-    any |= !found->second.written.empty();
+    if (!found->second.written.empty()) written(found->second.written);
   }
-  return any;
 }
 
-bool References::follow(std::span<const Touch> touches, bool tables, std::vector<DeviceAddress>* out) {
-  bool any = false;
+template <class Written>
+void References::walk(std::span<const Touch> touches, Written written, std::vector<DeviceAddress>* out) {
   ++walk_;
   for (const Run& run : outside_.runs) out->push_back(run.target);
-  if (tables) {
-    for (const Run& run : outside_.written) out->push_back(run.target);
-    any = !outside_.written.empty();
-  }
+  if (!outside_.written.empty()) written(outside_.written);
   for (const Touch& touch : touches) {
-    if (touch.bytes == 0) any |= visit(touch.address, tables, out);
+    if (touch.bytes == 0) visit(touch.address, written, out);
   }
-  for (std::size_t i = 0; i < out->size(); ++i) any |= visit((*out)[i], tables, out);
-  return any;
+  for (std::size_t i = 0; i < out->size(); ++i) visit((*out)[i], written, out);
+}
+
+References::Followed References::follow(std::span<const Touch> touches, std::vector<DeviceAddress>* out) {
+  Followed followed;
+  const auto written = [&](const std::vector<Run>& runs) {
+    followed.by_tables = true;
+    for (const Run& run : runs) {
+      followed.anywhere |= run.target == kAnywhere;
+      if (run.target != kAnywhere) out->push_back(run.target);
+    }
+  };
+  walk(touches, written, out);
+  return followed;
+}
+
+bool References::follow_read(std::span<const Touch> touches, const TableWords& read, std::vector<DeviceAddress>* out,
+                             std::vector<AddressRange>* unread) {
+  bool anywhere = false;
+  const auto written = [&](const std::vector<Run>& runs) {
+    if (&runs == &outside_.written) {
+      for (const Run& run : runs) {
+        anywhere |= run.target == kAnywhere;
+        if (run.target != kAnywhere) out->push_back(run.target);
+      }
+      return;
+    }
+    std::set<TableWords::key_type> ranges;
+    for (const Run& run : runs) ranges.emplace(run.begin.value, run.end.value);
+    for (const auto& range : ranges) {
+      if (const auto words = read.find(range); words != read.end()) {
+        out->insert(out->end(), words->second.begin(), words->second.end());
+      } else {
+        unread->push_back({DeviceAddress{range.first}, range.second - range.first});
+      }
+    }
+  };
+  walk(touches, written, out);
+  return anywhere;
 }
 
 void References::validate() const {
@@ -336,13 +423,15 @@ void References::validate() const {
     const Buffer* const buffer = heap_.find(DeviceAddress{address});
     THERMOCLINE_CHECK(buffer != nullptr && buffer->address().value == address && buffer->number() == holder.number,
                       "what holds addresses is a live buffer");
-    THERMOCLINE_CHECK(!holder.empty() && holder.runs.size() <= holder.most && holder.written.size() <= kMostWritten,
-                      "its runs are some, and not too many");
+    THERMOCLINE_CHECK(
+        !holder.empty() && holder.runs.size() <= holder.most && holder.written.size() <= kMostWritten + kMostAnywhere,
+        "its runs are some, and not too many");
     for (const std::vector<Run>* all : {&holder.runs, &holder.written}) {
       for (const Run& run : *all) {
         THERMOCLINE_CHECK(run.begin >= buffer->address() && run.end <= buffer->end() && run.begin < run.end,
                           "addresses stand inside their holder");
-        THERMOCLINE_CHECK(is_ours(run.target), "addresses that are followed are ours");
+        THERMOCLINE_CHECK(is_ours(run.target) || (run.target == kAnywhere && all == &holder.written),
+                          "addresses that are followed are ours");
       }
     }
     runs += holder.size();

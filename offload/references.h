@@ -12,18 +12,21 @@
 //
 // What a kernel writes is not seen. Of kernels that are known to write tables (OperatorClass::kTables), or not yet
 // known not to (table_looks.h), it is taken that whatever they were given, or may have come to, stands somewhere in
-// each small buffer that they were given: runs of their own, over the whole buffer.
+// each small buffer that they were given: runs of their own, over the whole buffer. Where these are too many, or where
+// contents could not be searched at all, one run says that addresses of anything may stand there (kAnywhere). What must
+// be known exactly is read from the device then (Engine::State::read_tables).
 //
 // Invariants (validate recomputes them): a holder is a live buffer, and its runs lie inside it, not empty; no holder is
 // without runs; runs() is their number. A holder has at most kMostRuns runs, or one for each buffer that it leads to,
 // where these are more; and at most kMostWritten by kernels, of which no two by one kernel lead to one buffer when they
-// are made.
+// are made, beside at most kMostAnywhere that lead anywhere.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "allocator/heap.h"
@@ -36,6 +39,7 @@ class References {
  public:
   static constexpr std::size_t kMostRuns = 1024;
   static constexpr std::size_t kMostWritten = 256;
+  static constexpr std::size_t kMostAnywhere = 16;
   // Larger buffers are what such kernels make tables of.
   static constexpr Bytes kMostTableBytes = Bytes{256} << 10;
 
@@ -58,12 +62,18 @@ class References {
   // What a kernel was given that was given these addresses, and what it may have come to from there.
   struct Given {
     Targets named, led_to;
+    bool anywhere = false;  // what it was given may lead anywhere
   };
   Given given(std::span<const Touch> touches);
   // It may have written the address of any of these into any small buffer among what it was given. What more than
-  // kMostWritten live buffers would need is left out: first what is not known, then the oldest; how many were.
-  // `kernel`: number of one of which that is not known, until it is confirmed or retracted; 0: it is known.
+  // kMostWritten live buffers would need is not remembered one by one: first what is not known, then the oldest; such a
+  // buffer may lead anywhere. How many were not. `kernel`: number of one of which that is not known, until it is
+  // confirmed or retracted; 0: it is known.
   std::uint64_t written_by_kernel(const Given& given, std::uint64_t kernel = 0);
+  // Something has been put there that nobody could look at.
+  void hold_unknown(AddressRange range);
+  // These, and no others, are the addresses that stand in the range.
+  void now_hold(AddressRange range, std::span<const HeldWord> words);
   // A kernel has put these words there.
   void found(std::span<const HeldWord> words);
   void confirm(std::uint64_t kernel);
@@ -74,13 +84,23 @@ class References {
   // The buffer is gone, or somebody else's.
   void forget(const Buffer& buffer);
 
-  // Appends where a kernel may come to that was given the addresses among `touches`; with `tables`, also by what
-  // kernels may have written. True: that was so of any.
-  bool follow(std::span<const Touch> touches, bool tables, std::vector<DeviceAddress>* out);
+  struct Followed {
+    bool by_tables = false;  // what kernels may have written led to something
+    bool anywhere = false;   // to anything that is live
+  };
+  // Appends where a kernel may come to that was given the addresses among `touches`.
+  Followed follow(std::span<const Touch> touches, std::vector<DeviceAddress>* out);
+  // Addresses read from ranges of memory in which kernels may have written some.
+  using TableWords = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<DeviceAddress>>;
+  // The same with what was read in place of what may have been written; appends the ranges that have to be read yet.
+  // Memory that is not ours is not read, for it may be gone by now. True: addresses of anything may stand there.
+  bool follow_read(std::span<const Touch> touches, const TableWords& read, std::vector<DeviceAddress>* out,
+                   std::vector<AddressRange>* unread);
 
   void validate() const;
 
  private:
+  static constexpr DeviceAddress kAnywhere{0};
   struct Run {
     DeviceAddress begin, end, target;
     std::uint64_t kernel = 0;  // that may have written it, and is not known to write such
@@ -105,14 +125,19 @@ class References {
   Holder* holder_at(DeviceAddress at, DeviceAddress* end);
   void add(Holder& holder, Run run);
   void add_written(Holder& holder, Run run);
-  static std::uint64_t shorten(Holder& holder);
+  void add_anywhere(Holder& holder, Run run);
+  std::uint64_t shorten(Holder& holder);
   Targets targets_at(std::span<const DeviceAddress> addresses) const;
   // How many had to go, or found no room.
   std::uint64_t add_given(const Buffer& buffer, const Given& given, std::uint64_t kernel);
   void collapse(Holder& holder);
   void clear(Holder& holder, AddressRange range);
   static void collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out);
-  bool visit(DeviceAddress address, bool tables, std::vector<DeviceAddress>* out);
+  // Calls written(runs) for each holder that kernels may have written to, among those that are come to.
+  template <class Written>
+  void walk(std::span<const Touch> touches, Written written, std::vector<DeviceAddress>* out);
+  template <class Written>
+  void visit(DeviceAddress address, Written written, std::vector<DeviceAddress>* out);
   // Visits each holder that overlaps the range; erases those that are left without runs.
   template <class Visit>
   void for_each_in(AddressRange range, Visit visit);

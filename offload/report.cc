@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <utility>
 
 #include "offload/host_grant.h"
 
@@ -41,6 +42,13 @@ std::string amount(Bytes bytes) {
   return text.data();
 }
 
+// Of two that differ, so that their texts do.
+std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
+  std::pair<std::string, std::string> texts{amount(one), amount(other)};
+  if (one == other || texts.first != texts.second) return texts;
+  return {std::to_string(one) + " bytes", std::to_string(other) + " bytes"};
+}
+
 // As settings are written, and no less.
 std::string setting(Bytes bytes) { return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB"; }
 
@@ -51,9 +59,11 @@ Bytes limit_of(const RefusalFacts& facts) {
 
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
 
+// What there is already is no advice: then all that is live, and what is wanted, at once.
 void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
-  const Bytes most = facts.device_total;
-  if (needed > most) return;
+  const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
+  if (needed <= budget) needed = facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes;
+  if (needed <= budget || needed > most) return;
   advise(text,
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
 }
@@ -81,11 +91,12 @@ void advise_policy(std::string* text, const RefusalFacts& facts) {
 }
 
 void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
-  const std::string wanted = amount(facts.wanted_pages), budget = amount(facts.now.budget_bytes);
+  const auto [wanted, budget] = amounts(facts.wanted_pages, facts.now.budget_bytes);
   std::string why;
   switch (cause) {
     case Cause::kLargerThanDevice:
-      why = "it needs " + wanted + " at once, and the device has " + amount(facts.device_total);
+      why = "it needs " + amounts(facts.wanted_pages, facts.device_total).first + " at once, and the device has " +
+            amounts(facts.wanted_pages, facts.device_total).second;
       break;
     case Cause::kLargerThanBudget:
       why = (facts.one_operation ? "one operation uses " : "it needs ") + wanted + " at once, and the budget is " +

@@ -61,10 +61,10 @@ void Residency::succeed(const Buffer& buffer) {
   // What stands is another tenant's, or the stream's that has it next.
   clock_.join_without_standing(block.uses, &state.wait_for);
   if (block.is_slab()) return;
-  state.defined = false;
   for (BlockPart& part : state.parts()) {
     state.wait_for.join(part.uses);
-    part.prefetched = false;
+    part.prefetched = part.defined = false;
+    set_hollow(part, false);
     migration_.drop_host_copy(part);
     place(part, part.mapped() ? Place::kDirty : Place::kAway);
   }
@@ -80,7 +80,13 @@ void Residency::cover_new(BlockState& state) {
     all &= heap_.unmap(*state.block, part.range).ok() && migration_.set_aside(part);
     if (part.host != nullptr) net_.cover(part);
   }
-  state.defined = all;
+  for (BlockPart& part : state.parts()) part.defined = all;
+}
+
+void Residency::set_hollow(BlockPart& part, bool hollow) {
+  if (part.hollow == hollow) return;
+  part.hollow = hollow;
+  part.whole->hollow_parts += hollow ? 1 : -1;
 }
 
 Status Residency::come_to_rest() {
@@ -108,8 +114,8 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   bool absent = false;
   for (BlockState* state : blocks) {
     state->held = preparation_;
-    wanted += state->block->bytes();
-    absent |= !state->resident();
+    wanted += state->wanted_bytes();
+    absent |= !state->has_wanted();
   }
   if (!absent) return {};
   // Nothing is evicted for an operation that can never fit.
@@ -126,22 +132,33 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
 
 Status Residency::bring(std::span<BlockState* const> blocks) {
   for (BlockState* state : blocks) {
-    if (state->resident() || map_whole(*state)) continue;
+    if (state->has_wanted() || map_whole(*state)) continue;
     for (BlockPart& part : state->parts()) {
-      if (part.mapped()) continue;
+      if (!state->wants(part)) continue;
+      if (part.mapped()) {
+        if (!part.hollow || state->overwrites(part)) continue;
+        if (Status status = copy_in(part); !status.ok()) return status;
+        continue;
+      }
       bool untouched = false;
       if (Status status = make_room(part, &untouched); !status.ok()) return status;
-      if (Status status = restore(part, untouched); !status.ok()) return status;
+      if (Status status = restore(part, untouched, state->overwrites(part)); !status.ok()) return status;
     }
   }
   return {};
 }
 
+Status Residency::make_whole_resident(BlockState& state) {
+  state.whole = true;
+  BlockState* const one = &state;
+  return make_resident({&one, 1});
+}
+
 // A new block gets its pages in one go, where there are enough.
 bool Residency::map_whole(BlockState& state) {
-  if (state.defined || state.absent_parts != state.count) return false;
+  if (state.absent_parts != state.count) return false;
   for (const BlockPart& part : state.parts()) {
-    if (part.host != nullptr) return false;
+    if (part.defined || part.host != nullptr || !state.wants(part)) return false;
   }
   Block& block = *state.block;
   if (!heap_.map(block, Wait::kBehindNewest).ok()) return false;
@@ -155,25 +172,37 @@ bool Residency::map_whole(BlockState& state) {
 
 // Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
 // touch tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
-Status Residency::restore(BlockPart& part, bool untouched) {
+Status Residency::restore(BlockPart& part, bool untouched, bool overwritten) {
   part.whole->wait_for.join(part.uses);
   net_.uncovered(part);
-  if (part.host != nullptr && !untouched) {
-    if (Status status = migration_.copy_in(part); !status.ok()) return status;
-    ++statistics_.restores;
+  if (part.host != nullptr && (!untouched || part.hollow)) {
+    if (overwritten) {
+      set_hollow(part, true);
+    } else if (Status status = copy_in(part); !status.ok()) {
+      return status;
+    }
   }
   resident_bytes_ += part.bytes();
   place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   return {};
 }
 
+Status Residency::copy_in(BlockPart& part) {
+  if (Status status = migration_.copy_in(part); !status.ok()) return status;
+  set_hollow(part, false);
+  ++statistics_.restores;
+  return {};
+}
+
 void Residency::touched(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
-  state.defined = true;
   for (BlockPart& part : state.parts()) {
+    if (!state.wants(part)) continue;
+    part.defined = true;
+    set_hollow(part, false);
     if (log_ != nullptr && part.prefetched) log_->changed(TenancyChange::Kind::kUses, *part.whole->block, part.range);
     part.prefetched = false;
-    if (state.may_write) migration_.drop_host_copy(part);
+    if (state.writes(part)) migration_.drop_host_copy(part);
     place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   }
 }
@@ -196,14 +225,14 @@ bool Residency::fetch(BlockPart& part) {
   bool untouched = false;
   if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
   const bool returns = part.host != nullptr;
-  if (!restore(part, untouched).ok()) return false;
+  if (!restore(part, untouched, false).ok()) return false;
   part.prefetched = returns;
   return true;
 }
 
 bool Residency::write_behind() {
   for (BlockPart& part : dirty_) {
-    if (!may_leave(part) || !part.whole->defined) continue;
+    if (!may_leave(part) || !part.defined) continue;
     if (!migration_.copy_out(part).ok()) return false;
     place(part, Place::kClean);
     return true;
@@ -212,9 +241,9 @@ bool Residency::write_behind() {
 }
 
 void Residency::leave(BlockState& state, std::size_t parts) {
-  if (!state.defined || state.pins > 0 || clock_.stands(state.block->uses)) return;
+  if (state.pins > 0 || clock_.stands(state.block->uses)) return;
   for (BlockPart& part : state.parts().first(std::min(parts, state.count))) {
-    if (!part.mapped()) continue;
+    if (!part.mapped() || !part.defined || part.pins > 0) continue;
     part.prefetched = false;
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
     place(part, Place::kClean);
@@ -270,7 +299,7 @@ void Residency::release_host_copies() {
 
 bool Residency::may_leave(const BlockPart& part) const {
   const BlockState& state = *part.whole;
-  return state.pins == 0 && state.held != preparation_ && state.block->bytes() >= options_.min_offload_bytes &&
+  return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
          !clock_.stands(state.block->uses) && !clock_.stands(part.uses);
 }
 
@@ -399,7 +428,7 @@ Bytes Residency::give_up_leaving(Bytes missing) {
 // False where the driver did not unmap: the part keeps its pages and stays what it is. If it lost some of them it has
 // left all the same, for its contents are on the host; drop_partial finds the others.
 bool Residency::drop(BlockPart& part) {
-  THERMOCLINE_CHECK(!part.whole->defined || part.copy == HostCopy::kCurrent,
+  THERMOCLINE_CHECK(!part.defined || part.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
   THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
   const Block& block = *part.whole->block;
@@ -413,7 +442,7 @@ bool Residency::drop(BlockPart& part) {
 }
 
 void Residency::give_up(BlockPart& part) {
-  THERMOCLINE_CHECK(!part.whole->defined || part.copy != HostCopy::kNone,
+  THERMOCLINE_CHECK(!part.defined || part.copy != HostCopy::kNone,
                     "contents are given up only with a host copy, or with one on its way");
   UseSet pending = part.whole->block->uses;
   pending.join(part.uses);
@@ -452,7 +481,7 @@ Status Residency::drop_first_leaving(bool wanted, bool* progress) {
 Status Residency::drop_partial(bool* progress) {
   for (BlockPart& part : away_) {
     const BlockState& state = *part.whole;
-    if (state.held == preparation_ || clock_.stands(state.block->uses) || clock_.stands(part.uses)) continue;
+    if (is_held(part) || clock_.stands(state.block->uses) || clock_.stands(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
     if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
     if (Status status = await(part); !status.ok()) return status;
@@ -470,7 +499,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
   for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
     BlockPart& part = *it++;
     if (!may_leave(part)) continue;
-    if (part.whole->defined) {
+    if (part.defined) {
       Status status = migration_.copy_out(part);
       if (status.is_out_of_memory()) break;
       if (!status.ok()) return status;
@@ -496,7 +525,7 @@ void Residency::validate() const {
       continue;
     }
     const std::span<const PageHandle> handles = state.block->page_handles();
-    std::uint64_t end = 0, absent = 0;
+    std::uint64_t end = 0, absent = 0, hollow = 0;
     for (const BlockPart& part : state.parts()) {
       ++placed;
       THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kNowhere, "a part belongs to its block");
@@ -509,8 +538,10 @@ void Residency::validate() const {
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
-      THERMOCLINE_CHECK(part.mapped() || !state.defined || saved, "defined contents are somewhere");
-      THERMOCLINE_CHECK(part.mapped() || state.pins == 0, "a pinned block is on the device");
+      THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
+      hollow += part.hollow ? 1 : 0;
+      THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
+      THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
       absent += part.mapped() ? 0 : 1;
       if (part.mapped()) {
         THERMOCLINE_CHECK((part.place == Place::kClean) == (part.host != nullptr),
@@ -520,7 +551,7 @@ void Residency::validate() const {
       if (part.place == Place::kClean) clean += part.bytes();
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
-    THERMOCLINE_CHECK(absent == state.absent_parts, "absent parts are counted");
+    THERMOCLINE_CHECK(absent == state.absent_parts && hollow == state.hollow_parts, "absent parts are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");

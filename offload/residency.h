@@ -58,7 +58,10 @@ class Residency {
 
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
+  // Of an operation with ranges, to the parts that it wants; those that it overwrites are hollow then.
   Status make_resident(std::span<BlockState* const> blocks);
+  // All of one.
+  Status make_whole_resident(BlockState& state);
   // The operation that touched the block as `operation` has been submitted.
   void touched(BlockState& state, std::uint64_t operation);
 
@@ -84,6 +87,7 @@ class Residency {
   // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
   void watch(TenancyLog* log);
 
+  bool any_absent() const { return !away_.empty(); }
   BlockPart* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
@@ -96,6 +100,9 @@ class Residency {
 
  private:
   bool may_leave(const BlockPart& part) const;
+  // The operation being prepared wants it.
+  bool is_held(const BlockPart& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
+  static void set_hollow(BlockPart& part, bool hollow);
   // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
   static Status unless_stood(Status status, bool stood);
   void cut(BlockState& state);
@@ -104,7 +111,8 @@ class Residency {
   // True once nobody uses the part's pages.
   bool idle(const BlockPart& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const BlockPart& part);
-  Status restore(BlockPart& part, bool untouched);
+  Status restore(BlockPart& part, bool untouched, bool overwritten);
+  Status copy_in(BlockPart& part);
   // With a full net: nothing runs that could touch what is about to change its place, and no copy is older than that.
   Status come_to_rest();
   Status settle(std::span<BlockState* const> blocks);

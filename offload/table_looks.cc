@@ -29,7 +29,6 @@ void TableLooks::arriving(const OperationInfo& info, std::span<const Touch> touc
   // Two of each: the second is for launches that lead on, of a kernel that is not known to write addresses without.
   Kernel& without = kernels_[name * 2];
   Kernel& kernel = is_led && without.looked_at ? kernels_[name * 2 + 1] : without;
-  if (is_blind_ && !kernel.is_writer) return;
   if (kernel.looked_at && kernel.launches + 1 < kernel.next_look) {
     ++kernel.launches;
     return;
@@ -38,22 +37,23 @@ void TableLooks::arriving(const OperationInfo& info, std::span<const Touch> touc
   touches_.assign(touches.begin(), touches.end());
 }
 
-std::uint64_t TableLooks::submitted(StreamIndex stream) {
+void TableLooks::submitted(StreamIndex stream) {
   Kernel& kernel = *std::exchange(present_, nullptr);
   ++kernel.launches;
   const References::Given given = references_.given(touches_);
-  if (kernel.is_writer) return references_.written_by_kernel(given);
+  if (kernel.is_writer) {
+    static_cast<void>(references_.written_by_kernel(given));
+    return;
+  }
   std::vector<Part> parts = small_ones(given, kernel);
-  if (parts.empty()) return 0;
+  if (parts.empty()) return;
   if (!kernel.looked_at) {
     if (kernel.number == 0) kernel.number = ++numbers_;
     static_cast<void>(references_.written_by_kernel(given, kernel.number));
   }
-  if (!kernel.under_way && kernel.launches >= kernel.next_look && !clock_.is_recording()) {
+  const bool may_look = !is_blind_ && !clock_.is_recording();
+  if (may_look && !kernel.under_way && kernel.launches >= kernel.next_look)
     look(kernel, stream, given, std::move(parts));
-    if (is_blind_) references_.retract(kernel.number);
-  }
-  return 0;
 }
 
 std::vector<TableLooks::Part> TableLooks::small_ones(const References::Given& given, const Kernel& kernel) const {
@@ -107,6 +107,10 @@ void TableLooks::look(Kernel& kernel, StreamIndex stream, const References::Give
             .parts = std::move(parts),
             .targets = ranges_of(given.named)};
   for (const Range& range : ranges_of(given.led_to)) look.targets.push_back(range);
+  if (given.anywhere) {
+    const std::uint64_t begin = heap_.range_begin().value;
+    look.targets.push_back({begin, begin + heap_.range_bytes()});
+  }
   if (!take_room(look.parts.back().offset + look.parts.back().bytes, &look)) return;
   std::size_t copied = 0;
   const UnorderedReads reads(annotate_);

@@ -19,8 +19,8 @@
 //
 // No look is made while any stream records a graph: what a kernel may have written then stands until it is looked at
 // later. Nor where a kernel is given so many small buffers, or so large ones, that nobody would take them for tables.
-// Where the driver has no pinned memory for looks, only kernels known by name write tables. Guarded by the engine's
-// lock.
+// Where the driver has no pinned memory for looks, none is made: what any kernel may have written stands. Guarded by
+// the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +53,8 @@ class TableLooks {
   // It will not be.
   void abandoned() { present_ = nullptr; }
   bool has_arrived() const { return present_ != nullptr; }
-  // It has been submitted to the stream; its place in it is not counted yet (StreamClock::advance). How many buffers a
-  // table may lead to and is not known to: see References.
-  std::uint64_t submitted(StreamIndex stream);
+  // It has been submitted to the stream; its place in it is not counted yet (StreamClock::advance).
+  void submitted(StreamIndex stream);
 
   bool any_under_way() const { return !looks_.empty(); }
   // Comes to a verdict about what has passed (kYes: waits for all). True if there was any.

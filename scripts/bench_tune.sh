@@ -28,7 +28,7 @@ for name in "${names[@]}"; do
   for device in reference v100-16g titan-x-12g rtx-4090 "$slow"; do
     title=$device
     [[ $device != "$slow" ]] || title="slow link"
-    result=$("$thermocline" tune "bench/traces/$name.jsonl.gz" --device "$device" --budget 70% --no-curve --json || true)
+    result=$("$thermocline" tune "bench/traces/$name.jsonl.gz" --device "$device" --budget 70%peak --no-curve --json || true)
     [[ -n $result && $(jq -r .outcome <<<"$result") == ok ]] || {
       echo "bench: $name on $title: nothing was found" >&2
       status=1

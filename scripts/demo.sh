@@ -29,7 +29,7 @@ expect() { # NAME EXPECTED ACTUAL
 run_digits() {
   local name=$1 status=0
   shift
-  THERMOCLINE_SIMULATE_STATS=1 "$thermocline" run --simulate "$device" --stats "$@" -- "$digits" \
+  THERMOCLINE_SIMULATE_STATS=1 "$thermocline" run --simulate "$device" --stats=line "$@" -- "$digits" \
     >"$work/$name.out" 2>"$work/$name.err" || status=$?
   echo "$status" >"$work/$name.status"
 }
@@ -126,7 +126,11 @@ if [[ ${#wrong[@]} -gt 0 ]]; then
 fi
 cat <<TEXT
 
-The same bits in a third of the memory. Try your own program, no GPU needed:
+The same bits in a third of the memory. Try it with numbers of your own, no GPU needed:
 
-  $thermocline run --simulate $device --budget 60% --stats -- ./your_cuda_program
+  $thermocline run --simulate $device --budget 22MiB --stats -- $digits --epochs 2
+
+and with your own program (nvcc -cudart shared): without --budget the last lines say what it holds at most; then ask for half of that.
+
+  $thermocline run --simulate $device --stats -- ./your_cuda_program
 TEXT

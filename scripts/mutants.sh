@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# mutants.sh [FIRST [LAST]]: plants the defects of tests/mutants/mutants.txt, one at a time, in a copy of the tree in
-# build/mutants, and says which random program finds each. The first record, number 0, is the canary.
+# mutants.sh [FIRST [LAST]]: plants the defects of tests/mutants/*.txt, one at a time, in a copy of the tree in
+# build/mutants, and says which test or random program finds each. The first record, number 0, is the canary.
+# mutants.sh --tests: only those that name a test. Seconds each; a survivor is a failure there.
 # mutants.sh --check: only whether every old text is in the tree, and once. Called by ./dev mutants and by ctest.
 # Status 1: the canary survived, a text is not there once, or a mutant does not build. Survivors are a result, not a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source_folder=$PWD
-list=tests/mutants/mutants.txt
+lists=(tests/mutants/offload.txt tests/mutants/allocator.txt tests/mutants/hooks.txt tests/mutants/others.txt)
 seeds=${MUTANT_SEEDS:-1000}
 jobs=${JOBS:-$(nproc)}
-names=() files=() olds=() news=()
+names=() files=() olds=() news=() killers=() proofs=()
 
 read_list() {
   local line n=-1
@@ -18,13 +19,15 @@ read_list() {
     case $line in
       '= '*)
         n=$((n + 1))
-        names[n]=${line#= } files[n]='' olds[n]='' news[n]=''
+        names[n]=${line#= } files[n]='' olds[n]='' news[n]='' killers[n]='' proofs[n]=''
         ;;
       '@ '*) files[n]=${line#@ } ;;
+      '! '*) killers[n]=${line#! } ;;
+      '~ '*) proofs[n]+=${line#\~ }' ' ;;
       -*) olds[n]+=${line#-}$'\n' ;;
       +*) news[n]+=${line#+}$'\n' ;;
     esac
-  done <"$list"
+  done < <(cat "${lists[@]}")
   # Behind the last line of a text there is no newline.
   for n in "${!names[@]}"; do
     olds[n]=${olds[n]%$'\n'}
@@ -66,11 +69,33 @@ copy_tree() {
   git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
   export CCACHE_BASEDIR=$PWD/build/mutants/tree CCACHE_NOHASHDIR=1
   cmake -S build/mutants/tree -B build/mutants/tree/build/release --preset release >build/mutants/configure.log 2>&1
-  build_tests swarm
+  [[ -n $only_tests ]] || build_tests swarm
 }
 
 build_tests() {
   cmake --build build/mutants/tree/build/release -j "$jobs" --target "$@" >build/mutants/build.log 2>&1
+}
+
+# A program of tests/, and a filter, as a record names them.
+passes() {
+  local program filter
+  read -r program filter <<<"$1"
+  timeout 300 "build/mutants/tree/build/release/tests/$program" --gtest_filter="$filter" >/dev/null 2>&1
+}
+
+find_by_test() {
+  [[ -n $1 ]] && build_tests "${1%% *}" && ! passes "$1"
+}
+
+# A test that fails with nothing planted finds nothing.
+check_killers() {
+  local killer
+  for killer in "${killers[@]}"; do
+    [[ -n $killer ]] || continue
+    build_tests "${killer%% *}" && passes "$killer" && continue
+    echo "mutants: '$killer' does not pass with nothing planted" >&2
+    exit 1
+  done
 }
 
 # Prints who found it, or "survived".
@@ -93,10 +118,19 @@ hunt() {
 
 try_one() {
   local n=$1 text planted result
+  [[ -z ${proofs[n]} ]] || {
+    printf '| %d | %s | %s | equivalent | %s|\n' "$n" "${names[n]}" "${files[n]}" "${proofs[n]}"
+    return
+  }
   slurp "$source_folder/${files[n]}" text
   planted=${text/"${olds[n]}"/"${news[n]}"}
   printf '%s' "$planted" >"build/mutants/tree/${files[n]}"
-  if build_tests swarm; then
+  if find_by_test "${killers[n]}"; then
+    result="killed | ${killers[n]}"
+  elif [[ -n $only_tests ]]; then
+    result='survived |'
+    broken=1
+  elif build_tests swarm; then
     result=$(hunt)
   else
     result='does not build |'
@@ -113,9 +147,16 @@ try_one() {
 read_list
 check_list || exit 1
 [[ ${1:-} != --check ]] || exit 0
+only_tests=''
+[[ ${1:-} != --tests ]] || {
+  only_tests=yes
+  shift
+}
 copy_tree
+check_killers
 broken=0
 for n in "${!names[@]}"; do
+  [[ -z $only_tests || -n ${killers[n]} ]] || continue
   [[ $n -ge ${1:-0} && $n -le ${2:-${#names[@]}} ]] && try_one "$n"
 done
 exit "$broken"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tidy_one.sh FOLDER CACHE FILE: clang-tidy on one file, as the compile_commands.json in FOLDER compiles it, unless it was clean before:
-# the same text after preprocessing, under the same rules and the same version. Prints complaints on stdout.
+# the same text after preprocessing, wherever the source folder lies, under the same rules and the same version. Prints complaints on stdout.
 set -euo pipefail
 folder=$1
 cache=$2
@@ -14,7 +14,7 @@ key=$({
   clang-tidy --version
   cat .clang-tidy tests/.clang-tidy "${BASH_SOURCE[0]}"
   echo "$file"
-  (cd "$(jq -r .directory <<<"$entry")" && bash -c "$preprocess" 2>/dev/null)
+  (cd "$(jq -r .directory <<<"$entry")" && bash -c "$preprocess" 2>/dev/null) | sed "s|$PWD/||g"
 } | sha256sum | cut -c1-40)
 [[ ! -e $cache/$key ]] || exit 0
 # Of -Wconversion clang makes more than gcc does.

@@ -16,6 +16,33 @@ constexpr const char* kA100 = "NVIDIA A100 data sheet";
 constexpr const char* kH100 = "NVIDIA H100 data sheet (SXM5), dense rate";
 constexpr const char* kH200 = "NVIDIA H200 data sheet (SXM), dense rate";
 constexpr const char* kRtx4090 = "NVIDIA Ada architecture paper";
+// NVIDIA's own sheets of the next ones could not be opened; these are the pages that were read.
+constexpr const char* kT4 = "sysrqmts.com, NVIDIA Tesla T4 (8.141 and 65.13 TFLOP/s, 320 GB/s, 40 SMs)";
+constexpr const char* kL4 =
+    "fpsbench.com (30.29 TFLOP/s, 300.1 GB/s, 7424 cores: 58 SMs of 128) and grokipedia.com (242 TFLOP/s with "
+    "sparsity, "
+    "dense half of it) on the NVIDIA L4";
+constexpr const char* kL40s =
+    "the sheet's table at mullet.se, product 355414, dense rate (it does not say with which accumulation); 142 SMs: "
+    "omegaco.ae";
+constexpr const char* kA10 =
+    "sysrqmts.com, NVIDIA A10 PCIe (31.24 TFLOP/s, 600.2 GB/s, 72 SMs); tensor cores: the data sheet as quoted by "
+    "DS436/sanskrit-token (125 dense)";
+constexpr const char* kRtx3090 =
+    "holynerdvana.blogspot.com, RTX 3090 specifications (35.6 TFLOP/s, 936 GB/s, 82 SMs); tensor cores: RTX Blackwell "
+    "paper, table 3, as quoted in a public repository (71.2 dense, fp32 accumulation)";
+constexpr const char* kRtx5090 =
+    "Linux Format, May 2025 (170 SMs, 21760 cores at 2407 MHz: 104.8 TFLOP/s; 1792 GB/s); tensor cores: RTX Blackwell "
+    "paper as quoted by DS436/sanskrit-token (209.5 dense, fp32 accumulation)";
+constexpr const char* kB200 =
+    "NVIDIA's table of the HGX B200 at zdszero.github.io (75 and 4500 TFLOP/s, the latter with sparsity, dense half of "
+    "it; 180 GB, 7.7 TB/s); 148 SMs: pytorch/ao, pull request 4002";
+constexpr const char* kGh200 = "datacrunch.io, data movement in the GH200 (96 GB, 4000 GB/s)";
+constexpr const char* kAssumedGh200 = "assumed: an H100 SXM5's; no page with the GH200's own figure was found";
+constexpr const char* kEccT4 = "16 GB less a sixteenth for ECC: nvidia-smi of many T4 shows 15360 MiB";
+constexpr const char* kEccL4 = "24 GB less a sixteenth for ECC: nvidia-smi of many L4 shows 23034 MiB";
+constexpr const char* kEccA10 = "24 GB less a sixteenth for ECC: nvidia-smi of many A10 shows 23028 MiB";
+constexpr const char* kEccL40s = "48 GB less a sixteenth for ECC: nvidia-smi of many L40S shows 46068 MiB";
 constexpr const char* kTitanX = "NVIDIA TITAN X (Pascal) specification";
 constexpr const char* kM40 = "NVIDIA Tesla M40 data sheet";
 constexpr const char* kP100 = "NVIDIA Tesla P100 data sheet and Pascal architecture paper (SXM2)";
@@ -28,6 +55,12 @@ constexpr const char* kMeasuredGen4 =
 constexpr const char* kAssumedGen4 = "assumed: as measured on an A100-SXM4-80GB, the same PCIe 4.0 x16";
 constexpr const char* kAssumedGen5 =
     "assumed: nvbandwidth on PCIe 5.0 x16 as printed in tutorials (55.6 GB/s); no measurement of this device was found";
+
+constexpr const char* kMeasured5090 =
+    "measured with nvbandwidth on eight RTX 5090: tinygrad/open-gpu-kernel-modules, issue 29";
+constexpr const char* kMeasuredC2c =
+    "measured on a GH200 by Schieffer et al. (arXiv 2407.07850), as 4nownews.com reports it, 2024-07-27; nominally 450 "
+    "GB/s each way";
 
 constexpr const char* kNoTensor = "no tensor cores: the fp32 rate";
 constexpr const char* kCapability = "CUDA C++ Programming Guide, compute capabilities";
@@ -95,15 +128,47 @@ constexpr Profile reference() {
   return profile;
 }
 
-// Memory is the nominal size; a real device keeps some of it for itself.
+// GDDR6 keeps the bits of ECC in the memory itself: 6.25 %, says the CUDA C++ Best Practices Guide as quoted in
+// NVIDIA's developer forum, thread 173099. It is on in what clouds show of these cards.
+constexpr Profile less_ecc(Profile profile, const char* source) {
+  profile.memory_bytes = {profile.memory_bytes.value / 16 * 15, source};
+  return profile;
+}
+
+constexpr Profile rtx_5090() {
+  Profile profile = device("rtx-5090", "NVIDIA GeForce RTX 5090 32 GB", 32, {104.8, 209.5, 1792, 56.3}, 120, 170,
+                           kRtx5090, kMeasured5090);
+  profile.link_to_host.value = 57.3 * kGiga;
+  return profile;
+}
+
+constexpr Profile grace_hopper() {
+  Profile profile = device("gh200", "NVIDIA GH200 96 GB", 96, {67, 989.5, 4000, 375}, 90, 132, kGh200, kMeasuredC2c);
+  profile.link_to_host.value = 297 * kGiga;
+  profile.fp32_flops.source = kAssumedGh200;
+  profile.tensor_flops.source = kAssumedGh200;
+  profile.multiprocessors.source = kAssumedGh200;
+  return profile;
+}
+
+// Memory is the nominal size, less what ECC takes of it; a real device keeps some more for itself.
 constexpr Profile kProfiles[] = {
     reference(),
+    less_ecc(device("t4", "NVIDIA T4 16 GB", 16, {8.1, 65, 320, 12.2}, 75, 40, kT4, kAssumedGen3), kEccT4),
+    less_ecc(device("a10", "NVIDIA A10 24 GB", 24, {31.2, 125, 600, 24.8}, 86, 72, kA10, kAssumedGen4), kEccA10),
+    less_ecc(device("l4", "NVIDIA L4 24 GB", 24, {30.3, 121, 300, 24.8}, 89, 58, kL4, kAssumedGen4), kEccL4),
+    less_ecc(device("l40s", "NVIDIA L40S 48 GB", 48, {91.6, 362.05, 864, 24.8}, 89, 142, kL40s, kAssumedGen4),
+             kEccL40s),
     device("v100-16g", "NVIDIA V100 SXM2 16 GB", 16, {15.7, 125, 900, 12.2}, 70, 80, kV100, kAssumedGen3),
     device("a100-40g", "NVIDIA A100 SXM4 40 GB", 40, {19.5, 312, 1555, 24.8}, 80, 108, kA100, kAssumedGen4),
     device("a100-80g", "NVIDIA A100 SXM4 80 GB", 80, {19.5, 312, 2039, 24.8}, 80, 108, kA100, kMeasuredGen4),
     device("h100-80g", "NVIDIA H100 SXM5 80 GB", 80, {67, 989.5, 3350, 55.6}, 90, 132, kH100, kAssumedGen5),
     device("h200", "NVIDIA H200 SXM 141 GB", 140, {67, 989.5, 4800, 55.6}, 90, 132, kH200, kAssumedGen5),
+    device("b200", "NVIDIA B200 SXM 180 GB", 180, {75, 2250, 7700, 55.6}, 100, 148, kB200, kAssumedGen5),
+    grace_hopper(),
+    device("rtx-3090", "NVIDIA GeForce RTX 3090 24 GB", 24, {35.6, 71.2, 936, 24.8}, 86, 82, kRtx3090, kAssumedGen4),
     device("rtx-4090", "NVIDIA GeForce RTX 4090 24 GB", 24, {82.6, 165.2, 1008, 24.8}, 89, 128, kRtx4090, kAssumedGen4),
+    rtx_5090(),
     device("titan-x-12g", "NVIDIA TITAN X (Pascal) 12 GB", 12, {10.97, 0, 480, 12.2}, 61, 28, kTitanX, kMeasuredGen3),
     device("m40-12g", "NVIDIA Tesla M40 12 GB", 12, {6.8, 0, 288, 12.2}, 52, 24, kM40, kAssumedGen3),
     device("p100-16g", "NVIDIA Tesla P100 SXM2 16 GB", 16, {10.6, 0, 732, 12.2}, 60, 56, kP100, kAssumedGen3),

@@ -5,12 +5,15 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
+#include "trace/joint_bound.h"
 
 namespace thermocline {
 namespace {
@@ -18,9 +21,10 @@ namespace {
 struct Flags {
   std::string trace;
   std::string device = "reference";
-  std::vector<std::string> budgets{"80%", "70%", "60%", "50%", "40%"};
-  std::size_t slots = kDefaultSlots;
+  std::vector<std::string> budgets{"80%peak", "70%peak", "60%peak", "50%peak", "40%peak"};
+  std::optional<std::size_t> slots;
   std::string pages = "1";
+  bool joint = false;
   bool json = false;
 };
 
@@ -28,6 +32,7 @@ struct Row {
   std::string budget;
   Bytes bytes;
   Bounds bounds;
+  std::optional<double> joint_ms;  // where asked for, and to be had
 };
 
 void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
@@ -52,59 +57,68 @@ void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds
       r["pinch_ms"] = or_null(row.bounds.pinch_ms);
       r["slotted_ms"] = or_null(row.bounds.slotted_ms);
       r["bound_ms"] = row.bounds.bound_ms;
+      if (flags.joint) r["joint_bound_ms"] = or_null(row.joint_ms);
     }
     out["rows"].push_back(std::move(r));
   }
-  std::puts(out.dump().c_str());
+  std::puts(json_text(out).c_str());
 }
 
 void print_text(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {
   const double compute = bounds.step().busiest_stream * 1e3;
-  std::fprintf(stderr, "%s on %s: peak %s, %u operators a step, compute %.2f ms\n", flags.trace.c_str(),
+  std::fprintf(stdout, "%s on %s: peak %s, %u operators a step, compute %.2f ms\n", flags.trace.c_str(),
                flags.device.c_str(), human_bytes(trace.peak_live_bytes).c_str(), bounds.step().operators(), compute);
   if (!bounds.step().is_single_stream)
-    std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stderr);
+    std::fputs("its operators run on several streams, so that only the busiest one's time is a bound\n", stdout);
   if (!bounds.step().repeats)
-    std::fputs("its steps differ: these figures are of one of them, as if it repeated\n", stderr);
+    std::fputs("its steps differ: these figures are of one of them, as if it repeated\n", stdout);
   for (const Row& row : rows) {
-    std::fprintf(stderr, "  %8s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
+    std::fprintf(stdout, "  %10s %12s  ", row.budget.c_str(), human_bytes(row.bytes).c_str());
     if (!row.bounds.is_feasible) {
-      std::fprintf(stderr, "does not fit: some operator needs %s\n", human_bytes(bounds.least_budget()).c_str());
+      std::fprintf(stdout, "does not fit: some operator needs %s\n", human_bytes(bounds.least_budget()).c_str());
       continue;
     }
-    std::fprintf(stderr, "no swapping is faster than %9.2f ms = %.3f x compute\n", row.bounds.bound_ms,
-                 compute > 0 ? row.bounds.bound_ms / compute : 1.0);
+    const auto over_compute = [compute](double ms) { return compute > 0 ? ms / compute : 1.0; };
+    std::fprintf(stdout, "no swapping is faster than %9.2f ms = %.3f x compute\n", row.bounds.bound_ms,
+                 over_compute(row.bounds.bound_ms));
+    if (row.joint_ms) {
+      std::fprintf(stdout, "  %10s %12s  nor, with recomputation, %7.2f ms = %.3f x compute\n", "", "", *row.joint_ms,
+                   over_compute(*row.joint_ms));
+    }
   }
 }
 
 int bound(const Flags& flags) {
   const simulator::Profile* profile = find_device_flag(flags.device, "--device");
   if (profile == nullptr) return kWrongUsage;
-  if (flags.slots == 0) {
+  if (flags.slots == 0U) {
     say("--slots: at least one slot is needed");
     return kWrongUsage;
   }
-  std::vector<SizeSetting> budgets;
+  std::vector<Budget> budgets;
   for (const std::string& text : flags.budgets) {
-    const auto budget = parse_budget_flag(text, "--budget");
+    const auto budget = parse_budget_flag(text, "--budget", Whole::kPeak);
     if (!budget) return kWrongUsage;
+    if (budget->of == Whole::kPeak && budget->size.is_percent() && budget->size.percent() > 100) {
+      say("--budget: " + budget->text() + ": with all of the peak nothing has to be swapped; 100% is the most");
+      return kWrongUsage;
+    }
     budgets.push_back(*budget);
   }
-  const auto pages = parse_budget_flag(flags.pages, "--pages");
+  const auto pages = parse_bytes_flag(flags.pages, "--pages");
   if (!pages) return kWrongUsage;
-  if (pages->is_percent()) {
-    say("--pages: expected a size such as 2MiB, not '" + flags.pages + "'");
-    return kWrongUsage;
-  }
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  const SwapBounds bounds(trace, rates_of(*profile), flags.slots, pages->resolve(0));
+  const SwapBounds bounds(trace, rates_of(*profile), flags.slots.value_or(kDefaultSlots), *pages);
+  std::optional<JointBounds> joint;
+  if (flags.joint) joint.emplace(steady_step(trace, rates_of(*profile)), rates_of(*profile), flags.slots);
   std::vector<Row> rows;
   Progress progress("bounding");
-  for (const SizeSetting budget : budgets) {
+  for (const Budget& budget : budgets) {
     progress.show(rows.size(), budgets.size());
-    const Bytes bytes = budget.resolve(trace.peak_live_bytes);
-    rows.push_back({budget.text(), bytes, bounds.under(bytes)});
+    const Bytes bytes = budget.resolve(profile->memory_bytes.value, trace.peak_live_bytes);
+    rows.push_back({budget.text(), bytes, bounds.under(bytes), std::nullopt});
+    if (joint) rows.back().joint_ms = joint->under(bytes).bound_ms;
   }
   (flags.json ? print_json : print_text)(flags, trace, bounds, rows);
   return kDone;
@@ -119,16 +133,20 @@ void add_bound(CLI::App& app, CommandLine* line) {
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device, "device profile (default: reference)");
   command
-      ->add_option("--budget", flags->budgets,
-                   "sizes or percentages of the trace's peak, separated by commas or spaces (default: "
-                   "80%,70%,60%,50%,40%)")
+      ->add_option(
+          "--budget", flags->budgets,
+          "sizes, or parts of the trace's peak (60%peak; so is 60%) or of the device (60%device), separated by "
+          "commas or spaces (default: 80%peak,70%peak,60%peak,50%peak,40%peak)")
       ->delimiter(',');
   command->add_option("--slots", flags->slots,
-                      "about how many slots the step is cut into at a time (default: 20); more take longer");
+                      "about how many slots the step is cut into at a time (default: 20; with --joint from 3 to 12); "
+                      "more take longer");
   command->add_option(
       "--pages", flags->pages,
       "count buffers of this size and more in whole pages of it, as allocators do (default: 1, as asked "
       "for)");
+  command->add_flag("--joint", flags->joint,
+                    "also the bound for those who may recompute what they drop, which takes up to minutes");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return bound(*flags); }; });
 }

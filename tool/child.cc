@@ -14,22 +14,23 @@
 namespace thermocline {
 namespace {
 
-// Signals that are sent to this process alone. Those of the terminal reach the child by themselves.
-constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr std::array kOfTheTerminal = {SIGINT, SIGQUIT};
+// Signals that are sent to this process alone. Those of the terminal, which come from the kernel, go to the child as
+// well, and would reach it twice.
+constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT};
+constexpr bool is_of_terminal(int signal) { return signal == SIGINT || signal == SIGQUIT; }
 
 volatile std::sig_atomic_t child_process = 0;
 
-void pass_on(int signal) {
+void pass_on(int signal, siginfo_t* info, void*) {
+  if (is_of_terminal(signal) && info->si_code == SI_KERNEL) return;
   if (child_process > 0) kill(static_cast<pid_t>(child_process), signal);
 }
 
 void handle_signals() {
   struct sigaction action {};
-  action.sa_handler = &pass_on;
+  action.sa_sigaction = &pass_on;
+  action.sa_flags = SA_SIGINFO;
   for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
-  action.sa_handler = SIG_IGN;
-  for (const int signal : kOfTheTerminal) sigaction(signal, &action, nullptr);
 }
 
 // In the child, between fork and exec: never returns.
@@ -88,6 +89,8 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   } while (got < 0 && errno == EINTR);
   close(pipe_ends[0]);
   const int status = wait_for(child);
+  // Its number may soon be another's.
+  child_process = 0;
   return {.status = status, .start_error = got == sizeof error ? error : 0};
 }
 

@@ -15,6 +15,7 @@
 #include "config/size.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/values.h"
 
@@ -124,24 +125,24 @@ void print_json(const Flags& flags, const std::vector<Facts>& all) {
                 {"slowest_step_ms", sum.slowest_ms},
                 {"mean_step_ms", sum.mean_ms},
                 {"same", sum.same}};
-  std::puts(out.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+  std::puts(json_text(out).c_str());
 }
 
 void print_text(const std::vector<Facts>& all) {
   const Together sum = together(all);
-  std::fprintf(stderr, "  %10s %8s %6s %12s %12s  %s\n", "operators", "buffers", "steps", "a step", "peak", "trace");
+  std::fprintf(stdout, "  %10s %8s %6s %12s %12s  %s\n", "operators", "buffers", "steps", "a step", "peak", "trace");
   for (const Facts& facts : all) {
-    std::fprintf(stderr, "  %10zu %8zu %6zu %9.2f ms %12s  %s\n", facts.operators, facts.buffers, facts.steps,
+    std::fprintf(stdout, "  %10zu %8zu %6zu %9.2f ms %12s  %s\n", facts.operators, facts.buffers, facts.steps,
                  facts.step_ms, human_bytes(facts.peak_live_bytes).c_str(), facts.path.c_str());
   }
-  std::fprintf(stderr, "  together they hold %s; the slowest takes %.2f times the mean\n",
+  std::fprintf(stdout, "  together they hold %s; the slowest takes %.2f times the mean\n",
                human_bytes(sum.peak_live_bytes).c_str(), sum.mean_ms > 0 ? sum.slowest_ms / sum.mean_ms : 1.0);
   for (const Facts& facts : all) {
     if (!facts.differs_at) continue;
-    std::fprintf(stderr, "  %s differs from the first at operator %zu: %s\n", facts.path.c_str(), *facts.differs_at,
+    std::fprintf(stdout, "  %s differs from the first at operator %zu: %s\n", facts.path.c_str(), *facts.differs_at,
                  facts.difference.c_str());
   }
-  if (sum.same) std::fputs("  all do the same\n", stderr);
+  if (sum.same) std::fputs("  all do the same\n", stdout);
 }
 
 int compare(const Flags& flags) {

@@ -10,6 +10,7 @@
 #include "config/option_table.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 
 namespace thermocline {
@@ -48,7 +49,7 @@ void print_json(const LoadedSettings& loaded) {
     if (option.type == OptionType::kBool) value = text == "true";
     out["settings"][option.key] = {{"value", value}, {"source", loaded.origins[i]}, {"variable", option.variable}};
   }
-  std::puts(out.dump().c_str());
+  std::puts(json_text(out).c_str());
 }
 
 int show(bool sources, bool json) {
@@ -74,13 +75,13 @@ int check(const std::string& path) {
   load_settings_file(path, &loaded);
   say_all(loaded.problems);
   if (!loaded.problems.empty()) return kBadInput;
-  say(path + ": good");
+  std::puts((path + ": good").c_str());
   return kDone;
 }
 
 // What a TOML value of the option may be, in JSON Schema's words.
 ordered_json schema_of(const Option& option) {
-  static const char* const kSize = R"(^ *[0-9]+(\.[0-9]+)? *([bB]|[kKmMgG][iI][bB])? *$)";
+  static const char* const kSize = R"(^ *[0-9]+(\.[0-9]+)? *([bB]|[kKmMgGtT][iI]?[bB]?)? *$)";
   static const char* const kPercent = R"(^ *[0-9]+(\.[0-9]+)? *% *$)";
   const ordered_json bytes = {{"type", "integer"}, {"minimum", 1}};
   const ordered_json size = {{"type", "string"}, {"pattern", kSize}};
@@ -124,7 +125,7 @@ int schema() {
                       {"additionalProperties", false},
                       {"properties", ordered_json::object()}};
   for (const Option& option : option_table()) out["properties"][option.key] = schema_of(option);
-  std::puts(out.dump(2).c_str());
+  std::puts(json_text(out, 2).c_str());
   return kDone;
 }
 

@@ -34,6 +34,7 @@ int convert(const Flags& flags) {
   const bool converted = convert_trace(flags.from, flags.to, &events, &error, &warnings);
   for (const std::string& warning : warnings) say((flags.from + ": note: ").append(warning));
   if (!converted) {
+    if (flags.to == "-" && reader_is_gone()) return kFailed;
     say(error.text());
     return error.path == flags.to ? kFailed : kBadInput;
   }

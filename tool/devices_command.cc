@@ -12,8 +12,10 @@
 #include "simulator/profile.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/values.h"
 
 namespace thermocline {
 namespace {
@@ -67,21 +69,30 @@ const std::vector<Figure>& figures() {
   return all;
 }
 
-void print_text() {
-  for (const Profile& profile : simulator::profiles()) {
-    std::printf("%s: %s\n", profile.name, profile.title);
-    for (const Figure& f : figures()) {
-      const auto [value, source] = f.get(profile);
-      std::printf("  %-20s %10.6g %-8s %s\n", f.label, value * f.scale, f.unit, source);
-    }
+void print_figures(const Profile& profile) {
+  std::printf("%s: %s\n", profile.name, profile.title);
+  for (const Figure& f : figures()) {
+    const auto [value, source] = f.get(profile);
+    std::printf("  %-20s %10.6g %-8s %s\n", f.label, value * f.scale, f.unit, source);
   }
 }
 
-void print_json(const std::optional<std::string>& folder) {
+void print_table() {
+  std::printf("%-12s %8s %14s %14s %12s  %s\n", "device", "memory", "fp32", "bandwidth", "link", "what it is");
+  for (const Profile& p : simulator::profiles()) {
+    std::printf("%-12s %4.4g GiB %6.1f TFLOP/s %9.0f GB/s %7.1f GB/s  %s\n", p.name,
+                static_cast<double>(p.memory_bytes.value) / (1U << 30), p.fp32_flops.value * 1e-12,
+                p.memory_bandwidth.value * 1e-9, p.link_to_device.value * 1e-9, p.title);
+  }
+  std::puts("'thermocline devices NAME' has every figure of one, and where it comes from.");
+}
+
+void print_json(const std::optional<std::string>& folder, const std::vector<const Profile*>& shown) {
   nlohmann::ordered_json out = {
       {"schema", "thermocline-devices/1"}, {"path", nullptr}, {"devices", nlohmann::ordered_json::array()}};
   if (folder) out["path"] = *folder;
-  for (const Profile& profile : simulator::profiles()) {
+  for (const Profile* const one : shown) {
+    const Profile& profile = *one;
     nlohmann::ordered_json device = {{"name", profile.name}, {"title", profile.title}};
     nlohmann::ordered_json sources;
     for (const Figure& f : figures()) {
@@ -92,16 +103,26 @@ void print_json(const std::optional<std::string>& folder) {
     device["sources"] = std::move(sources);
     out["devices"].push_back(std::move(device));
   }
-  std::puts(out.dump().c_str());
+  std::puts(json_text(out).c_str());
 }
 
-int devices(bool path, bool json) {
+int devices(const std::vector<std::string>& names, bool path, bool json) {
+  std::vector<const Profile*> shown;
+  for (const std::string& name : names) {
+    shown.push_back(find_device_flag(name, "devices"));
+    if (shown.back() == nullptr) return kWrongUsage;
+  }
   std::string looked;
   const std::optional<std::string> folder = find_simulator_folder(&looked);
   if (json) {
-    print_json(folder);
+    for (const Profile& profile : simulator::profiles()) {
+      if (names.empty()) shown.push_back(&profile);
+    }
+    print_json(folder, shown);
+  } else if (!path && names.empty()) {
+    print_table();
   } else if (!path) {
-    print_text();
+    for (const Profile* const profile : shown) print_figures(*profile);
   } else if (folder) {
     std::puts(folder->c_str());
   } else {
@@ -117,9 +138,11 @@ void add_devices(CLI::App& app, CommandLine* line) {
   auto path = std::make_shared<bool>(false);
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("devices", "The known device profiles and where their figures come from");
+  auto names = std::make_shared<std::vector<std::string>>();
+  command->add_option("NAME", *names, "every figure of these devices, with its source (default: all, a line each)");
   command->add_flag("--path", *path, "print the folder of the simulated device's libraries");
   command->add_flag("--json", *json, "one JSON object on stdout");
-  command->callback([=] { line->action = [path, json] { return devices(*path, *json); }; });
+  command->callback([=] { line->action = [=] { return devices(*names, *path, *json); }; });
 }
 
 }  // namespace thermocline

@@ -17,6 +17,7 @@
 #include "tool/elf_needs.h"
 #include "tool/exit_status.h"
 #include "tool/framework_settings.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/places.h"
 
@@ -72,7 +73,11 @@ void Examination::driver() {
     const std::string error = library->error_name(status);
     return add("driver", "driver", {{"path", path}, {"error", error}}, path + ", which answers " + error);
   }
-  add("driver", "driver", {{"path", path}, {"version", version}}, path + ", " + version_text(version));
+  // The first that tells the parameters of kernels (cuFuncGetParamInfo).
+  const bool tells_parameters = version >= 12040;
+  add("driver", "driver", {{"path", path}, {"version", version}, {"tells_parameters", tells_parameters}},
+      path + ", " + version_text(version) +
+          (tells_parameters ? "" : " (before CUDA 12.4 it does not tell what kernels are given: nothing is evicted)"));
   for (int i = 0; i < count; ++i) device(*library, i);
   if (count == 0) lines_.emplace_back("devices", "none");
 }
@@ -218,7 +223,7 @@ void Examination::program(const std::string& name) {
 }
 
 void Examination::print() const {
-  for (const auto& [label, text] : lines_) std::fprintf(stderr, "%-18s%s\n", label.c_str(), text.c_str());
+  for (const auto& [label, text] : lines_) std::fprintf(stdout, "%-18s%s\n", label.c_str(), text.c_str());
 }
 
 int doctor(const std::vector<std::string>& program, bool json) {
@@ -230,7 +235,7 @@ int doctor(const std::vector<std::string>& program, bool json) {
   examination.frameworks();
   if (!program.empty()) examination.program(program.front());
   if (json) {
-    std::puts(examination.findings().dump().c_str());
+    std::puts(json_text(examination.findings()).c_str());
   } else {
     examination.print();
   }

@@ -42,7 +42,7 @@ int export_trace(const ToldFlags& flags, const std::string& format, const std::s
   if (const int status = tell(flags, flags.trace, &told); status != kDone) return status;
   found->write(told, *out);
   if (!out->finish()) return kFailed;
-  if (output != "-") say("wrote " + output + "; " + found->seen_with);
+  if (output != "-") say("wrote " + output + ", budget " + told.budget_told + "; " + found->seen_with);
   return kDone;
 }
 

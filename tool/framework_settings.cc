@@ -45,14 +45,15 @@ const char* users_own(const FrameworkSetting& setting) {
 }
 
 void apply_frameworks(const std::string& program, std::map<std::string, std::string>* changes) {
-  std::string set;
+  std::string names;
   for (const FrameworkSetting& setting : framework_settings()) {
     if (users_own(setting) != nullptr) continue;
     (*changes)[setting.variable] = setting.value;
-    set += std::string(set.empty() ? "" : " ") + setting.variable + "=" + setting.value;
+    if (names.find(setting.framework) == std::string::npos)
+      names += std::string(names.empty() ? "" : ", ") + setting.framework;
   }
-  if (set.empty() || !is_python_or_script(program)) return;
-  say("so that frameworks allocate each tensor where it is seen: " + set + " (--no-frameworks leaves them alone)");
+  if (names.empty() || !is_python_or_script(program)) return;
+  say(names + " are told to allocate tensor by tensor ('thermocline doctor' says how; --no-frameworks: not)");
 }
 
 std::string found_along_path(const std::string& program) {

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `thermocline` command. People read stderr, programs read stdout. Exit statuses: tool/exit_status.h.
+// The `thermocline` command. Results go to stdout; progress, notices and errors to stderr. Exit statuses:
+// tool/exit_status.h.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <string_view>
 
 #include "config/suggest.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/help.h"
 #include "tool/message.h"
+#include "tool/output_file.h"
 
 namespace thermocline {
 namespace {
@@ -28,6 +33,21 @@ std::vector<std::string_view> command_names(const CLI::App& app, std::vector<std
   return {storage->begin(), storage->end()};
 }
 
+bool is_command(const CLI::App& app, const std::string& word) {
+  return std::ranges::any_of(app.get_subcommands(nullptr),
+                             [&word](const CLI::App* command) { return command->get_name() == word; });
+}
+
+// Words that other commands have taught people: `help [COMMAND]`, `version`, `-V`. In terms of our own.
+std::vector<std::string> in_our_words(std::vector<std::string> words) {
+  if (words.empty()) return words;
+  if (words.front() == "version" || words.front() == "-V") words.front() = "--version";
+  if (words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
 // The first word decides; a word that is no command is never taken for a program.
 int check_first_word(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty()) {
@@ -35,10 +55,9 @@ int check_first_word(const CLI::App& app, const std::vector<std::string>& words)
     return kWrongUsage;
   }
   const std::string& word = words.front();
-  if (word.starts_with('-')) return kDone;
+  if (word.starts_with('-') || is_command(app, word)) return kDone;
   std::vector<std::string> storage;
   const std::vector<std::string_view> names = command_names(app, &storage);
-  if (std::ranges::find(names, word) != names.end()) return kDone;
   say("unknown command '" + word + "'" + did_you_mean(nearest_name(word, names)) +
       " ('thermocline --help' lists them)");
   return kWrongUsage;
@@ -67,10 +86,37 @@ std::string unknown_flag(const std::vector<std::string_view>& known, const std::
   return "";
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
+
+// The first of `words`, behind the command's name, that is neither a flag of the command nor a flag's value.
+std::size_t first_foreign(const CLI::App& command, const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string flag = words[i].substr(0, words[i].find('='));
+    const CLI::Option* const option = flag.starts_with('-') ? command.get_option_no_throw(flag) : nullptr;
+    if (option == nullptr) return i;
+    if (option->get_items_expected_min() > 0 && flag == words[i]) ++i;
+  }
+  return words.size();
+}
+
+std::string joined(const std::vector<std::string>& words, std::size_t begin, std::size_t end) {
+  std::string text;
+  for (std::size_t i = begin; i < end; ++i) text += ' ' + words[i];
+  return text;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
+                const CommandLine& line) {
   const CLI::App& command = deepest(app);
   std::string text = error.what();
   std::ranges::replace(text, '\n', ' ');
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
+      !line.has_program) {
+    // What is not ours begins with the program.
+    const std::size_t at = first_foreign(command, words);
+    say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
+    return kWrongUsage;
+  }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> flags = long_flags(command);
     const std::vector<std::string_view> known(flags.begin(), flags.end());
@@ -82,24 +128,41 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   return kWrongUsage;
 }
 
+constexpr int kReaderGone = 128 + SIGPIPE;
+
 // Who reads stdout must not take a part of it for all: a disk may be full.
 int with_whole_output(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  // Who reads has seen enough (`| head`); the status is that of a program that SIGPIPE ends.
+  if (reader_is_gone()) return kReaderGone;
   say(std::string("stdout: can not be written: ") + std::strerror(errno));
   return status == kDone ? kFailed : status;
 }
 
+// In the order in which somebody comes to need them.
+void group_commands(CLI::App* app) {
+  const std::pair<const char*, std::vector<const char*>> groups[] = {
+      {"Programs", {"run", "record", "stats"}},
+      {"Recorded programs", {"estimate", "replay", "bound", "tune", "report", "export", "compare", "convert"}},
+      {"This machine", {"devices", "doctor", "config", "manual"}}};
+  for (const auto& [group, names] : groups) {
+    for (const char* const name : names) app->get_subcommand(name)->group(group);
+  }
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app("GPU memory that sinks what is cold: runs CUDA programs past the size of their device.", "thermocline");
-  app.set_version_flag("--version", std::string("thermocline ") + THERMOCLINE_VERSION);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("-V,--version", std::string("thermocline ") + THERMOCLINE_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);
   CommandLine line;
-  for (const auto add : {add_run, add_record, add_convert, add_replay, add_bound, add_estimate, add_tune, add_report,
-                         add_export, add_compare, add_config, add_doctor, add_devices, add_stats, add_manual})
+  for (const auto add : {add_run, add_record, add_stats, add_estimate, add_replay, add_bound, add_tune, add_report,
+                         add_export, add_compare, add_convert, add_devices, add_doctor, add_config, add_manual})
     add(app, &line);
+  group_commands(&app);
 
-  std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words = in_our_words({argv + 1, argv + argc});
   // What is behind `--` is another program's, and no parser of ours looks at it.
   if (const auto dashes = std::ranges::find(words, "--"); dashes != words.end()) {
     line.has_program = true;
@@ -117,8 +180,10 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error, words);
+    return usage_error(app, error, words, line);
   }
+  // A file that is to be written is, whoever reads stdout. A program that is run has its own opinion.
+  if (!takes_program(words.front())) std::signal(SIGPIPE, SIG_IGN);
   return with_whole_output(line.action());
 }
 

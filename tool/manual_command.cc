@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "config/option_table.h"
+#include "simulator/profile.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
@@ -40,6 +41,11 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return out;
 }
 
+std::vector<std::string> joined_lists(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::string replaced(std::string text, char what, const std::string& by) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) text.replace(at, 1, by);
   return text;
@@ -63,9 +69,53 @@ void print_options(const CLI::App& app) {
 }
 
 void print_command(const CLI::App& app, const std::string& name) {
-  std::printf(".SS \"%s\"\n%s.\n", roff(name).c_str(), roff(app.get_description()).c_str());
+  const bool takes_program = name == "run" || name == "record";
+  std::printf(".SS \"%s\"\n%s.\n", roff(name + (takes_program ? " [OPTIONS] -- PROGRAM [ARGS]" : "")).c_str(),
+              roff(app.get_description()).c_str());
   print_options(app);
   for (const CLI::App* inner : commands_of(app)) print_command(*inner, name + " " + inner->get_name());
+}
+
+// Variables that are no settings.
+void print_environment() {
+  struct Variable {
+    const char *name, *what;
+  };
+  constexpr Variable kVariables[] = {
+      {"THERMOCLINE_CONFIG", "A settings file, read after all others. run --config sets it."},
+      {"THERMOCLINE_HOST_GROUP", "Names the processes that share host_limit_shared (docs/processes.md)."},
+      {"THERMOCLINE_SIMULATE_DEVICE, THERMOCLINE_SIMULATE_SEED, THERMOCLINE_SIMULATE_CHECK, "
+       "THERMOCLINE_SIMULATE_FAULTS",
+       "The simulated device, its order, its race checker, what goes wrong on it. run --simulate, --seed, --check and "
+       "--faults set them."},
+      {"LD_PRELOAD, LD_LIBRARY_PATH",
+       "run puts the library, and with --simulate the simulated device, in front of them."},
+      {"XDG_CONFIG_HOME", "Where the user's settings file is looked for; default: ~/.config."}};
+  std::puts(".SH ENVIRONMENT\nEach setting has a variable (SETTINGS). Besides:");
+  for (const Variable& variable : kVariables)
+    std::printf(".TP\n\\fB%s\\fR\n%s\n", roff(variable.name).c_str(), roff(variable.what).c_str());
+}
+
+void print_examples() {
+  struct Example {
+    const char *what, *command;
+  };
+  constexpr Example kExamples[] = {
+      {"A training script in 60 % of the device's memory, and how that went:",
+       "thermocline run --budget 60% --stats -- python train.py"},
+      {"A CUDA program without a GPU, on a simulated H200 (built by nvcc -cudart shared):",
+       "thermocline run --simulate h200 --budget 22MiB --stats -- ./digits"},
+      {"Record a program, and see on which devices it would fit and how slow it would be:",
+       "thermocline record -o step.trace -- python train.py\nthermocline estimate step.trace"},
+      {"What 60 % of its peak would cost, for three policies, beside what no swapping can beat:",
+       "thermocline replay step.trace --budget 60%peak --compare lru reactive learned"},
+      {"The best settings for a device, and a run with them:",
+       "thermocline tune step.trace --device rtx-4090 --budget 12GiB -o thermocline.toml\nthermocline run --config "
+       "thermocline.toml -- python train.py"},
+      {"What runs under the library hold, live:", "thermocline stats --watch"}};
+  std::puts(".SH EXAMPLES");
+  for (const Example& example : kExamples)
+    std::printf(".PP\n%s\n.PP\n.nf\n.RS\n%s\n.RE\n.fi\n", roff(example.what).c_str(), roff(example.command).c_str());
 }
 
 void print_man(const CLI::App& app) {
@@ -82,13 +132,39 @@ void print_man(const CLI::App& app) {
     std::printf(".TP\n\\fB%s\\fR, \\fB%s\\fR\n%s%s\n", roff(option.key).c_str(), roff(option.variable).c_str(),
                 roff(option.doc).c_str(), roff(standard).c_str());
   }
+  print_environment();
   std::puts(
       ".SH FILES\n/etc/thermocline/config.toml, $XDG_CONFIG_HOME/thermocline/config.toml, ./thermocline.toml, the file "
-      "named by THERMOCLINE_CONFIG; later ones win.\n.SH EXIT STATUS\nrun gives the program's own (128 + signal where "
-      "one ended it); else 0 done, 1 failed, 2 wrong usage, 3 bad input, 4 no device.");
+      "named by THERMOCLINE_CONFIG; later ones win.\n.SH \"EXIT STATUS\"\nrun gives the program's own (128 + signal "
+      "where "
+      "one ended it); else 0 done, 1 failed, 2 wrong usage, 3 bad input, 4 no device. A replay that runs out of memory "
+      "is a result: it is printed, and the status is 1. Where the reader of stdout has gone, the status is 141.");
+  print_examples();
+  std::puts(
+      ".SH \"SEE ALSO\"\n.BR nvidia\\-smi (1),\n.BR ld.so (8)\n.PP\nThe documentation: README.md and docs/ of the "
+      "source, or share/doc/thermocline where it is installed.");
 }
 
 // --- Completion ---
+
+// What may stand behind a flag, where it is one of a few words.
+std::vector<std::string> values_of(const std::string& flag) {
+  std::vector<std::string> values;
+  if (flag == "--device" || flag == "--simulate") {
+    for (const simulator::Profile& profile : simulator::profiles()) values.emplace_back(profile.name);
+  }
+  if (flag == "--format") values = {"perfetto", "memory_viz", "csv"};
+  const Option* const option = flag == "--policy" || flag == "--safety" ? find_option(flag.substr(2))
+                               : flag == "--safety-net"                 ? find_option("safety_net")
+                                                                        : nullptr;
+  if (option != nullptr) {
+    for (const Choice& choice : option->choices) values.emplace_back(choice.name);
+  }
+  return values;
+}
+
+constexpr const char* kFlagsWithValues[] = {"--device", "--simulate",   "--policy",
+                                            "--safety", "--safety-net", "--format"};
 
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -103,20 +179,27 @@ void print_bash(const CLI::App& app) {
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    [[ ${COMP_WORDS[i]} != -- ]] || { _command_offset $((i + 1)) 2>/dev/null; return; }\n  done");
   std::printf(
-      "  if ((COMP_CWORD == 1)); then\n    mapfile -t COMPREPLY < <(compgen -W '%s --help --version' -- \"$word\")\n   "
+      "  if ((COMP_CWORD == 1)); then\n    mapfile -t COMPREPLY < <(compgen -W '%s help version --help --version' -- "
+      "\"$word\")\n   "
       " return\n  fi\n",
       joined(names_of(app), " ").c_str());
-  std::puts("  case ${COMP_WORDS[1]} in");
+  std::puts("  case ${COMP_WORDS[COMP_CWORD-1]} in");
+  for (const char* const flag : kFlagsWithValues) {
+    std::printf("    %s) mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\"); return ;;\n", flag,
+                joined(values_of(flag), " ").c_str());
+  }
+  std::puts("  esac\n  case ${COMP_WORDS[1]} in");
   for (const CLI::App* command : commands_of(app)) {
     std::vector<std::string> words = all_flags(*command);
     for (const CLI::App* inner : commands_of(*command)) {
       words.push_back(inner->get_name());
       for (const std::string& flag : all_flags(*inner)) words.push_back(flag);
     }
+    if (command->get_name() == "devices") words = joined_lists(words, values_of("--device"));
     std::printf("    %s) flags='%s' ;;\n", command->get_name().c_str(), joined(words, " ").c_str());
   }
   std::puts(
-      "  esac\n  if [[ $word == -* || ${COMP_WORDS[1]} == config ]]; then\n"
+      "  esac\n  if [[ $word == -* || ${COMP_WORDS[1]} == config || ${COMP_WORDS[1]} == devices ]]; then\n"
       "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$word\")\n  else\n"
       "    compopt -o filenames 2>/dev/null\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n  fi\n}\n"
       "complete -F _thermocline thermocline");
@@ -126,6 +209,11 @@ void print_bash(const CLI::App& app) {
 std::string zsh_text(const std::string& text) {
   std::string out = replaced(replaced(text, '\\', "\\\\"), ':', "\\:");
   return replaced(replaced(replaced(out, '[', "\\["), ']', "\\]"), '\'', "'\\''");
+}
+
+std::string zsh_value(const std::string& flag) {
+  const std::vector<std::string> values = values_of(flag);
+  return values.empty() ? ":value:_files" : ":value:(" + joined(values, " ") + ")";
 }
 
 void print_zsh(const CLI::App& app) {
@@ -139,10 +227,11 @@ void print_zsh(const CLI::App& app) {
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& flag : flags_of(*option)) {
         std::printf(" \\\n      '%s[%s]%s'", flag.c_str(), zsh_text(option->get_description()).c_str(),
-                    takes_value(*option) ? ":value:_files" : "");
+                    takes_value(*option) ? zsh_value(flag).c_str() : "");
       }
     }
-    const std::vector<std::string> inner = names_of(*command);
+    std::vector<std::string> inner = names_of(*command);
+    if (command->get_name() == "devices") inner = values_of("--device");
     if (!inner.empty()) std::printf(" \\\n      '2:command:(%s)'", joined(inner, " ").c_str());
     std::puts(" \\\n      '*:file:_files' ;;");
   }
@@ -163,8 +252,15 @@ void print_fish(const CLI::App& app) {
       const std::string when = "complete -c thermocline -n '__fish_seen_subcommand_from " + name + "'";
       for (const std::string& flag : option->get_snames())
         std::printf("%s -s %s%s\n", when.c_str(), flag.c_str(), rest.c_str());
-      for (const std::string& flag : option->get_lnames())
-        std::printf("%s -l %s%s\n", when.c_str(), flag.c_str(), rest.c_str());
+      for (const std::string& flag : option->get_lnames()) {
+        const std::vector<std::string> values = values_of("--" + flag);
+        const std::string words = values.empty() ? "" : " -f -a " + quoted(joined(values, " "));
+        std::printf("%s -l %s%s%s\n", when.c_str(), flag.c_str(), rest.c_str(), words.c_str());
+      }
+    }
+    if (name == "devices") {
+      std::printf("complete -c thermocline -n '__fish_seen_subcommand_from devices' -f -a %s\n",
+                  quoted(joined(values_of("--device"), " ")).c_str());
     }
     for (const CLI::App* inner : commands_of(*command)) {
       std::printf("complete -c thermocline -n '__fish_seen_subcommand_from %s' -f -a %s -d %s\n", name.c_str(),

@@ -3,12 +3,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
+#include "driver/printable.h"
+
 namespace thermocline {
 
-void say(const std::string& text) { std::fprintf(stderr, "thermocline: %s\n", text.c_str()); }
+void say(const std::string& text) { std::fprintf(stderr, "thermocline: %s\n", printable_lines(text).c_str()); }
 
 void say_all(const std::vector<Problem>& problems) {
   for (const Problem& problem : problems) say(problem.text());
@@ -16,6 +19,21 @@ void say_all(const std::vector<Problem>& problems) {
 
 std::string did_you_mean(const std::string& suggestion) {
   return suggestion.empty() ? "" : "; did you mean '" + suggestion + "'?";
+}
+
+std::string time_left(double seconds, std::size_t done, std::size_t total) {
+  // What is over in a moment needs no forecast.
+  constexpr double kSoon = 1;
+  if (done == 0 || done >= total || seconds < kSoon) return "";
+  const double left = seconds / static_cast<double>(done) * static_cast<double>(total - done);
+  if (left < kSoon) return "";
+  char text[32];
+  if (left < 100) {
+    std::snprintf(text, sizeof text, "; about %.0f s left", left);
+  } else {
+    std::snprintf(text, sizeof text, "; about %.0f min left", left / 60);
+  }
+  return text;
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -26,7 +44,11 @@ Progress::~Progress() {
 }
 
 void Progress::show(std::size_t done, std::size_t total) {
-  if (is_terminal_) std::fprintf(stderr, "\r%s: step %zu of %zu", what_.c_str(), done + 1, total);
+  if (!is_terminal_) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  // What is left is a guess, and a search may take more than it was expected to.
+  std::fprintf(stderr, "\r%s: step %zu of %zu%s\033[K", what_.c_str(), done + 1, std::max(total, done + 1),
+               time_left(seconds, done, total).c_str());
 }
 
 }  // namespace thermocline

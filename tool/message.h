@@ -2,6 +2,7 @@
 // What the command says to people: one line each, on stderr.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ void say_all(const std::vector<Problem>& problems);
 // "; did you mean 'x'?", or "" for no suggestion.
 std::string did_you_mean(const std::string& suggestion);
 
-// Where long work stands, on a terminal and nowhere else; gone when the object is.
+// "; about 12 s left" from how long `done` of `total` took; "" where that says nothing yet.
+std::string time_left(double seconds, std::size_t done, std::size_t total);
+
+// Where long work stands and when it may end, on a terminal and nowhere else; gone when the object is.
 class Progress {
  public:
   explicit Progress(std::string what);
@@ -26,11 +30,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // `done` are behind us.
   void show(std::size_t done, std::size_t total);
 
  private:
   std::string what_;
   bool is_terminal_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace thermocline

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/output_file.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,16 @@ bool takes_its_place(const std::string& path) {
 void say_unwritable(const std::string& path) { say(path + ": can not be written: " + std::strerror(errno)); }
 
 }  // namespace
+
+// A stream keeps that it failed, but not why.
+bool reader_is_gone() {
+  if (errno == EPIPE) return true;
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  const int saved = errno;
+  const bool gone = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+  errno = saved;
+  return gone;
+}
 
 RemovedOnSignal::RemovedOnSignal(std::string path) : path_(std::move(path)) {
   const char* none = nullptr;
@@ -69,7 +80,7 @@ bool OutputFile::finish() {
   bool written = std::fflush(file_) == 0 && !had_failed;
   if (file_ != stdout) written = std::fclose(std::exchange(file_, nullptr)) == 0 && written;
   if (written && !beside_.empty()) written = std::rename(beside_.c_str(), path_.c_str()) == 0;
-  if (!written) say_unwritable(path_);
+  if (!written && !(file_ == stdout && reader_is_gone())) say_unwritable(path_);
   return written;
 }
 

@@ -11,6 +11,9 @@
 
 namespace thermocline {
 
+// Who read stdout has gone (`| head`), and wants no more.
+bool reader_is_gone();
+
 // A file that a signal removes while this lives: what is half written, by whomever. "" is none.
 class RemovedOnSignal {
  public:

@@ -13,13 +13,16 @@
 #include <optional>
 
 #include "config/load.h"
+#include "config/suggest.h"
 #include "tool/commands.h"
 #include "tool/exit_status.h"
+#include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/places.h"
 #include "tool/replay_options.h"
 #include "tool/values.h"
 #include "trace/bounds.h"
+#include "trace/joint_bound.h"
 #include "trace/replay.h"
 #include "trace/spread.h"
 
@@ -28,6 +31,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Learning takes two steps or three, and the first ones under a plan still settle; ./dev bench has as many.
+constexpr std::size_t kDefaultSteps = 12;
+
 struct Flags {
   std::string trace, device = "reference";
   std::optional<std::string> budget, policy, safety, safety_net, config, timeline;
@@ -35,7 +41,7 @@ struct Flags {
   std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
-  bool exact = false, json = false, check = true;
+  bool exact = false, json = false, check = true, joint_bound = false;
   bool is_lru() const { return policy == "lru"; }
 };
 
@@ -43,7 +49,7 @@ struct Flags {
 struct Job {
   const simulator::Profile* profile = nullptr;
   Settings settings;
-  std::optional<SizeSetting> budget;
+  std::optional<Budget> budget;
   std::string simulator;
   Trace trace;
   StepProgram program;
@@ -53,8 +59,19 @@ struct Job {
 struct Outcome {
   ReplayResult with_budget;
   ReplayResult unlimited;
-  std::optional<double> bound_ms;  // none: there is no schedule, or steps differ, or several streams run
+  // None: there is no schedule, or steps differ, or several streams run; the joint one also where nobody asked.
+  std::optional<double> bound_ms, joint_bound_ms;
 };
+
+// A replay knows one policy more than the settings do.
+bool parse_policy_flag(const std::string& text, Settings* settings) {
+  constexpr std::string_view kKnown[] = {"none", "reactive", "learned", "lru"};
+  if (std::ranges::find(kKnown, text) != std::end(kKnown))
+    return parse_setting_flag("policy", text, "--policy", settings);
+  say("--policy: '" + text + "' is no policy; known are none, reactive, learned, lru" +
+      did_you_mean(nearest_name(text, kKnown)));
+  return false;
+}
 
 int check_flags(const Flags& flags, Job* job) {
   job->settings = default_settings();
@@ -64,14 +81,15 @@ int check_flags(const Flags& flags, Job* job) {
     say_all(loaded.problems);
     if (!loaded.problems.empty()) return kBadInput;
     job->settings = loaded.settings;
-    if (loaded.settings.budget.is_set()) job->budget = loaded.settings.budget;
+    // What a settings file says is for running: a percentage is of the device.
+    if (loaded.settings.budget.is_set()) job->budget = Budget{.size = loaded.settings.budget};
   }
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr) return kWrongUsage;
-  if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget"))) return kWrongUsage;
+  if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   if (flags.is_lru()) {
     job->settings.policy = Policy::kReactive;
-  } else if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &job->settings)) {
+  } else if (flags.policy && !parse_policy_flag(*flags.policy, &job->settings)) {
     return kWrongUsage;
   }
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
@@ -126,13 +144,20 @@ int prepare(const Flags& flags, Job* job) {
   if (!read_trace_file(flags.trace, &job->trace)) return kBadInput;
   if (flags.streams) spread_over_streams(*flags.streams, rates_of(*job->profile), flags.seed, &job->trace);
   std::string reason;
-  if (!plan_steps(job->trace, flags.steps.value_or(0), &job->program, &reason)) {
+  if (flags.steps) {
+    if (!plan_steps(job->trace, *flags.steps, &job->program, &reason)) {
+      say(flags.trace + ": " + reason);
+      return kBadInput;
+    }
+  } else if (!plan_steps(job->trace, std::max(kDefaultSteps, job->trace.steps.size()), &job->program, &reason) &&
+             !plan_steps(job->trace, 0, &job->program, &reason)) {
+    // A trace whose last step can not repeat is taken as it is.
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
   if (flags.timeline && !can_be_written(*flags.timeline)) return kFailed;
   const Bytes device_bytes = job->profile->memory_bytes.value;
-  const Bytes wanted = job->budget ? job->budget->resolve(job->trace.peak_live_bytes) : device_bytes;
+  const Bytes wanted = job->budget.value_or(whole_device()).resolve(device_bytes, job->trace.peak_live_bytes);
   job->budget_bytes = std::min(wanted, device_bytes);
   if (wanted > device_bytes)
     say("note: the budget is more than " + flags.device + " has; it gets " + human_bytes(device_bytes));
@@ -168,11 +193,32 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
   if (flags.streams.value_or(1) > 1) return kDone;
   const SwapBounds swap_bounds(job.trace, *options.rates);
   const Bounds bounds = swap_bounds.under(job.budget_bytes);
-  if (bounds.is_feasible && swap_bounds.repeats()) out->bound_ms = bounds.bound_ms;
+  if (!bounds.is_feasible || !swap_bounds.repeats()) return kDone;
+  out->bound_ms = bounds.bound_ms;
+  if (flags.joint_bound)
+    out->joint_bound_ms = JointBounds(swap_bounds.step(), *options.rates).under(job.budget_bytes).bound_ms;
   return kDone;
 }
 
 bool is_complete(const Outcome& outcome) { return outcome.with_budget.outcome == ReplayOutcome::kOk; }
+
+std::string budget_told(const Job& job) {
+  return job.budget.value_or(whole_device())
+      .told(job.budget_bytes, job.profile->memory_bytes.value, job.trace.peak_live_bytes);
+}
+
+// Whether the figures are of steps under a plan, and if not, why.
+std::string plan_told(const Flags& flags, const Job& job, const Outcome& outcome) {
+  if (flags.is_lru() || job.settings.policy != Policy::kLearned) return "";
+  if (const std::optional<std::size_t> learned = learned_after_steps(outcome.with_budget.steps)) {
+    const std::size_t steps = outcome.with_budget.steps.size() - *learned;
+    return "the plan was in force in the last " + std::to_string(steps) + " of " +
+           std::to_string(outcome.with_budget.steps.size()) + " steps";
+  }
+  if (outcome.with_budget.statistics.evicted_bytes == 0) return "no plan was needed: nothing had to leave";
+  return "no plan was in force: " + std::to_string(outcome.with_budget.steps.size()) +
+         " steps did not repeat, or too few (--steps); the figures are those of policy reactive";
+}
 
 std::string hex(std::uint64_t value) {
   char text[17];
@@ -220,6 +266,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"policy", flags.is_lru() ? "lru" : name_of(job.settings.policy)},
       {"streams", job.trace.streams.size()},
       {"outcome", complete ? "ok" : "out_of_memory"},
+      {"budget", job.budget.value_or(whole_device()).text()},
       {"budget_bytes", job.budget_bytes},
       {"peak_live_bytes", job.trace.peak_live_bytes},
       {"peak_device_bytes", result.peak_device_bytes},
@@ -228,6 +275,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"steady_step_ms", if_complete(median_steady_ms(result.steps, learned))},
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
       {"bound_ms", outcome.bound_ms ? ordered_json(*outcome.bound_ms) : ordered_json(nullptr)},
+      {"joint_bound_ms", outcome.joint_bound_ms ? ordered_json(*outcome.joint_bound_ms) : ordered_json(nullptr)},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
                                 ? ordered_json(nullptr)
@@ -244,31 +292,36 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
 }
 
 void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
-  std::puts(json_of(flags, job, outcome).dump().c_str());
+  std::puts(json_text(json_of(flags, job, outcome)).c_str());
 }
 
 void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const std::size_t streams = job.trace.streams.size();
-  std::fprintf(stderr, "%s on %s%s, budget %s of a peak of %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
-               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(),
-               human_bytes(job.budget_bytes).c_str(), human_bytes(job.trace.peak_live_bytes).c_str(),
+  std::fprintf(stdout, "%s on %s%s, budget %s: %s\n", flags.trace.c_str(), flags.device.c_str(),
+               streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(), budget_told(job).c_str(),
                is_complete(outcome) ? "ok" : "out of memory");
   if (!is_complete(outcome)) {
-    std::fputs(result.report.c_str(), stderr);
+    std::fputs(result.report.c_str(), stdout);
     return;
   }
   const std::optional<std::size_t> learned = learned_after_steps(result.steps);
   const double steady = median_steady_ms(result.steps, learned);
   const double compute = median_steady_ms(outcome.unlimited.steps, learned);
-  std::fprintf(stderr, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
+  std::fprintf(stdout, "  a step takes %.2f ms, %.3f x unlimited memory (%.2f ms)\n", steady, steady / compute,
                compute);
-  if (outcome.bound_ms) std::fprintf(stderr, "  no swapping is faster than %.2f ms\n", *outcome.bound_ms);
-  std::fprintf(stderr, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
+  if (outcome.bound_ms)
+    std::fprintf(stdout, "  no swapping is faster than %.2f ms: this is %.3f x that\n", *outcome.bound_ms,
+                 steady / *outcome.bound_ms);
+  if (outcome.joint_bound_ms)
+    std::fprintf(stdout, "  nor, with recomputation, than %.2f ms\n", *outcome.joint_bound_ms);
+  if (const std::string plan = plan_told(flags, job, outcome); !plan.empty())
+    std::fprintf(stdout, "  %s\n", plan.c_str());
+  std::fprintf(stdout, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),
                human_bytes(result.statistics.restored_bytes).c_str());
-  std::fprintf(stderr, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
+  std::fprintf(stdout, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
 }
 
 // One replay, and what has to hold of it whatever the budget. An exit status.
@@ -316,12 +369,12 @@ struct Contender {
 
 void print_comparison(const Flags& flags, const std::vector<Contender>& contenders) {
   const Contender& first = contenders.front();
-  std::fprintf(stderr, "%s on %s, peak %s\n  %-22s", flags.trace.c_str(), flags.device.c_str(),
+  std::fprintf(stdout, "%s on %s, peak %s\n  %-22s", flags.trace.c_str(), flags.device.c_str(),
                human_bytes(first.job.trace.peak_live_bytes).c_str(), "");
-  for (const Contender& c : contenders) std::fprintf(stderr, " %18s", c.name.c_str());
+  for (const Contender& c : contenders) std::fprintf(stdout, " %18s", c.name.c_str());
   const auto row = [&](const char* name, const auto& value) {
-    std::fprintf(stderr, "\n  %-22s", name);
-    for (const Contender& c : contenders) std::fprintf(stderr, " %18s", value(c).c_str());
+    std::fprintf(stdout, "\n  %-22s", name);
+    for (const Contender& c : contenders) std::fprintf(stdout, " %18s", value(c).c_str());
   };
   const auto steady = [](const Contender& c) {
     return median_steady_ms(c.outcome.with_budget.steps, learned_after_steps(c.outcome.with_budget.steps));
@@ -335,11 +388,23 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
     return is_complete(c.outcome) ? value : "out of memory";
   };
   row("budget", [](const Contender& c) { return human_bytes(c.job.budget_bytes); });
+  row("of the peak", [](const Contender& c) {
+    return std::to_string((c.job.budget_bytes * 100 + c.job.trace.peak_live_bytes / 2) / c.job.trace.peak_live_bytes) +
+           "%";
+  });
   row("a step", [&](const Contender& c) { return if_runs(c, text(steady(c), " ms")); });
   row("against the first", [&](const Contender& c) {
     return is_complete(first.outcome) && is_complete(c.outcome) ? text(steady(c) / steady(first), " x") : "-";
   });
   row("at best", [&](const Contender& c) { return c.outcome.bound_ms ? text(*c.outcome.bound_ms, " ms") : "-"; });
+  row("against at best", [&](const Contender& c) {
+    return is_complete(c.outcome) && c.outcome.bound_ms ? text(steady(c) / *c.outcome.bound_ms, " x") : "-";
+  });
+  row("steps under a plan", [](const Contender& c) {
+    const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
+    const std::optional<std::size_t> learned = learned_after_steps(steps);
+    return learned ? std::to_string(steps.size() - *learned) + " of " + std::to_string(steps.size()) : "none";
+  });
   row("out, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.evicted_bytes); });
   row("in, all steps", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.restored_bytes); });
   row("host memory", [](const Contender& c) { return human_bytes(c.outcome.with_budget.statistics.peak_host_bytes); });
@@ -348,7 +413,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
   row("same results", [&](const Contender& c) {
     return if_runs(c, c.outcome.with_budget.checksum == c.outcome.unlimited.checksum ? "yes" : "NO");
   });
-  std::fputc('\n', stderr);
+  std::fputc('\n', stdout);
 }
 
 // Each name is a policy or a settings file; the other flags hold for all.
@@ -373,7 +438,7 @@ int compare(const Flags& flags) {
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
     }
-    std::puts(ordered_json{{"schema", "thermocline-compare/1"}, {"runs", runs}}.dump().c_str());
+    std::puts(json_text({{"schema", "thermocline-compare/1"}, {"runs", runs}}).c_str());
   } else {
     print_comparison(flags, contenders);
   }
@@ -388,8 +453,9 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
-  command->add_option("--budget", flags->budget,
-                      "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
+  command->add_option(
+      "--budget", flags->budget,
+      "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option(
       "--policy", flags->policy,
       "none, reactive or learned (default: learned); or lru: reactive, but nothing moves before it must, "
@@ -397,7 +463,8 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--safety-net", flags->safety_net, "off, auto or full (default: the setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
-  command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: the file's)");
+  command->add_option("--steps", flags->steps,
+                      "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");
   command->add_option("--streams", flags->streams,
                       "deal the operators out to this many streams, ordered by the buffers they name and nothing else; "
                       "with --seed by chance (default: the file's streams)");
@@ -405,6 +472,8 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_flag("--exact", flags->exact,
                     "tell the library what each operator reads and writes, which hooks can not see");
   command->add_flag("!--no-check", flags->check, "do not look for races on the simulated device, which is quicker");
+  command->add_flag("--joint-bound", flags->joint_bound,
+                    "also say what no swapping and recomputing can beat, which takes up to minutes");
   command->add_option("--timeline", flags->timeline,
                       "write when everything ran into this file (open it with ui.perfetto.dev)");
   command->add_flag("--json", flags->json, "one JSON object on stdout");

@@ -43,7 +43,10 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
   run->step_ms = median_steady_ms(told.story.result.steps, learned);
   ReplayResult unlimited;
   std::string reason;
-  if (!replay(told.trace, told.program, unlimited_options(told.options, told.trace), &unlimited, &reason)) {
+  Progress progress("replaying with unlimited memory");
+  ReplayOptions options = unlimited_options(told.options, told.trace);
+  options.progress = [&](std::size_t step) { progress.show(step, told.program.steps); };
+  if (!replay(told.trace, told.program, options, &unlimited, &reason)) {
     say(path + ": " + reason);
     return kFailed;
   }
@@ -109,7 +112,8 @@ int report(const Flags& flags) {
   data += "]}";
   write_page(title, data, *out);
   if (!out->finish()) return kFailed;
-  if (flags.output != "-") say("wrote " + flags.output + "; open it with a browser");
+  if (flags.output != "-")
+    say("wrote " + flags.output + ", budget " + run.told.budget_told + "; open it with a browser");
   return kDone;
 }
 

@@ -33,8 +33,9 @@ namespace {
 struct Flags {
   // Absent is not the same as empty, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
+  std::string stats;  // empty: as the settings say
   std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, no_children = false, no_frameworks = false, stats = false, audit = false;
+  bool check = false, no_library = false, no_children = false, no_frameworks = false, audit = false;
 };
 
 using Changes = std::map<std::string, std::string>;
@@ -50,13 +51,28 @@ std::string prepended(const std::string& first, const char* variable) {
   return rest.empty() ? first : first + ":" + rest;
 }
 
+// "60%device" is how the settings write "60%".
+std::string budget_setting(const std::string& text) {
+  constexpr std::string_view kWord = "device";
+  return text.ends_with("%device") ? text.substr(0, text.size() - kWord.size()) : text;
+}
+
 // Nothing, and said why, where it is no size.
 std::optional<Bytes> record_limit(const std::string& text) {
-  const std::optional<SizeSetting> size = parse_budget_flag(text, "--limit");
-  if (!size) return std::nullopt;
-  if (!size->is_percent() && size->resolve(0) >= kMiB) return size->resolve(0);
+  const std::optional<Bytes> bytes = parse_bytes_flag(text, "--limit");
+  if (!bytes || *bytes >= kMiB) return bytes;
   say("--limit: expected a size of 1MiB or more, not '" + text + "'");
   return std::nullopt;
+}
+
+bool check_budget(const std::string& text, Settings* settings) {
+  if (text.ends_with("peak") && text.find('%') != std::string::npos) {
+    say("--budget: '" + text + "' is of a recorded program's peak, which is not known here; 60% is of the device");
+    return false;
+  }
+  if (!parse_setting_flag("budget", budget_setting(text), "--budget", settings)) return false;
+  remark_on_bare_number(text, "--budget");
+  return true;
 }
 
 int check_flags(const Flags& flags, const CommandLine& line, const std::string& command) {
@@ -86,7 +102,8 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
         " has no place beside it");
     return kWrongUsage;
   }
-  if (flags.budget && !parse_setting_flag("budget", *flags.budget, "--budget", &settings)) return kWrongUsage;
+  if (flags.budget && !check_budget(*flags.budget, &settings)) return kWrongUsage;
+  if (!flags.stats.empty() && !parse_setting_flag("stats", flags.stats, "--stats", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
   if (!flags.device && (flags.seed || flags.no_library || flags.check || flags.faults)) {
     const char* const flag = flags.seed     ? "--seed"
@@ -105,11 +122,11 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
 }
 
 void apply_setting_flags(const Flags& flags, Changes* changes) {
-  if (flags.budget) (*changes)["THERMOCLINE_BUDGET"] = *flags.budget;
+  if (flags.budget) (*changes)["THERMOCLINE_BUDGET"] = budget_setting(*flags.budget);
   if (flags.policy) (*changes)["THERMOCLINE_POLICY"] = *flags.policy;
   // The program may work in another folder.
   if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
-  if (flags.stats) (*changes)["THERMOCLINE_STATS"] = "true";
+  if (!flags.stats.empty()) (*changes)["THERMOCLINE_STATS"] = flags.stats;
   if (flags.no_children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
   if (flags.no_frameworks) (*changes)["THERMOCLINE_FRAMEWORKS"] = "false";
   if (flags.audit) {
@@ -160,7 +177,7 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
   if (flags.no_library) {
-    if (flags.stats) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
+    if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
   }
   // The simulated device learns the program's buffers from the library's annotations, as any tool would.
@@ -229,8 +246,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
 namespace {
 
 void add_flags(CLI::App* command, Flags* flags) {
-  command->add_option("--budget", flags->budget,
-                      "most device memory to hold: a size, or a percentage of the device's memory");
+  command->add_option("--budget", flags->budget, "most device memory to hold: 12GiB, or 60% of the device's memory");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file, over the usual ones");
   command->add_option("--simulate", flags->device,
@@ -243,7 +259,21 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
   command->add_flag("--no-frameworks", flags->no_frameworks,
                     "set nothing for PyTorch, TensorFlow and JAX (docs/frameworks.md)");
-  command->add_flag("--stats", flags->stats, "one line of statistics on stderr at the end");
+  command->add_flag("--stats{table}", flags->stats,
+                    "statistics on stderr at the end: a table, or --stats=line, --stats=json for programs");
+}
+
+// What stands apart in the help.
+void group_flags(CLI::App* command) {
+  for (CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    for (const char* const simulated : {"simulate", "seed", "check", "faults", "no-library"}) {
+      if (name == simulated) option->group("Simulated device");
+    }
+    for (const char* const recording : {"output", "trace", "limit", "from"}) {
+      if (name == recording) option->group("Recording");
+    }
+  }
 }
 
 }  // namespace
@@ -258,6 +288,7 @@ void add_run(CLI::App& app, CommandLine* line) {
   command->add_flag("--audit", flags->audit,
                     "evict nothing, and say whether kernels touch memory that they are not seen to touch (slow)");
   command->add_option("--trace", flags->trace, "record what the program does to this file, as 'record' does");
+  group_flags(command);
   command->callback([=] { line->action = [flags, line] { return run(*flags, *line, "run"); }; });
 }
 
@@ -275,6 +306,7 @@ void add_record(CLI::App& app, CommandLine* line) {
       ->required();
   command->add_option("--from", *from, "make the trace of what a run that was killed has left, and run nothing");
   add_flags(command, flags.get());
+  group_flags(command);
   command->callback([=] {
     line->action = [flags, from, line] {
       return *from ? make_trace(**from, *flags->trace) : run(*flags, *line, "record");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/stats_text.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cinttypes>
@@ -8,6 +10,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "driver/printable.h"
 #include "offload/statistic_names.h"
 
 namespace thermocline {
@@ -75,7 +78,9 @@ std::string rate(const ProcessView& process, const char* name) {
   if (process.before == nullptr || process.now.written <= process.before->written) return "-";
   const std::uint64_t now = value(process.now, name), before = value(*process.before, name);
   const double seconds = std::chrono::duration<double>(process.now.written - process.before->written).count();
-  return short_bytes(static_cast<Bytes>(static_cast<double>(now - std::min(now, before)) / seconds));
+  // What a page says need not be so, and does not always fit.
+  constexpr double kMost = 0x1p63;
+  return short_bytes(static_cast<Bytes>(std::min(kMost, static_cast<double>(now - std::min(now, before)) / seconds)));
 }
 
 std::uint64_t sum(const std::vector<ProcessView>& processes, const char* name) {
@@ -100,10 +105,16 @@ constexpr ClassRow kClasses[] = {
 
 std::string bytes_of(const ProcessView& process, const char* name) { return short_bytes(value(process.now, name)); }
 
+// With whose it is, where it is another user's; only root sees such.
+std::string title(const ProcessView& process, std::size_t most_bytes) {
+  const std::string user = process.now.owner == geteuid() ? "" : std::to_string(process.now.owner) + ":";
+  return printable(user + process.now.program, most_bytes);
+}
+
 void append_head(std::string* text, const ProcessView& process) {
   const LiveRank& rank = process.now.rank;
   const std::string of = rank.size < 0 ? "" : " of " + std::to_string(rank.size);
-  append(text, "%d  %.*s\n", process.now.pid, rank.rank < 0 ? 60 : 42, process.now.program.c_str());
+  append(text, "%d  %s\n", process.now.pid, title(process, rank.rank < 0 ? 60 : 42).c_str());
   if (rank.rank >= 0) append(text, "  rank %d%s\n", rank.rank, of.c_str());
   if (process.answered) return;
   if (process.now.values.empty()) {
@@ -166,8 +177,8 @@ std::string metric_name(const Statistic& statistic) {
 std::string label_value(const std::string& text) {
   std::string quoted;
   for (const char c : text) {
-    if (c == '\\' || c == '"') quoted += '\\';
-    quoted += c;
+    if (c == '\\' || c == '"' || c == '\n') quoted += '\\';
+    quoted += c == '\n' ? 'n' : c;
   }
   return quoted;
 }
@@ -216,6 +227,7 @@ std::string overview(const std::vector<ProcessView>& processes) {
   const bool ranked = std::ranges::any_of(processes, [](const ProcessView& p) { return p.now.rank.rank >= 0; });
   // The program's name makes room for the rank.
   const int width = ranked ? 11 : 16;
+  const auto most = static_cast<std::size_t>(width);
   const auto rank_column = [ranked](const std::string& rank) {
     std::string column = ranked ? rank + " " : "";
     return ranked ? std::string(5 - std::min<std::size_t>(5, column.size()), ' ') + column : column;
@@ -226,12 +238,12 @@ std::string overview(const std::vector<ProcessView>& processes) {
     const int rank = process.now.rank.rank;
     text += rank_column(rank < 0 ? "-" : std::to_string(rank));
     if (process.now.values.empty()) {
-      append(&text, "%7d %-*.*s does not answer\n", process.now.pid, width, width, process.now.program.c_str());
+      append(&text, "%7d %-*s does not answer\n", process.now.pid, width, title(process, most).c_str());
       continue;
     }
     const std::string full = part_of(value(process.now, "device_bytes"), value(process.now, "budget_bytes"));
-    append(&text, "%7d%c%-*.*s %9s %9s %5s %9s %9s %8s\n", process.now.pid, process.answered ? ' ' : '?', width, width,
-           process.now.program.c_str(), bytes_of(process, "live_bytes").c_str(),
+    append(&text, "%7d%c%-*s %9s %9s %5s %9s %9s %8s\n", process.now.pid, process.answered ? ' ' : '?', width,
+           title(process, most).c_str(), bytes_of(process, "live_bytes").c_str(),
            bytes_of(process, "device_bytes").c_str(), full.c_str(), bytes_of(process, "host_bytes").c_str(),
            rate(process, "evicted_bytes").c_str(), rate(process, "restored_bytes").c_str());
   }
@@ -246,6 +258,7 @@ std::string as_json(const std::vector<ProcessView>& processes) {
   ordered_json out = {{"schema", "thermocline-stats/1"}, {"processes", ordered_json::array()}};
   for (const ProcessView& process : processes) {
     ordered_json entry = {{"pid", process.now.pid},
+                          {"uid", process.now.owner},
                           {"program", process.now.program},
                           {"version", process.now.version},
                           {"rank", or_null(process.now.rank.rank)},
@@ -281,8 +294,9 @@ std::string as_prometheus(const std::vector<ProcessView>& processes) {
     text += "# TYPE " + name + (table[i].kind == StatisticKind::kTotal ? " counter\n" : " gauge\n");
     for (const ProcessView& process : processes) {
       if (i >= process.now.values.size()) continue;
-      text += name + "{pid=\"" + std::to_string(process.now.pid) + "\",program=\"" + label_value(process.now.program) +
-              "\"" + rank_label(process.now.rank) + "} " + std::to_string(process.now.values[i]) + "\n";
+      text += name + "{pid=\"" + std::to_string(process.now.pid) + "\",uid=\"" + std::to_string(process.now.owner) +
+              "\",program=\"" + label_value(process.now.program) + "\"" + rank_label(process.now.rank) + "} " +
+              std::to_string(process.now.values[i]) + "\n";
     }
   }
   return text;

@@ -15,14 +15,14 @@
 namespace thermocline {
 namespace {
 
-int check_flags(const ToldFlags& flags, Settings* settings, std::optional<SizeSetting>* budget, Told* out) {
+int check_flags(const ToldFlags& flags, Settings* settings, std::optional<Budget>* budget, Told* out) {
   LoadedSettings loaded = default_loaded_settings();
   if (flags.config) load_settings_file(*flags.config, &loaded);
   say_all(loaded.problems);
   if (!loaded.problems.empty()) return kBadInput;
   *settings = loaded.settings;
-  if (loaded.settings.budget.is_set()) *budget = loaded.settings.budget;
-  if (flags.budget && !(*budget = parse_budget_flag(*flags.budget, "--budget"))) return kWrongUsage;
+  if (loaded.settings.budget.is_set()) *budget = Budget{.size = loaded.settings.budget};
+  if (flags.budget && !(*budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", settings)) return kWrongUsage;
   out->policy = value_text(*find_option("policy"), *settings);
   out->profile = find_device_flag(flags.device, "--device");
@@ -38,8 +38,9 @@ void add_told_flags(CLI::App* command, ToldFlags* flags) {
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
-  command->add_option("--budget", flags->budget,
-                      "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
+  command->add_option(
+      "--budget", flags->budget,
+      "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("--policy", flags->policy, "none, reactive or learned (default: learned)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps, "how many steps; the file's last one repeats (default: 6)");
@@ -47,7 +48,7 @@ void add_told_flags(CLI::App* command, ToldFlags* flags) {
 
 int tell(const ToldFlags& flags, const std::string& path, Told* out) {
   Settings settings;
-  std::optional<SizeSetting> budget;
+  std::optional<Budget> budget;
   if (const int status = check_flags(flags, &settings, &budget, out); status != kDone) return status;
   std::string looked, reason;
   const std::optional<std::string> simulator = find_simulator(&looked);
@@ -60,7 +61,9 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
   // A trace whose last step can not repeat is taken as it is.
   if (!plan_steps(out->trace, flags.steps, &program, &reason)) plan_steps(out->trace, 0, &program, &reason);
   const Bytes device_bytes = out->profile->memory_bytes.value;
-  out->budget = std::min(budget ? budget->resolve(out->trace.peak_live_bytes) : device_bytes, device_bytes);
+  const Budget taken = budget.value_or(whole_device());
+  out->budget = std::min(taken.resolve(device_bytes, out->trace.peak_live_bytes), device_bytes);
+  out->budget_told = taken.told(out->budget, device_bytes, out->trace.peak_live_bytes);
   out->min_offload_bytes = settings.min_offload_bytes.resolve(0);
   ReplayOptions& options = out->options = replay_options(settings, *out->profile, *simulator, out->budget);
   options.device.check = false;

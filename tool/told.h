@@ -25,6 +25,7 @@ struct Told {
   const simulator::Profile* profile = nullptr;
   std::string policy;
   Bytes budget = 0, min_offload_bytes = 0;
+  std::string budget_told;  // "11.93 GiB = 50% of the peak 23.86 GiB"
   Trace trace;
   StepProgram program;
   ReplayOptions options;

@@ -50,12 +50,14 @@ class Tuner {
   }
 
   // Whole MiB, as the settings file will say it.
-  void set_budget(Bytes wanted) {
+  void set_budget(const Budget& budget) {
     const Bytes device_bytes = profile_.memory_bytes.value;
+    const Bytes wanted = budget.resolve(device_bytes, trace_.peak_live_bytes);
     found_.budget = std::max(std::min(wanted, device_bytes) / kMiB * kMiB, kMiB);
     if (wanted > device_bytes) {
       say("note: the budget is more than " + std::string(profile_.name) + " has; it gets " + human_bytes(device_bytes));
     }
+    found_.budget_told = budget.told(found_.budget, device_bytes, trace_.peak_live_bytes);
   }
 
   // False when the device failed.
@@ -302,7 +304,7 @@ std::optional<double> parse_slowdown(const std::string& text) {
 
 struct Job {
   const simulator::Profile* profile = nullptr;
-  std::optional<SizeSetting> budget;
+  std::optional<Budget> budget;
   double slowdown = 0;
   std::string simulator;
   Trace trace, other;
@@ -314,9 +316,13 @@ int check_flags(const Flags& flags, Job* job) {
     say("--steps: at least one step is needed");
     return kWrongUsage;
   }
+  if (flags.json && flags.output == "-") {
+    say("--json and -o - are both for stdout; give -o a file");
+    return kWrongUsage;
+  }
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr) return kWrongUsage;
-  if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget"))) return kWrongUsage;
+  if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   const auto slowdown = parse_slowdown(flags.slowdown);
   if (!slowdown) return kWrongUsage;
   job->slowdown = *slowdown;
@@ -358,7 +364,7 @@ int tune(const Flags& flags) {
   Findings found;
   {
     Tuner tuner(flags, job.trace, *job.profile, job.simulator);
-    tuner.set_budget(job.budget ? job.budget->resolve(job.trace.peak_live_bytes) : job.profile->memory_bytes.value);
+    tuner.set_budget(job.budget.value_or(whole_device()));
     if (!tuner.tune()) {
       say(flags.trace + ": " + tuner.failure());
       return kFailed;
@@ -373,7 +379,12 @@ int tune(const Flags& flags) {
       return kFailed;
     }
   }
-  (flags.json ? print_findings_json : print_findings)(found);
+  // Where stdout is to be the settings file, people still see the figures.
+  if (flags.json) {
+    print_findings_json(found);
+  } else {
+    print_findings(found, flags.output == "-" ? stderr : stdout);
+  }
   if (!found.runs) return kFailed;
   if (!file) return kDone;
   file->write(settings_file(found));
@@ -391,8 +402,9 @@ void add_tune(CLI::App& app, CommandLine* line) {
   command->add_option("TRACE", flags->trace, "a recorded program")->required();
   command->add_option("--device", flags->device,
                       "device profile (default: reference; 'thermocline devices' lists them)");
-  command->add_option("--budget", flags->budget,
-                      "most device memory: a size, or a percentage of the trace's peak (default: the device's memory)");
+  command->add_option(
+      "--budget", flags->budget,
+      "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option("-o,--output", flags->output, "write the settings into this file, with comments ('-': stdout)");
   command->add_option("--pair", flags->pair,
                       "the same program recorded at another batch size: says the largest batch that is worth it");

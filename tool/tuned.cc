@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/size.h"
+#include "tool/json_text.h"
 
 namespace thermocline {
 namespace {
@@ -70,11 +71,11 @@ std::string optional_ms(const std::optional<double>& ms, const char* none) {
   return ms ? text("%.2f ms", *ms) : std::string(none);
 }
 
-void print_curve(const Findings& f) {
+void print_curve(const Findings& f, std::FILE* out) {
   if (f.curve.empty()) return;
   double longest = 0;
   for (const CurvePoint& point : f.curve) longest = std::max(longest, point.tuned_ms.value_or(0));
-  std::fprintf(stderr, "\n  %10s %6s %12s %12s %12s  %s\n", "budget", "", "defaults", "tuned", "at best",
+  std::fprintf(out, "\n  %10s %6s %12s %12s %12s  %s\n", "budget", "", "defaults", "tuned", "at best",
                "tuned, x unlimited");
   for (const CurvePoint& point : f.curve) {
     const double part = static_cast<double>(point.budget) / static_cast<double>(f.peak_live_bytes);
@@ -83,28 +84,28 @@ void print_curve(const Findings& f) {
       bar = std::string(static_cast<std::size_t>(std::lround(*point.tuned_ms / longest * 30)), '#') +
             text(" %.2f", *point.tuned_ms / f.compute_ms);
     }
-    std::fprintf(stderr, "  %10s %5.0f%% %12s %12s %12s  %s\n", human_bytes(point.budget).c_str(), part * 100,
+    std::fprintf(out, "  %10s %5.0f%% %12s %12s %12s  %s\n", human_bytes(point.budget).c_str(), part * 100,
                  optional_ms(point.default_ms, "no").c_str(), optional_ms(point.tuned_ms, "no").c_str(),
                  optional_ms(point.bound_ms, "-").c_str(), bar.c_str());
   }
 }
 
-void print_pair(const PairFindings& pair) {
-  std::fprintf(stderr, "\n  %8s %12s %12s %10s\n", "batch", "peak", "step", "slowdown");
+void print_pair(const PairFindings& pair, std::FILE* out) {
+  std::fprintf(out, "\n  %8s %12s %12s %10s\n", "batch", "peak", "step", "slowdown");
   for (const BatchAnswer& a : pair.asked) {
-    std::fprintf(stderr, "  %8.0f %12s %12s %10s%s\n", a.batch, human_bytes(a.peak_live_bytes).c_str(),
+    std::fprintf(out, "  %8.0f %12s %12s %10s%s\n", a.batch, human_bytes(a.peak_live_bytes).c_str(),
                  a.runs ? text("%.2f ms", a.step_ms).c_str() : "no",
                  a.runs ? text("%.2fx", a.step_ms / a.compute_ms).c_str() : "-",
                  pair.best && pair.best->batch == a.batch ? "  <- largest within the limit" : "");
   }
   if (!pair.best) {
-    std::fprintf(stderr, "No batch is slowed down by %.0f %% or less.\n", pair.most_slowdown * 100);
+    std::fprintf(out, "No batch is slowed down by %.0f %% or less.\n", pair.most_slowdown * 100);
     return;
   }
-  std::fprintf(stderr, "Largest batch with at most %.0f %% slowdown: %.0f%s", pair.most_slowdown * 100,
-               pair.best->batch, pair.is_limit_of_search ? " (and nothing larger was tried)" : "");
-  if (pair.whole) std::fprintf(stderr, "; without swapping: %.0f", pair.whole->batch);
-  std::fprintf(stderr, ".\nBatches between and beyond %.0f and %.0f are the two recordings on a straight line.\n",
+  std::fprintf(out, "Largest batch with at most %.0f %% slowdown: %.0f%s", pair.most_slowdown * 100, pair.best->batch,
+               pair.is_limit_of_search ? " (and nothing larger was tried)" : "");
+  if (pair.whole) std::fprintf(out, "; without swapping: %.0f", pair.whole->batch);
+  std::fprintf(out, ".\nBatches between and beyond %.0f and %.0f are the two recordings on a straight line.\n",
                pair.first_batch, pair.second_batch);
 }
 
@@ -183,27 +184,26 @@ std::string settings_file(const Findings& f) {
   return out;
 }
 
-void print_findings(const Findings& f) {
-  std::fprintf(stderr, "%s on %s, budget %s of a peak of %s\n", f.trace.c_str(), f.profile->name,
-               human_bytes(f.budget).c_str(), human_bytes(f.peak_live_bytes).c_str());
+void print_findings(const Findings& f, std::FILE* out) {
+  std::fprintf(out, "%s on %s, budget %s\n", f.trace.c_str(), f.profile->name, f.budget_told.c_str());
   if (!f.runs) {
-    std::fprintf(stderr, "  no settings make it run: %s\n", f.why_not.c_str());
+    std::fprintf(out, "  no settings make it run: %s\n", f.why_not.c_str());
     if (f.least_budget) {
-      std::fprintf(stderr, "  least budget   %s; with 1 MiB less, %s\n", human_bytes(*f.least_budget).c_str(),
+      std::fprintf(out, "  least budget   %s; with 1 MiB less, %s\n", human_bytes(*f.least_budget).c_str(),
                    f.least_because.c_str());
     }
   } else {
-    for (const std::string& line : summary(f)) std::fprintf(stderr, "  %s\n", line.c_str());
+    for (const std::string& line : summary(f)) std::fprintf(out, "  %s\n", line.c_str());
     for (const std::string& key : knob_keys()) {
       const std::string value = knob_text(f.best, key);
       const bool is_default = value == knob_text(f.defaults, key);
-      std::fprintf(stderr, "  %-20s %s\n", key.c_str(),
+      std::fprintf(out, "  %-20s %s\n", key.c_str(),
                    is_default ? value.c_str()
                               : text("%-10s instead of %s", value.c_str(), knob_text(f.defaults, key).c_str()).c_str());
     }
   }
-  print_curve(f);
-  if (f.pair) print_pair(*f.pair);
+  print_curve(f, out);
+  if (f.pair) print_pair(*f.pair, out);
 }
 
 void print_findings_json(const Findings& f) {
@@ -242,7 +242,7 @@ void print_findings_json(const Findings& f) {
                       {"curve", curve},
                       {"replays", f.replays}};
   if (f.pair) out["pair"] = pair_json(*f.pair);
-  std::puts(out.dump().c_str());
+  std::puts(json_text(out).c_str());
 }
 
 }  // namespace thermocline

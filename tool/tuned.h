@@ -3,6 +3,7 @@
 // over budget, and one JSON object.
 #pragma once
 
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,8 +46,9 @@ struct Findings {
   std::string trace;
   const simulator::Profile* profile = nullptr;
   Bytes budget = 0, peak_live_bytes = 0;
-  bool runs = false;    // else nothing but least_budget counts
-  std::string why_not;  // when not
+  std::string budget_told;  // "25.0 MiB = 40% of the peak 63.8 MiB"
+  bool runs = false;        // else nothing but least_budget counts
+  std::string why_not;      // when not
   bool steps_repeat = true;
   Knobs defaults, best;
   std::optional<Measured> with_defaults;  // none: they run out of memory
@@ -65,7 +67,7 @@ struct Findings {
 
 // As `config check` accepts it.
 std::string settings_file(const Findings& found);
-void print_findings(const Findings& found);
+void print_findings(const Findings& found, std::FILE* out);
 void print_findings_json(const Findings& found);
 
 // "learned", "1MiB", "60%": the knob named `key`, as a settings file says it.

@@ -2,6 +2,7 @@
 #include "tool/values.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <vector>
 
@@ -14,15 +15,93 @@
 namespace thermocline {
 namespace {
 
-constexpr unsigned kMostPercentOfATrace = 1000;
+constexpr unsigned kMostPercentOfAPeak = 1000;
+constexpr Bytes kPageBytes = 2 * kMiB;
+constexpr std::string_view kOfPeak = "peak", kOfDevice = "device";
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// "60% Peak " loses its last word and says what it is of.
+std::optional<Whole> take_whole(std::string* text) {
+  const std::size_t last = text->find_last_not_of(" \t");
+  const std::string trimmed = lower(text->substr(0, last + 1));
+  for (const auto& [word, whole] : {std::pair(kOfPeak, Whole::kPeak), std::pair(kOfDevice, Whole::kDevice)}) {
+    if (!trimmed.ends_with(word)) continue;
+    const std::string rest = text->substr(0, trimmed.size() - word.size());
+    if (rest.find('%') == std::string::npos) continue;
+    *text = rest;
+    return whole;
+  }
+  return std::nullopt;
+}
+
+// "a100-40g' or 'a100-80g" of "a100", "rtx-4090" of "4090": what begins so, else what is spelt nearly so, else what
+// has it somewhere.
+std::string meant_device(const std::string& text) {
+  std::string begin, within;
+  std::vector<std::string_view> names;
+  const auto add = [](std::string_view name, std::string* to) {
+    *to += (to->empty() ? "" : "' or '") + std::string(name);
+  };
+  for (const simulator::Profile& profile : simulator::profiles()) {
+    const std::string_view name = names.emplace_back(profile.name);
+    if (text.size() >= 2 && name.starts_with(text)) add(name, &begin);
+    if (text.size() >= 2 && name.find(text) != std::string_view::npos) add(name, &within);
+  }
+  if (!begin.empty()) return begin;
+  const std::string nearest = nearest_name(text, names);
+  return nearest.empty() ? within : nearest;
+}
 
 }  // namespace
 
-std::optional<SizeSetting> parse_budget_flag(const std::string& text, const std::string& flag) {
+std::string Budget::text() const {
+  if (!size.is_percent()) return size.text();
+  return size.text() + std::string(of == Whole::kPeak ? kOfPeak : kOfDevice);
+}
+
+std::string Budget::told(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const {
+  const std::string peak = "the peak " + human_bytes(peak_bytes);
+  if (!size.is_percent()) return human_bytes(taken) + " for " + peak;
+  if (of == Whole::kPeak) return human_bytes(taken) + " = " + size.text() + " of " + peak;
+  return human_bytes(taken) + " = " + size.text() + " of the device's " + human_bytes(device_bytes) + ", for " + peak;
+}
+
+Budget whole_device() { return {.size = SizeSetting::of_percent_millionths(100'000'000), .of = Whole::kDevice}; }
+
+std::optional<Budget> parse_budget_flag(const std::string& text, const std::string& flag, Whole bare) {
+  std::string number = text;
+  const Whole of = take_whole(&number).value_or(bare);
   ParseError error;
-  const auto size = parse_size(text, {.most_percent = kMostPercentOfATrace}, &error);
-  if (!size) say(flag + ": " + error.message + did_you_mean(error.suggestion));
-  return size;
+  const auto size = parse_size(number, {.most_percent = of == Whole::kPeak ? kMostPercentOfAPeak : 100}, &error);
+  if (!size) {
+    say(flag + ": " + error.message + did_you_mean(error.suggestion));
+    return std::nullopt;
+  }
+  remark_on_bare_number(text, flag);
+  return Budget{.size = *size, .of = of};
+}
+
+std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string& flag) {
+  ParseError error;
+  const auto size = parse_size(text, {.allow_percent = false}, &error);
+  if (!size) {
+    say(flag + ": " + error.message + did_you_mean(error.suggestion));
+    return std::nullopt;
+  }
+  return size->resolve(0);
+}
+
+void remark_on_bare_number(const std::string& text, const std::string& flag) {
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return;
+  ParseError error;
+  const auto size = parse_size(text, {}, &error);
+  if (!size || size->resolve(0) >= kPageBytes) return;
+  say("note: " + flag + ": " + text + " is a number of bytes, and less than a page (2MiB)" +
+      did_you_mean(text + "GiB"));
 }
 
 const simulator::Profile* find_device_flag(const std::string& name, const std::string& flag) {
@@ -32,10 +111,9 @@ const simulator::Profile* find_device_flag(const std::string& name, const std::s
     if (profile == nullptr) say(flag + ": " + why);
     return profile;
   }
-  if (const simulator::Profile* profile = simulator::find_profile(name)) return profile;
-  std::vector<std::string_view> names;
-  for (const simulator::Profile& profile : simulator::profiles()) names.emplace_back(profile.name);
-  say(flag + ": unknown device '" + name + "'" + did_you_mean(nearest_name(name, names)) +
+  const std::string small = lower(name);
+  if (const simulator::Profile* profile = simulator::find_profile(small)) return profile;
+  say(flag + ": unknown device '" + name + "'" + did_you_mean(meant_device(small)) +
       " ('thermocline devices' lists them)");
   return nullptr;
 }

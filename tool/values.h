@@ -13,8 +13,31 @@
 
 namespace thermocline {
 
-// `flag` is named in the message. Percentages above 100 are allowed: they are of what a trace needs, not of a device.
-std::optional<SizeSetting> parse_budget_flag(const std::string& text, const std::string& flag);
+// What a percentage is of.
+enum class Whole { kDevice, kPeak };
+
+// A budget: bytes, `60%device` of the device's memory, or `60%peak` of the most that a trace holds at a time.
+struct Budget {
+  SizeSetting size;
+  Whole of = Whole::kDevice;  // where it is a percentage
+
+  Bytes resolve(Bytes device_bytes, Bytes peak_bytes) const {
+    return size.resolve(of == Whole::kPeak ? peak_bytes : device_bytes);
+  }
+  // As it is written.
+  std::string text() const;
+  // "8.30 GiB = 60% of the peak 13.80 GiB": the bytes that were taken, and of what.
+  std::string told(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const;
+};
+// The device's memory, where no budget is given.
+Budget whole_device();
+
+// `flag` is named in messages; `bare` says what "60%" alone is of. A percentage of a device is at most 100; one of a
+// peak may be more, which gives room. A bare number below a page is taken for what it is, and remarked on.
+std::optional<Budget> parse_budget_flag(const std::string& text, const std::string& flag, Whole bare);
+// A size that is no percentage.
+std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string& flag);
+void remark_on_bare_number(const std::string& text, const std::string& flag);
 
 const simulator::Profile* find_device_flag(const std::string& name, const std::string& flag);
 

@@ -67,12 +67,17 @@ void LinearProgramme::load() {
                   row_low_.data(), row_high_.data());
 }
 
-double LinearProgramme::lower_bound(int most_iterations) {
-  if (!solver_) load();
+double LinearProgramme::lower_bound(int most_iterations, First first) {
+  const bool is_first = !solver_;
+  if (is_first) load();
   Clp_chgRowLower(solver_->model, row_low_.data());
   Clp_chgRowUpper(solver_->model, row_high_.data());
   Clp_setMaximumIterations(solver_->model, most_iterations);
-  Clp_dual(solver_->model, 0);
+  if (is_first && first == First::kPresolved) {
+    Clp_initialDualSolve(solver_->model);
+  } else {
+    Clp_dual(solver_->model, 0);
+  }
   const double* found = Clp_dualRowSolution(solver_->model);
   multipliers_.assign(found, found + rows());
   for (std::size_t r = 0; r < rows(); ++r) {

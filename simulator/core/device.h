@@ -54,7 +54,7 @@ struct Device {
   Faults faults{settings.faults};
   PageTable table{settings.devices};
   std::unique_ptr<Contents> contents;
-  PhysicalMemory physical{settings.capacity(), [this](PageRun run) {
+  PhysicalMemory physical{settings.capacity(), settings.others, [this](PageRun run) {
                             contents->discard(run);
                             shared.discarded(run);
                             if (checker) checker->discarded(run);

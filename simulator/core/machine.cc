@@ -4,9 +4,12 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 #include "simulator/core/check.h"
 #include "simulator/core/machine_state.h"
@@ -25,6 +28,19 @@ void print_stats(const Machine& machine, const Profile& profile) {
                profile.name, static_cast<double>(s.last_end_ns) / 1e6, number(s.kernels), number(s.h2d_bytes),
                number(s.d2h_bytes), number(s.peak_physical_bytes), number(s.peak_live_bytes),
                number(machine.checksum()), number(s.order_hash), number(s.races));
+}
+
+// Other threads give a lock back; what this one interrupted does not.
+bool comes_free(std::mutex& mutex) {
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    if (mutex.try_lock()) {
+      mutex.unlock();
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 }  // namespace
@@ -52,10 +68,11 @@ Machine::Entry Machine::enter() { return Entry(instance()); }
 
 bool Machine::in_host_function() { return Executor::in_host_function(); }
 
-// A program may end inside a host function, with the lock held: then there is nothing to say.
+// A program may end inside a host function, or in the handler of a signal that came in the middle of a call, with the
+// lock held: then there is nothing to say.
 void Machine::at_exit() {
   Machine& machine = instance();
-  if (in_host_function() || machine.state_->forked) return;
+  if (in_host_function() || machine.state_->forked || !comes_free(machine.mutex_)) return;
   machine.state_->progress.stop();
   const std::lock_guard guard(machine.mutex_);
   if (!machine.state_->device) return;
@@ -141,6 +158,7 @@ void Machine::set_leftovers(std::string (*leftovers)(const Machine&)) { state_->
 
 void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = std::move(on_reset); }
 
+Bytes Machine::lazy_loading() const { return device().settings.lazy_loading; }
 const Profile& Machine::profile() const { return *device().settings.profile; }
 Bytes Machine::granularity() const { return device().settings.faults.granularity.value_or(profile().page_bytes.value); }
 

@@ -79,6 +79,8 @@ class Machine {
   void set_on_reset(std::function<void()> on_reset);
   // What the program has not released, in words; asked for at the end of a checked run.
   void set_leftovers(std::string (*leftovers)(const Machine&));
+  // What a kernel's code takes of the device when it is first launched; 0 where modules are loaded whole.
+  Bytes lazy_loading() const;
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
   DeviceId devices() const;        // how many
   Bytes granularity() const;       // of physical memory and addresses, as programs see it

@@ -72,7 +72,7 @@ std::optional<FilePlace> Machine::show_to_others(Address at, Bytes bytes) {
 }
 
 Bytes Machine::capacity() const { return device().physical.capacity(); }
-Bytes Machine::free_bytes(DeviceId on) const { return device().physical.capacity() - device().physical.used(on); }
+Bytes Machine::free_bytes(DeviceId on) const { return device().physical.available(on); }
 
 std::optional<DeviceId> Machine::owner_at(Address at) const {
   const std::optional<PhysicalId> physical = physical_at(at);

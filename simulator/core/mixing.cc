@@ -25,20 +25,24 @@ class Scanner {
     hash_ = combine(hash_, parameter.size);
     const std::byte* const data = kernel_.block_of_parameters.data() + parameter.offset;
     for (std::uint32_t at = 0; at < parameter.size;) {
-      if (at + kWord <= parameter.size && take_address(data + at, parameter.size == kWord)) {
+      const std::uint32_t place = parameter.offset + at;
+      if (counted(place) == CountedByte::kNo) {
+        ++at;
+        continue;
+      }
+      if (at + kWord <= parameter.size && whole_word(place) && take_address(data + at, parameter.size == kWord)) {
         at += kWord;
         continue;
       }
-      if ((parameter.offset + at) % kTensorMapAlignment == 0 && at + kTensorMapBytes <= parameter.size &&
-          take_tensor_map(data + at)) {
+      if (place % kTensorMapAlignment == 0 && at + kTensorMapBytes <= parameter.size && take_tensor_map(data + at)) {
         at += kTensorMapBytes;
         continue;
       }
       // A lone word that is no address counts whole; larger parameters are searched at every byte.
       std::uint64_t plain = 0;
-      const std::uint32_t bytes = parameter.size == kWord ? kWord : 1;
+      const std::uint32_t bytes = parameter.size == kWord && at == 0 && whole_word(place) ? kWord : 1;
       std::memcpy(&plain, data + at, bytes);
-      hash_ = combine(hash_, plain);
+      if (counted(place) == CountedByte::kYes) hash_ = combine(hash_, plain);
       at += bytes;
     }
   }
@@ -46,6 +50,18 @@ class Scanner {
   std::uint64_t hash() const { return hash_; }
 
  private:
+  CountedByte counted(std::uint32_t place) const {
+    return kernel_.counted == nullptr ? CountedByte::kYes : (*kernel_.counted)[place];
+  }
+
+  // An address of which a byte is not loaded is none.
+  bool whole_word(std::uint32_t place) const {
+    for (std::uint32_t i = 0; i < kWord; ++i) {
+      if (counted(place + i) == CountedByte::kNo) return false;
+    }
+    return true;
+  }
+
   bool take_address(const std::byte* from, bool alone) {
     Address address = 0;
     std::memcpy(&address, from, kWord);

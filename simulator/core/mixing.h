@@ -4,8 +4,10 @@
 //
 // It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number,
 // offset); one that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where
-// a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Padding inside a struct counts as it
-// comes. A tensor map names the buffer that its tensor lies in; a texture is what it reads, a surface what it writes.
+// a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Bytes that the kernel does not load count
+// for nothing: padding inside a struct is whatever the caller's stack held. Where it is not known what of a struct is
+// loaded (`CountedByte::kInAnAddress`), the addresses in it count and the rest does not. A tensor map names the buffer
+// that its tensor lies in; a texture is what it reads, a surface what it writes.
 #pragma once
 
 #include "simulator/core/address_space.h"

@@ -68,6 +68,9 @@ struct Parameter {
   std::uint32_t size = 0;
 };
 
+// What counts of a byte of the parameters where a kernel mixes (mixing.h).
+enum class CountedByte : std::uint8_t { kNo, kInAnAddress, kYes };
+
 // What a texture reads, row by row.
 struct Fetch {
   Address address = 0;
@@ -82,8 +85,9 @@ struct Kernel {
   Dim3 grid, block;
   std::uint32_t shared_bytes = 0;
   std::vector<Parameter> parameters;
-  std::vector<std::byte> block_of_parameters;  // packed, by the offsets above
-  KernelFunction function = nullptr;           // nullptr: the kernel mixes the buffers that it names
+  std::vector<std::byte> block_of_parameters;                 // packed, by the offsets above
+  std::shared_ptr<const std::vector<CountedByte>> counted{};  // of each byte; nullptr: all count
+  KernelFunction function = nullptr;                          // nullptr: the kernel mixes the buffers that it names
 
   // Filled in at submission.
   std::uint64_t ordinal = 0;

@@ -8,12 +8,14 @@
 
 namespace simulator {
 
-PhysicalMemory::PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard)
-    : capacity_(round_down(capacity, kPageBytes)), discard_(std::move(discard)) {}
+PhysicalMemory::PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard)
+    : capacity_(round_down(capacity, kPageBytes)),
+      others_(std::min(round_up(others, kPageBytes), capacity_)),
+      discard_(std::move(discard)) {}
 
 CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace place, DeviceId device) {
   if (bytes == 0 || bytes % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (place == PhysicalPlace::kDevice && bytes > capacity_ - used_of_[device]) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (place == PhysicalPlace::kDevice && bytes > available(device)) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto count = static_cast<std::uint32_t>(bytes / kPageBytes);
   auto& same_length = free_[count];
   std::uint32_t first = next_page_;

@@ -27,8 +27,8 @@ struct PageRun {
 class PhysicalMemory {
  public:
   // `discard` is told of every run that nobody uses any more: its contents become zero.
-  // `capacity`: of each device.
-  PhysicalMemory(Bytes capacity, std::function<void(PageRun)> discard);
+  // `capacity`: of each device; `others`: of that, what other processes hold.
+  PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard);
 
   CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice, DeviceId device = 0);
   CUresult retain(PhysicalId id);
@@ -44,7 +44,7 @@ class PhysicalMemory {
   void unmapped(PhysicalId id);
 
   Bytes capacity() const { return capacity_; }
-  Bytes used(DeviceId device) const { return used_of_[device]; }
+  Bytes available(DeviceId device) const { return capacity_ - others_ - used_of_[device]; }
   Bytes used() const { return used_; }
   Bytes peak() const { return peak_; }
   std::uint64_t creates() const { return next_ - 1; }
@@ -61,7 +61,7 @@ class PhysicalMemory {
 
   void drop_if_unused(Runs::iterator run);
 
-  const Bytes capacity_;
+  const Bytes capacity_, others_;
   const std::function<void(PageRun)> discard_;
   Runs runs_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_;  // by length

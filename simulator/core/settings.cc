@@ -58,6 +58,13 @@ bool set_memory_bytes(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_bytes(Bytes& out, std::string_view value) {
+  const auto bytes = parse<std::uint64_t>(value);
+  if (!bytes || *bytes > Bytes{1} << 44) return false;
+  out = *bytes;
+  return true;
+}
+
 // Two numbers of microseconds with a dash between them, or off.
 bool set_kernel_time(Settings& settings, std::string_view value) {
   if (value == "off") {
@@ -103,6 +110,10 @@ constexpr Key kKeys[] = {
      [](Settings& s, std::string_view v) { return choose(v, "on", "off", s.progress); }},
     {"link-scale", "THERMOCLINE_SIMULATE_LINK_SCALE", "a factor above 0", set_link_scale},
     {"memory-bytes", "THERMOCLINE_SIMULATE_MEMORY_BYTES", "a number of bytes from 2 MiB to 16 TiB", set_memory_bytes},
+    {"others-bytes", "THERMOCLINE_SIMULATE_OTHERS_BYTES", "a number of bytes up to 16 TiB",
+     [](Settings& s, std::string_view v) { return set_bytes(s.others, v); }},
+    {"lazy-loading", "THERMOCLINE_SIMULATE_LAZY_LOADING", "a number of bytes up to 16 TiB; 0: none",
+     [](Settings& s, std::string_view v) { return set_bytes(s.lazy_loading, v); }},
     {"rate", "THERMOCLINE_SIMULATE_RATE", "fp32 or tensor",
      [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",

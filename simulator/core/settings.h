@@ -25,6 +25,8 @@ struct Settings {
   bool progress = true;
   double link_scale = 1;
   std::optional<Bytes> memory_bytes;
+  Bytes others = 0;        // of it, what other processes hold all the time
+  Bytes lazy_loading = 0;  // device memory that a kernel takes when it is first launched; 0: modules are loaded whole
   bool tensor_rate = false;
   double kernel_low = 0,
          kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers

@@ -5,6 +5,7 @@
 #include "simulator/cuda/capture.h"
 #include "simulator/cuda/ipc.h"
 #include "simulator/cuda/memory_kinds.h"
+#include "simulator/cuda/module.h"
 #include "simulator/cuda/peer.h"
 #include "simulator/cuda/pool_cache.h"
 
@@ -101,6 +102,7 @@ void end_contents_of(Call& call, CUcontext context) {
   close_all_of(call, context);
   destroy_arrays_of(call, context);
   release_all_of(call, context);
+  unload_modules_of(call, context);
   State& all = call.state();
   for (const CUstream stream : of_context(all.streams, context)) destroy(call, stream);
   for (const CUevent event : of_context(all.events, context)) destroy(call, event);

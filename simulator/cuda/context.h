@@ -17,7 +17,7 @@ CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 void destroy(Call& call, CUstream stream);
 void destroy(Call& call, CUevent event);
 
-// Streams, events, arrays, memory and what is open to others, as when the context ends. Waits for its device.
+// Streams, events, modules, arrays, memory and what is open to others, as when the context ends. Waits for its device.
 void end_contents_of(Call& call, CUcontext context);
 
 }  // namespace simulator::cuda

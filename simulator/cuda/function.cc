@@ -105,8 +105,10 @@ int function_attribute(const Profile& profile, const CUfunc_st& function, CUfunc
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
       return kernel.registers != 0 ? static_cast<int>(kernel.registers) : kUnknownRegisters;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+      return function.architecture != 0 ? static_cast<int>(function.architecture) : capability;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      return capability;
+      // PTX is compiled for the device that it is loaded on.
+      return function.is_ptx || function.architecture == 0 ? capability : static_cast<int>(function.architecture);
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       return std::max(kSharedPerBlock - static_cast<int>(kernel.shared_bytes), 0);
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -131,12 +133,23 @@ SIMULATED_API CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index
 SIMULATED_API CUresult cuFuncGetName(const char** name, CUfunction function) { return get_name(name, function); }
 SIMULATED_API CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) { return check(function); }
 SIMULATED_API CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig) { return check(function); }
-SIMULATED_API CUresult cuFuncLoad(CUfunction function) { return check(function); }
+SIMULATED_API CUresult cuFuncLoad(CUfunction handle) {
+  Call call;
+  if (!call) return call.result();
+  const CUfunction function = find_function(call, handle);
+  return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : load_function(call, function);
+}
 
-SIMULATED_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction function) {
+SIMULATED_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction handle) {
   if (loaded == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *loaded = CU_FUNCTION_LOADING_STATE_LOADED;
-  return check(function);
+  Call call;
+  if (!call) return call.result();
+  const CUfunction function = find_function(call, handle);
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool is_waiting = call.machine().lazy_loading() != 0 && function->code == 0;
+  if (is_waiting) *loaded = CU_FUNCTION_LOADING_STATE_UNLOADED;
+  return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {

@@ -117,12 +117,14 @@ CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Laun
   if (const CUresult result = copy_parameters(function->kernel, launch, &out->block_of_parameters);
       result != CUDA_SUCCESS)
     return result;
+  if (const CUresult result = load_function(call, function); result != CUDA_SUCCESS) return result;
   out->name = function->kernel.name;
   out->grid = launch.grid;
   out->block = launch.block;
   out->shared_bytes = launch.shared_bytes;
   for (const ImageParameter& parameter : function->kernel.parameters)
     out->parameters.push_back({parameter.offset, parameter.size});
+  out->counted = function->counted;
   out->function = host_implementation(*function);
   *found = function;
   return CUDA_SUCCESS;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/cuda/module.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "simulator/cuda/pool_cache.h"
 
@@ -72,13 +74,36 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
   return CUDA_SUCCESS;
 }
 
+bool is_of_a_library(Call& call, const CUmod_st* module) {
+  bool found = false;
+  call.state().libraries.for_each([&](const CUlib_st& library) {
+    found = found || library.module == module;
+    for (const auto& [device, other] : library.others) found = found || other == module;
+  });
+  return found;
+}
+
+std::shared_ptr<const std::vector<CountedByte>> counted_bytes(const ImageKernel& kernel) {
+  std::vector<CountedByte> counted;
+  for (const ParameterByte byte : kernel.reads) {
+    counted.push_back(byte == ParameterByte::kRead      ? CountedByte::kYes
+                      : byte == ParameterByte::kUnknown ? CountedByte::kInAnAddress
+                                                        : CountedByte::kNo);
+  }
+  counted.resize(kernel.parameter_bytes, CountedByte::kNo);
+  return std::make_shared<const std::vector<CountedByte>>(std::move(counted));
+}
+
 void drop(Call& call, CUmodule module) {
   for (const auto& [name, variable] : module->variables) {
     if (variable.is_borrowed) continue;
     call.machine().unregister_buffer(variable.address);
     call.machine().free(variable.address);
   }
-  for (const auto& [name, function] : module->functions) call.state().functions.remove(function);
+  for (const auto& [name, function] : module->functions) {
+    if (function->code != 0) call.machine().free(function->code);
+    call.state().functions.remove(function);
+  }
   call.state().modules.remove(module);
 }
 
@@ -99,6 +124,7 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
   CUmod_st object;
   object.device = call.device();
   object.context = call.context();
+  object.id = call.state().next_id++;
   const CUmodule module = call.state().modules.add(std::move(object));
   for (const ImageVariable& variable : image.variables) {
     CUmod_st::Variable placed;
@@ -123,6 +149,9 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
     CUfunc_st function;
     function.module = module;
     function.kernel = std::move(kernel);
+    function.counted = counted_bytes(function.kernel);
+    function.architecture = image.architecture;
+    function.is_ptx = image.is_ptx;
     const CUfunction handle = call.state().functions.add(std::move(function));
     module->functions.emplace(handle->kernel.name, handle);
   }
@@ -133,6 +162,22 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
 void unload_module(Call& call, CUmodule module) {
   call.machine().wait_all();
   drop(call, module);
+}
+
+CUresult load_function(Call& call, CUfunction function) {
+  const Bytes bytes = call.machine().lazy_loading();
+  if (bytes == 0 || function->code != 0) return CUDA_SUCCESS;
+  return with_room(call, [&] { return call.machine().allocate(bytes, false, &function->code, call.device()); });
+}
+
+void unload_modules_of(Call& call, CUcontext context) {
+  std::vector<CUmodule> ending;
+  call.state().modules.for_each([&](CUmod_st& module) {
+    if (module.context == context && !is_of_a_library(call, &module)) ending.push_back(&module);
+  });
+  // By number, not by address: handles that come again come in the same order in every run.
+  std::sort(ending.begin(), ending.end(), [](CUmodule a, CUmodule b) { return a->id < b->id; });
+  for (const CUmodule module : ending) drop(call, module);
 }
 
 CUresult module_of(Call& call, CUlibrary library, CUmodule* out) {
@@ -188,12 +233,7 @@ SIMULATED_API CUresult cuModuleUnload(CUmodule module) {
   if (!call) return call.result();
   if (!call.state().modules.has(module)) return CUDA_ERROR_INVALID_HANDLE;
   // A library's module lives as long as the library.
-  bool is_owned = false;
-  call.state().libraries.for_each([&](const CUlib_st& library) {
-    is_owned = is_owned || library.module == module;
-    for (const auto& [device, other] : library.others) is_owned = is_owned || other == module;
-  });
-  if (is_owned) return CUDA_ERROR_NOT_PERMITTED;
+  if (is_of_a_library(call, module)) return CUDA_ERROR_NOT_PERMITTED;
   unload_module(call, module);
   return CUDA_SUCCESS;
 }
@@ -245,6 +285,8 @@ SIMULATED_API CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigne
 
 SIMULATED_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *mode = CU_MODULE_EAGER_LOADING;
+  Call call(Needs::kDriver);
+  if (!call) return call.result();
+  *mode = call.machine().lazy_loading() == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The objects behind the handles of one kind. A handle is its object's address, and is looked up before it is followed:
-// whatever a program passes is harmless.
+// whatever a program passes is harmless. The handle that was removed last is the next one given out: real drivers reuse
+// handles, too, and what a program remembers of one has to end with its object.
 #pragma once
 
 #include <memory>
+#include <new>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace simulator::cuda {
 
@@ -13,13 +16,23 @@ template <typename T>
 class Registry {
  public:
   T* add(T object) {
-    auto owned = std::make_unique<T>(std::move(object));
+    Storage storage(spare_.empty() ? ::operator new(sizeof(T)) : spare_.back().release());
+    if (!spare_.empty()) spare_.pop_back();
+    std::unique_ptr<T> owned(std::construct_at(static_cast<T*>(storage.get()), std::move(object)));
+    static_cast<void>(storage.release());
     const T* const handle = owned.get();
     return objects_.emplace(handle, std::move(owned)).first->second.get();
   }
 
   bool has(const T* handle) const { return objects_.count(handle) != 0; }
-  void remove(const T* handle) { objects_.erase(handle); }
+  void remove(const T* handle) {
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return;
+    T* const object = found->second.release();
+    objects_.erase(found);
+    std::destroy_at(object);
+    spare_.emplace_back(object);
+  }
   void clear() { objects_.clear(); }
   std::size_t size() const { return objects_.size(); }
 
@@ -29,6 +42,12 @@ class Registry {
   }
 
  private:
+  struct Release {
+    void operator()(void* memory) const { ::operator delete(memory); }
+  };
+  using Storage = std::unique_ptr<void, Release>;
+
+  std::vector<Storage> spare_;  // of removed objects, the newest last
   std::unordered_map<const T*, std::unique_ptr<T>> objects_;
 };
 

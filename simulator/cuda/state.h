@@ -75,6 +75,7 @@ struct CUevent_st {
 struct CUmod_st {
   simulator::DeviceId device = 0;
   CUcontext context = nullptr;
+  unsigned long long id = 0;
   std::map<std::string, CUfunction, std::less<>> functions;
   struct Variable {
     simulator::Address address = 0;
@@ -89,8 +90,12 @@ struct CUfunc_st {
   CUmodule module = nullptr;
   simulator::ImageKernel kernel;
   std::map<int, int> attributes;  // those that were set
+  simulator::Address code = 0;    // where it was loaded lazily; 0: nowhere yet
   bool is_resolved = false;       // `function` has been looked for
   simulator::KernelFunction function = nullptr;
+  std::shared_ptr<const std::vector<simulator::CountedByte>> counted;
+  std::uint32_t architecture = 0;  // of its image
+  bool is_ptx = false;
 };
 
 struct CUlib_st {
@@ -202,7 +207,7 @@ struct State {
   std::unordered_map<StreamId, unsigned long long> stream_numbers;  // of those that were asked for
   Registry<nvtxMemHeap_v1> nvtx_heaps;
   std::map<Address, nvtxMemHeap_v1*> nvtx_regions;  // by address, with their heap
-  unsigned long long next_id = 1;                   // of contexts, allocations and streams
+  unsigned long long next_id = 1;                   // of contexts, modules, allocations and streams
 
   unsigned long long number_of(StreamId stream);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of array elements: plain values, though arrays themselves are not carried.
+// Descriptions of array elements.
 #include "simulator/cudart/session.h"
 
 extern "C" cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of plain memory and of variables: one row, pitched rows, and boxes. Arrays (textures) are not carried.
+// Copies of plain memory and of variables: one row, pitched rows, and boxes, whose ends may be arrays.
 #include "simulator/cudart/session.h"
 
 #include <optional>
 
+#include "simulator/cudart/convert.h"
 #include "simulator/cudart/registry.h"
 
 namespace simulator::cudart {
 namespace {
-
-bool is_kind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
 // A copy without a stream is one that the host waits for.
 using Stream = std::optional<cudaStream_t>;
@@ -34,16 +33,6 @@ cudaError_t copy_row(const Driver& table, void* to, const void* from, size_t byt
   }
 }
 
-CUmemorytype source_type(cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
-  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-}
-
-CUmemorytype destination_type(cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return CU_MEMORYTYPE_UNIFIED;
-  return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-}
-
 cudaError_t copy_rows(const Driver& table, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                       size_t height, cudaMemcpyKind kind, Stream stream) {
   if (!is_kind(kind)) return cudaErrorInvalidMemcpyDirection;
@@ -63,31 +52,10 @@ cudaError_t copy_rows(const Driver& table, void* to, size_t to_pitch, const void
   return stream ? CUDART_CALL(table, cuMemcpy2DAsync, &copy, *stream) : CUDART_CALL(table, cuMemcpy2DUnaligned, &copy);
 }
 
-// Without an array every extent and position counts bytes, rows and slices.
 cudaError_t copy_box(const Driver& table, const cudaMemcpy3DParms& box, Stream stream) {
-  if (box.srcArray != nullptr || box.dstArray != nullptr) return not_carried("cudaMemcpy3D with an array");
-  if (!is_kind(box.kind)) return cudaErrorInvalidMemcpyDirection;
-  if (box.extent.width == 0 || box.extent.height == 0 || box.extent.depth == 0) return cudaSuccess;
   CUDA_MEMCPY3D copy = {};
-  copy.srcXInBytes = box.srcPos.x;
-  copy.srcY = box.srcPos.y;
-  copy.srcZ = box.srcPos.z;
-  copy.srcMemoryType = source_type(box.kind);
-  copy.srcHost = box.srcPtr.ptr;
-  copy.srcDevice = address(box.srcPtr.ptr);
-  copy.srcPitch = box.srcPtr.pitch;
-  copy.srcHeight = box.srcPtr.ysize;
-  copy.dstXInBytes = box.dstPos.x;
-  copy.dstY = box.dstPos.y;
-  copy.dstZ = box.dstPos.z;
-  copy.dstMemoryType = destination_type(box.kind);
-  copy.dstHost = box.dstPtr.ptr;
-  copy.dstDevice = address(box.dstPtr.ptr);
-  copy.dstPitch = box.dstPtr.pitch;
-  copy.dstHeight = box.dstPtr.ysize;
-  copy.WidthInBytes = box.extent.width;
-  copy.Height = box.extent.height;
-  copy.Depth = box.extent.depth;
+  if (const cudaError_t status = to_driver(table, box, &copy); status != cudaSuccess) return status;
+  if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return cudaSuccess;
   return stream ? CUDART_CALL(table, cuMemcpy3DAsync, &copy, *stream) : CUDART_CALL(table, cuMemcpy3D, &copy);
 }
 

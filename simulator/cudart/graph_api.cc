@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs by capture: begun, ended, instantiated and launched. Graphs that a program builds node by node are not
-// carried.
+// Graphs by capture: begun, ended, instantiated, launched and updated whole.
+#include "simulator/cudart/convert.h"
 #include "simulator/cudart/session.h"
 
 namespace simulator::cudart {
@@ -44,6 +44,30 @@ cudaError_t upload_graph(Rule rule, cudaGraphExec_t graph, cudaStream_t stream) 
   return api(rule, [&](const Driver& table) { return CUDART_CALL(table, cuGraphUpload, graph, stream); });
 }
 
+cudaError_t begin_capture_to(Rule rule, cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after,
+                             const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode) {
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuStreamBeginCaptureToGraph, stream, graph, after,
+                       as_driver<const CUgraphEdgeData*>(edges), count, static_cast<CUstreamCaptureMode>(mode));
+  });
+}
+
+cudaError_t update_capture(Rule rule, cudaStream_t stream, cudaGraphNode_t* after, const cudaGraphEdgeData* edges,
+                           size_t count, unsigned flags) {
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuStreamUpdateCaptureDependencies, stream, after,
+                       as_driver<const CUgraphEdgeData*>(edges), count, flags);
+  });
+}
+
+cudaError_t instantiate_with(Rule rule, cudaGraphExec_t* executable, cudaGraph_t graph,
+                             cudaGraphInstantiateParams* params) {
+  return api(rule, [&](const Driver& table) {
+    return CUDART_CALL(table, cuGraphInstantiateWithParams, executable, graph,
+                       as_driver<CUDA_GRAPH_INSTANTIATE_PARAMS*>(params));
+  });
+}
+
 cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
   if (executable == nullptr) return record(cudaErrorInvalidValue);
   return api(
@@ -64,6 +88,16 @@ CUDART_BOTH(cudaStreamGetCaptureInfo, _ptsz, capture_info,
             (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
              const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count),
             (stream, status, id, graph, dependencies, edges, count))
+CUDART_BOTH(cudaStreamBeginCaptureToGraph, _ptsz, begin_capture_to,
+            (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData* edges,
+             size_t count, cudaStreamCaptureMode mode),
+            (stream, graph, after, edges, count, mode))
+CUDART_BOTH(cudaStreamUpdateCaptureDependencies, _ptsz, update_capture,
+            (cudaStream_t stream, cudaGraphNode_t* after, const cudaGraphEdgeData* edges, size_t count, unsigned flags),
+            (stream, after, edges, count, flags))
+CUDART_BOTH(cudaGraphInstantiateWithParams, _ptsz, instantiate_with,
+            (cudaGraphExec_t * executable, cudaGraph_t graph, cudaGraphInstantiateParams* params),
+            (executable, graph, params))
 CUDART_BOTH(cudaGraphLaunch, _ptsz, launch_graph, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
 CUDART_BOTH(cudaGraphUpload, _ptsz, upload_graph, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
 

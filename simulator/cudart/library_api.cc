@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code that a program loads itself (cudaLibrary*), and driver functions by name.
+#include "simulator/cudart/convert.h"
 #include "simulator/cudart/registry.h"
-#include "simulator/cudart/session.h"
+#include "simulator/cudart/same.h"
 
 namespace simulator::cudart {
 namespace {
@@ -100,3 +101,9 @@ cudaError_t cudaLibraryGetManaged(void** pointer, size_t* bytes, cudaLibrary_t l
 }
 
 }  // extern "C"
+
+CUDART_SAME(cudaKernelSetAttributeForDevice, cuKernelSetAttribute,
+            (cudaKernel_t kernel, cudaFuncAttribute attribute, int value, int device),
+            static_cast<CUfunction_attribute>(attribute), value, kernel, device)
+CUDART_SAME(cudaLibraryGetUnifiedFunction, cuLibraryGetUnifiedFunction,
+            (void** function, cudaLibrary_t library, const char* name), function, as_driver<CUlibrary>(library), name)

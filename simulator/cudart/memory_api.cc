@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device, managed and pinned host memory; what a pointer is.
-#include "simulator/cudart/session.h"
+#include "simulator/cudart/convert.h"
+#include "simulator/cudart/same.h"
 
 #include <array>
 
@@ -157,3 +158,11 @@ cudaError_t cudaMemAdvise(const void* begin, size_t bytes, cudaMemoryAdvise advi
 CUDART_BOTH(cudaMemPrefetchAsync, _ptsz, prefetch,
             (const void* begin, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream),
             (begin, bytes, location, flags, stream))
+
+CUDART_SAME(cudaMemRangeGetAttribute, cuMemRangeGetAttribute,
+            (void* data, size_t size, cudaMemRangeAttribute attribute, const void* begin, size_t bytes), data, size,
+            static_cast<CUmem_range_attribute>(attribute), address(begin), bytes)
+CUDART_SAME(cudaMemRangeGetAttributes, cuMemRangeGetAttributes,
+            (void** data, size_t* sizes, cudaMemRangeAttribute* attributes, size_t count, const void* begin,
+             size_t bytes),
+            data, sizes, as_driver<CUmem_range_attribute*>(attributes), count, address(begin), bytes)

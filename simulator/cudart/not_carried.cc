@@ -5,12 +5,12 @@
 namespace simulator::cudart {
 
 // cudaErrorNotSupported, recorded and named once (session.cc); the type is the header's, the number is the same.
-int refuse(const char* name);
+int refuse(const char* name, const char* reason);
 
 }  // namespace simulator::cudart
 
-#define CUDART_NOT_CARRIED(name) \
-  extern "C" int name();         \
-  extern "C" int name() { return ::simulator::cudart::refuse(#name); }
+#define CUDART_NOT_CARRIED(name, reason) \
+  extern "C" int name();                 \
+  extern "C" int name() { return ::simulator::cudart::refuse(#name, reason); }
 #include "simulator/cudart/not_carried.def"
 #undef CUDART_NOT_CARRIED

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream-ordered allocation and memory pools.
-#include "simulator/cudart/session.h"
+#include "simulator/cudart/convert.h"
+#include "simulator/cudart/same.h"
 
 namespace simulator::cudart {
 namespace {
@@ -120,3 +121,13 @@ cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool, 
 }
 
 }  // extern "C"
+
+CUDART_SAME(cudaMemGetDefaultMemPool, cuMemGetDefaultMemPool,
+            (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type), pool,
+            as_driver<CUmemLocation*>(location), static_cast<CUmemAllocationType>(type))
+CUDART_SAME(cudaMemGetMemPool, cuMemGetMemPool,
+            (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type), pool,
+            as_driver<CUmemLocation*>(location), static_cast<CUmemAllocationType>(type))
+CUDART_SAME(cudaMemSetMemPool, cuMemSetMemPool,
+            (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool),
+            as_driver<CUmemLocation*>(location), static_cast<CUmemAllocationType>(type), pool)

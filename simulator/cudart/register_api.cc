@@ -66,7 +66,7 @@ void __cudaRegisterHostVar(void**, const char* name, char*, size_t) {
 }
 
 char __cudaRegisterUnifiedTable(void**, void*) {
-  static_cast<void>(not_carried("__cudaRegisterUnifiedTable"));
+  static_cast<void>(not_carried("__cudaRegisterUnifiedTable", "device code can not call functions of the host"));
   return 0;
 }
 

@@ -145,6 +145,17 @@ cudaError_t find_function(const void* function, CUfunction* found) {
   return status == cudaSuccess ? CUDART_CALL(driver(), cuKernelGetFunction, found, kernel) : status;
 }
 
+void* host_function(CUfunction function) {
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [host, entry] : registry().functions) {
+    CUfunction found = nullptr;
+    if (entry.kernel != nullptr && CUDART_CALL(driver(), cuKernelGetFunction, &found, entry.kernel) == cudaSuccess &&
+        found == function)
+      return const_cast<void*>(host);
+  }
+  return function;
+}
+
 cudaError_t find_variable(const void* host, CUdeviceptr* begin, size_t* bytes) {
   const std::lock_guard lock(registry().mutex);
   const auto placed = registry().managed.find(host);

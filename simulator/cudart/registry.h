@@ -23,6 +23,8 @@ void register_managed(FatBinary* binary, void** host, const char* name);
 cudaError_t find_kernel(const void* function, CUkernel* kernel);
 // As a function of the current context, which the attribute calls want.
 cudaError_t find_function(const void* function, CUfunction* found);
+// The host stub of a function, or the function itself where the program registered none.
+void* host_function(CUfunction function);
 cudaError_t find_variable(const void* host, CUdeviceptr* begin, size_t* bytes);
 void remember_kernel(CUkernel kernel);
 

@@ -83,19 +83,19 @@ cudaError_t reset_device() {
   return status == cudaSuccess ? CUDART_CALL(driver(), cuDevicePrimaryCtxReset, device) : status;
 }
 
-cudaError_t not_carried(const char* name) {
+cudaError_t not_carried(const char* name, const char* reason) {
   static std::mutex mutex;
   static auto* named = new std::set<std::string>;
   const std::lock_guard lock(mutex);
   if (named->insert(name).second) {
-    std::fprintf(stderr, "cudart: %s is not carried by the simulated runtime; it returns cudaErrorNotSupported\n",
-                 name);
+    std::fprintf(stderr, "cudart: %s is not carried by the simulated runtime (%s); it returns cudaErrorNotSupported\n",
+                 name, reason);
   }
   return record(cudaErrorNotSupported);
 }
 
 // For not_carried.cc, which does not see the headers' types.
-int refuse(const char* name);
-int refuse(const char* name) { return static_cast<int>(not_carried(name)); }
+int refuse(const char* name, const char* reason);
+int refuse(const char* name, const char* reason) { return static_cast<int>(not_carried(name, reason)); }
 
 }  // namespace simulator::cudart

@@ -33,8 +33,9 @@ cudaError_t api(Body body) {
 inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline CUdeviceptr* address_out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
-// "cudart: <name> is not carried ..." on stderr, once for each name; the error is the caller's answer.
-cudaError_t not_carried(const char* name);
+// "cudart: <name> is not carried by the simulated runtime (<reason>) ..." on stderr, once for each name; the error is
+// the caller's answer.
+cudaError_t not_carried(const char* name, const char* reason);
 
 }  // namespace simulator::cudart
 

@@ -59,9 +59,9 @@ class Cubin {
       sections_.push_back({*section, "", contents});
     }
     if (header->e_shstrndx >= sections_.size()) return false;
-    const unsigned architecture = header->e_flags >> 8 & 0xff;
-    if (header->e_ident[EI_ABIVERSION] >= kAbiWithArchitecture && architecture >= 90)
-      reserved_shared_ = kReservedShared;
+    const bool is_new = header->e_ident[EI_ABIVERSION] >= kAbiWithArchitecture;
+    architecture_ = (is_new ? header->e_flags >> 8 : header->e_flags) & 0xff;
+    if (is_new && architecture_ >= 90) reserved_shared_ = kReservedShared;
     const ByteSpan names = sections_[header->e_shstrndx].data;
     for (Section& section : sections_) {
       const auto name = text_at(names, section.header.sh_name);
@@ -72,6 +72,7 @@ class Cubin {
   }
 
   bool read(Image* out) const {
+    out->architecture = architecture_;
     const std::map<unsigned, unsigned> registers = read_registers();
     for (unsigned i = 0; i < symbols_.size(); ++i) {
       const Symbol& symbol = symbols_[i];
@@ -180,7 +181,20 @@ class Cubin {
       kernel->parameters.push_back(parameter);
       kernel->parameter_bytes = std::max(kernel->parameter_bytes, parameter.offset + parameter.size);
     }
+    kernel->reads = guess_reads(*kernel);
     return true;
+  }
+
+  // A cubin gives no types. What has the size of a number is taken for one; a parameter of one byte is an empty
+  // structure more often than not.
+  static std::vector<ParameterByte> guess_reads(const ImageKernel& kernel) {
+    std::vector<ParameterByte> reads(kernel.parameter_bytes, ParameterByte::kUnread);
+    for (const ImageParameter& parameter : kernel.parameters) {
+      const bool is_number = parameter.size == 2 || parameter.size == 4 || parameter.size == 8;
+      for (std::uint32_t i = 0; i < parameter.size; ++i)
+        reads[parameter.offset + i] = is_number ? ParameterByte::kRead : ParameterByte::kUnknown;
+    }
+    return reads;
   }
 
   bool read_variable(const Symbol& symbol, Image* out) const {
@@ -234,6 +248,7 @@ class Cubin {
   ByteSpan data_;
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
+  std::uint32_t architecture_ = 0;
   std::uint64_t reserved_shared_ = 0;  // counted in the sections of shared memory, but not the kernel's
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/image/fatbin.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "simulator/image/cubin.h"
 #include "simulator/image/decompress.h"
@@ -67,6 +70,24 @@ ImageResult read_entry(const Entry& entry, ByteSpan payload, Image* out) {
   return read_ptx(text, out);
 }
 
+bool same_layout(const ImageKernel& a, const ImageKernel& b) {
+  const auto same = [](const ImageParameter& x, const ImageParameter& y) {
+    return x.offset == y.offset && x.size == y.size;
+  };
+  return a.name == b.name && a.reads.size() == b.reads.size() &&
+         std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same);
+}
+
+// A cubin does not tell what its kernels load; the PTX that it was made from does.
+void take_reads(const Image& text, Image* cubin) {
+  std::map<std::string_view, const ImageKernel*> kernels;
+  for (const ImageKernel& kernel : text.kernels) kernels[kernel.name] = &kernel;
+  for (ImageKernel& kernel : cubin->kernels) {
+    const auto found = kernels.find(kernel.name);
+    if (found != kernels.end() && same_layout(*found->second, kernel)) kernel.reads = found->second->reads;
+  }
+}
+
 }  // namespace
 
 const void* unwrap_fatbin(const void* wrapper) {
@@ -89,19 +110,27 @@ ImageResult read_fatbin(ByteSpan data, Image* out) {
   const auto body = slice(data, header->header_bytes, header->bytes);
   if (!body) return damaged;
 
+  // The first that can be read, and behind a cubin the first PTX for what it adds.
   ImageResult last{ImageError::kNoBinary, "the fat binary holds neither PTX nor a cubin"};
+  bool has_cubin = false;
   for (std::uint64_t at = 0; at < body->size();) {
     const auto entry = read_at<Entry>(*body, at);
     if (!entry || entry->header_bytes < sizeof *entry) return damaged;
     const auto whole = slice(*body, at, entry->header_bytes);
     const auto payload = whole ? slice(*body, at + entry->header_bytes, entry->bytes) : std::nullopt;
     if (!payload) return damaged;
-    if (entry->kind == kKindPtx || entry->kind == kKindElf) {
+    if (entry->kind == kKindPtx || (entry->kind == kKindElf && !has_cubin)) {
       Image image;
-      last = read_entry(*entry, *payload, &image);
-      if (last.ok()) {
-        *out = std::move(image);
+      const ImageResult result = read_entry(*entry, *payload, &image);
+      if (!has_cubin) last = result;
+      if (result.ok() && has_cubin) {
+        take_reads(image, out);
         return last;
+      }
+      if (result.ok()) {
+        *out = std::move(image);
+        if (out->is_ptx) return last;
+        has_cubin = true;
       }
     }
     at += entry->header_bytes + entry->bytes;

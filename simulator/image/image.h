@@ -22,13 +22,22 @@ struct ImageParameter {
   std::uint32_t size = 0;
 };
 
+// What a kernel sees of a byte of its parameters. A structure has padding, and what a call leaves there is whatever
+// the caller's memory held.
+enum class ParameterByte : std::uint8_t {
+  kUnread,   // no instruction loads it
+  kUnknown,  // of a structure, and nothing tells what of it is loaded
+  kRead,
+};
+
 struct ImageKernel {
   std::string name;
   std::vector<ImageParameter> parameters;  // in order; offsets ascend
   std::uint32_t parameter_bytes = 0;
-  std::uint32_t shared_bytes = 0;  // declared statically
-  std::uint32_t max_threads = 0;   // of a block, from its launch bounds; 0: none given
-  std::uint32_t registers = 0;     // 0: unknown
+  std::vector<ParameterByte> reads;  // one for each byte of the parameters
+  std::uint32_t shared_bytes = 0;    // declared statically
+  std::uint32_t max_threads = 0;     // of a block, from its launch bounds; 0: none given
+  std::uint32_t registers = 0;       // 0: unknown
 };
 
 // An 8-byte word of a variable that holds the address of another one.
@@ -49,6 +58,8 @@ struct ImageVariable {
 };
 
 struct Image {
+  std::uint32_t architecture = 0;  // that it was compiled for, as in sm_90; 0: not said
+  bool is_ptx = false;             // as opposed to a cubin
   std::vector<ImageKernel> kernels;
   std::vector<ImageVariable> variables;
 };

@@ -3,6 +3,9 @@
 
 #include "simulator/image/ptx_declaration.h"
 #include "simulator/image/ptx_lexer.h"
+#include "simulator/image/ptx_loads.h"
+
+#include <charconv>
 
 namespace simulator {
 namespace {
@@ -32,11 +35,20 @@ class Reader {
       if (lexer_.next().is(".extern")) external_ = true;
     }
     if (lexer_.accept(".entry")) return read_entry();
+    if (lexer_.accept(".target")) return read_target();
     if (lexer_.accept(".global")) return read_variables(false);
     if (lexer_.accept(".const")) return read_variables(true);
     if (lexer_.peek().is(".func")) return skip_function();
     if (lexer_.peek().is(".section")) return skip_function();
     return skip_statement();
+  }
+
+  // `sm_90`, `sm_90a`; texturing modes and the like may follow.
+  bool read_target() {
+    const std::string_view name = lexer_.peek().text;
+    if (name.starts_with("sm_"))
+      static_cast<void>(std::from_chars(name.data() + 3, name.data() + name.size(), out_->architecture));
+    return true;
   }
 
   // Everything up to the body or the semicolon, and the body.
@@ -65,6 +77,8 @@ class Reader {
         ++depth;
       } else if (token.is("}")) {
         if (--depth == 0) return true;
+      } else if (kernel != nullptr && token.kind == PtxToken::Kind::kWord) {
+        loads_.read_word(token, lexer_);
       } else if (kernel != nullptr && token.is(".shared") && lexer_.peek().kind == PtxToken::Kind::kDirective) {
         // The same word inside an instruction (ld.shared.u32) follows another directive or word without a declaration
         // behind it; those are told apart by what a declaration needs: a name and a semicolon.
@@ -79,6 +93,7 @@ class Reader {
 
   bool read_entry() {
     ImageKernel kernel;
+    loads_ = {};
     if (lexer_.peek().kind != PtxToken::Kind::kWord) return fail("a kernel without a name");
     kernel.name = lexer_.next().text;
     if (lexer_.accept("(") && !read_parameters(&kernel)) return false;
@@ -89,6 +104,7 @@ class Reader {
     }
     if (lexer_.accept(";")) return true;  // declared here, defined elsewhere
     if (!skip_body(&kernel)) return false;
+    kernel.reads = loads_.finish(kernel);
     out_->kernels.push_back(std::move(kernel));
     return true;
   }
@@ -116,6 +132,7 @@ class Reader {
         return fail("more parameters than a kernel can have");
       kernel->parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
       kernel->parameter_bytes = static_cast<std::uint32_t>(end);
+      loads_.add(kernel->parameters.back(), std::move(parameter.name), parameter.array);
     } while (lexer_.accept(","));
     return lexer_.accept(")") || fail("a parameter that is not understood");
   }
@@ -142,6 +159,7 @@ class Reader {
 
   PtxLexer lexer_;
   Image* out_;
+  PtxLoads loads_;
   bool external_ = false;
   const char* reason_ = "";
 };
@@ -153,6 +171,9 @@ bool is_ptx(std::string_view text) {
   return lexer.peek().is(".version");
 }
 
-ImageResult read_ptx(std::string_view text, Image* out) { return Reader(text, out).read(); }
+ImageResult read_ptx(std::string_view text, Image* out) {
+  out->is_ptx = true;
+  return Reader(text, out).read();
+}
 
 }  // namespace simulator

@@ -10,22 +10,6 @@
 namespace simulator {
 namespace {
 
-// 0: not a type.
-std::uint64_t bytes_of_type(std::string_view type) {
-  if (type == ".pred") return 1;
-  if (type == ".texref" || type == ".samplerref" || type == ".surfref") return 8;
-  if (type == ".f16x2" || type == ".bf16x2") return 4;
-  if (type == ".bf16") return 2;
-  if (type.size() < 3 || std::string_view(".busf").find(type[1]) == std::string_view::npos || type[0] != '.') return 0;
-  const std::string_view bits = type.substr(2);
-  if (bits == "8") return 1;
-  if (bits == "16") return 2;
-  if (bits == "32") return 4;
-  if (bits == "64") return 8;
-  if (bits == "128") return 16;
-  return 0;
-}
-
 bool read_number(PtxLexer& lexer, std::uint64_t* out) {
   if (!read_ptx_integer(lexer.peek(), out)) return false;
   lexer.next();
@@ -133,6 +117,21 @@ class Initializer {
 
 }  // namespace
 
+std::uint64_t ptx_type_bytes(std::string_view type) {
+  if (type == ".pred") return 1;
+  if (type == ".texref" || type == ".samplerref" || type == ".surfref") return 8;
+  if (type == ".f16x2" || type == ".bf16x2") return 4;
+  if (type == ".bf16") return 2;
+  if (type.size() < 3 || std::string_view(".busf").find(type[1]) == std::string_view::npos || type[0] != '.') return 0;
+  const std::string_view bits = type.substr(2);
+  if (bits == "8") return 1;
+  if (bits == "16") return 2;
+  if (bits == "32") return 4;
+  if (bits == "64") return 8;
+  if (bits == "128") return 16;
+  return 0;
+}
+
 bool read_ptx_integer(const PtxToken& token, std::uint64_t* out) {
   if (token.kind != PtxToken::Kind::kNumber) return false;
   std::string_view digits = token.text;
@@ -157,6 +156,7 @@ bool read_ptx_declarator(PtxLexer& lexer, PtxDeclaration* out) {
   out->name = lexer.next().text;
   out->bytes = out->element_bytes * out->vector;
   out->unsized = false;
+  out->array = lexer.peek().is("[");
   while (lexer.accept("[")) {
     std::uint64_t count = 0;
     if (lexer.accept("]")) {
@@ -183,8 +183,8 @@ bool read_ptx_declaration(PtxLexer& lexer, PtxDeclaration* out) {
       out->vector = static_cast<std::uint64_t>(token.text[2] - '0');
     } else if (token.is(".ptr")) {
       if (!skip_pointer(lexer)) return false;
-    } else if (bytes_of_type(token.text) != 0) {
-      out->element_bytes = bytes_of_type(token.text);
+    } else if (ptx_type_bytes(token.text) != 0) {
+      out->element_bytes = ptx_type_bytes(token.text);
     } else {
       return false;
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "simulator/image/image.h"
 #include "simulator/image/ptx_lexer.h"
@@ -20,6 +21,7 @@ struct PtxDeclaration {
   std::uint64_t bytes = 0;
   bool managed = false;
   bool unsized = false;  // name[]: as large as its initializer
+  bool array = false;
 };
 
 // Type, attributes, name and dimensions; the state space has been read. False: not understood, or larger than any
@@ -31,6 +33,9 @@ bool read_ptx_declarator(PtxLexer& lexer, PtxDeclaration* out);
 
 // What stands behind `=`, up to `;` or `,`.
 bool read_ptx_initializer(PtxLexer& lexer, const PtxDeclaration& declaration, ImageVariable* out);
+
+// Bytes of one scalar of a type (`.u32`). 0: not a type.
+std::uint64_t ptx_type_bytes(std::string_view type);
 
 // Decimal, octal, hexadecimal or binary, with or without the U. False: not such a number.
 bool read_ptx_integer(const PtxToken& token, std::uint64_t* out);

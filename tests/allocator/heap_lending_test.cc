@@ -102,6 +102,61 @@ TEST_F(HeapLendingTest, FreedPagesServeOthersWhileTheyAreStillInUse) {
   static_cast<void>(wall);
 }
 
+TEST_F(HeapLendingTest, FreedPagesServeBeforeMoreAreCreatedThanWhatLives) {
+  make(640 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const former = allocate_mapped(100 * kPage - 1);
+  use(former, a);
+  Buffer* const wall = allocate_mapped(kPage - 1);
+  free(former);
+  Buffer* const larger = allocate(120 * kPage - 1);
+  ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
+  heap->validate();
+  EXPECT_EQ(clock->host_waits(), 0u);
+  EXPECT_LE(heap->created_bytes(), 125 * kPage) << "few more than the 121 that live";
+  EXPECT_NE(larger->block().uses.newest(a), 0u) << "the new user is told behind what it has to run";
+  EXPECT_TRUE(clock->wait_all(b, larger->block().uses).ok());
+  use(larger, b);
+  static_cast<void>(wall);
+}
+
+TEST_F(HeapLendingTest, WhatMakesNobodyWaitServesFirst) {
+  make(640 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const of_a = allocate_mapped(100 * kPage - 1);
+  Buffer* const wall = allocate_mapped(kPage - 1);
+  Buffer* const of_b = allocate_mapped(100 * kPage - 1);
+  Buffer* const other_wall = allocate_mapped(kPage - 1);
+  use(of_a, a);
+  use(of_b, b);
+  free(of_a);
+  free(of_b);
+  Buffer* const larger = allocate(101 * kPage - 1);
+  heap->expect_user(a);
+  ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
+  EXPECT_LE(heap->created_bytes(), 208 * kPage);
+  EXPECT_EQ(larger->block().uses.newest(b), 0u) << "what was freed last would make it wait for another stream";
+  use(larger, a);
+  static_cast<void>(wall);
+  static_cast<void>(other_wall);
+}
+
+TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd) {
+  make(640 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const former = allocate_mapped(100 * kPage - 1);
+  clock->about_to_stand();
+  use(former, b);
+  clock->may_stand(b);
+  Buffer* const wall = allocate_mapped(kPage - 1);
+  free(former);
+  Buffer* const larger = allocate(120 * kPage - 1);
+  ASSERT_TRUE(heap->map(larger->block(), Wait::kBehindNewest).ok());
+  EXPECT_EQ(larger->block().uses.newest(b), 0u);
+  use(larger, a);
+  static_cast<void>(wall);
+}
+
 TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {
   make(8 * kPage);
   fake.allow_aliases = true;

@@ -65,7 +65,7 @@ class Program {
   std::uint64_t pick(std::uint64_t below) { return random_() % below; }
 
   void one() {
-    switch (pick(20)) {
+    switch (pick(21)) {
       case 0:
       case 1:
       case 2:
@@ -96,6 +96,8 @@ class Program {
         return pick(6) == 0 ? dissolve() : occupy();
       case 18:
         return settle();
+      case 19:
+        return scatter();
       default:
         return synchronize();
     }
@@ -127,6 +129,20 @@ class Program {
     if (pick(3) != 0) touch(live_.back());
   }
 
+  // Many small buffers come, or holes between them: enough for several slabs, and to fill them again.
+  void scatter() {
+    if (pick(2) == 0) {
+      for (std::uint64_t i = pick(100); i > 0; --i) {
+        Buffer* buffer = nullptr;
+        const Bytes bytes = 8 * kKiB + pick(28 * kKiB);
+        if (!heap_->allocate(bytes, stream(), &buffer).ok()) return;
+        live_.push_back({buffer, buffer->address(), bytes, buffer->number()});
+      }
+    } else {
+      for (std::uint64_t i = pick(live_.size() + 1) / 2; i > 0; --i) free();
+    }
+  }
+
   void free() {
     if (live_.empty()) return;
     const std::size_t which = pick(live_.size());
@@ -144,6 +160,7 @@ class Program {
     Block& block = live.buffer->block();
     constexpr Wait kWaits[] = {Wait::kYes, Wait::kNo, Wait::kBehind, Wait::kBehindNewest};
     const Wait wait = kWaits[pick(4)];
+    heap_->expect_user(stream());
     Status status = map(block, wait);
     // Evict until it fits; nobody keeps contents here.
     for (std::size_t i = 0; status.is_out_of_memory() && i < live_.size(); ++i) {

@@ -96,13 +96,6 @@ TEST_F(HeapTest, SmallBuffersShareASlabInGranulesOf512Bytes) {
   EXPECT_EQ(first->block().pages(), 1u) << "the first slab is small";
 }
 
-TEST_F(HeapTest, SlabsGrowWithWhatIsInThem) {
-  make(Bytes{1} << 30);
-  Bytes largest = 0;
-  for (int i = 0; i < 200; ++i) largest = std::max(largest, allocate(900 * kKiB)->block().bytes());
-  EXPECT_EQ(largest, 8 * kMiB);
-}
-
 TEST_F(HeapTest, ZeroBytesAreRefused) {
   Buffer* buffer = nullptr;
   EXPECT_EQ(heap->allocate(0, a, &buffer), Status::invalid_value());

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -221,6 +222,41 @@ TEST_F(SharingPoolTest, WhatTheDriverRefusesIsNotHeld) {
   for (std::uint64_t n = 1; n <= 2; ++n) fake.fail("cuMemHostAlloc", n, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
   EXPECT_EQ(ledger->held(), 0u);
+}
+
+// The folder is everybody's, and what stands there is never taken away by those it is not meant for.
+TEST_F(HostLedgerTest, ANameThatAnotherTookIsPassedOverByAll) {
+  const std::string own = folder_ / "own";
+  std::filesystem::create_directories(own);
+  std::filesystem::permissions(own, std::filesystem::perms::owner_all);
+  const std::filesystem::path victim = folder_ / "victim";
+  std::ofstream(victim) << std::string(100, '\0');
+  const auto squats = {+[](const char* name, const char* other) { return symlink(other, name); },
+                       +[](const char* name, const char* other) { return link(other, name); },
+                       +[](const char* name, const char*) { return mkfifo(name, 0600); },
+                       +[](const char* name, const char*) { return mkdir(name, 0700); },
+                       +[](const char* name, const char*) {
+                         std::ofstream(name) << "";
+                         return geteuid() == 0 ? chown(name, 54321, 54321) : symlink("/nowhere", name);
+                       }};
+  for (const auto squat : squats) {
+    ASSERT_EQ(squat(file().c_str(), victim.c_str()) | 0, 0);
+    std::string why;
+    EXPECT_EQ(HostLedger::open(folder_, kLimit, &why), nullptr);
+    EXPECT_NE(why.find(file().string() + ": it is no ledger of this user"), std::string::npos) << why;
+    const auto ledger = HostLedger::open(folder_, kLimit, &why, "", own);
+    ASSERT_NE(ledger, nullptr) << why;
+    EXPECT_TRUE(ledger->hold(60));
+    EXPECT_EQ(ledger->held_by_all(), 60u);
+    std::filesystem::remove(file());
+  }
+  // A folder that is not the user's alone is no better.
+  std::filesystem::permissions(own, std::filesystem::perms::all);
+  std::filesystem::create_symlink(victim, file());
+  std::string why;
+  EXPECT_EQ(HostLedger::open(folder_, kLimit, &why, "", own), nullptr);
+  std::ifstream in(victim);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), std::string(100, '\0'));
 }
 
 }  // namespace

@@ -55,6 +55,56 @@ TEST_F(PagePoolTest, WhatTheDriverDidCreateBeforeItRefusedIsKept) {
   for (const PageHandle page : pages) pool.give(page);
 }
 
+// Others hold part of the device: once that is known, few requests ask the driver again.
+TEST_F(PagePoolTest, DeviceThatHasNoMoreIsSeldomAskedAgain) {
+  PagePool pool(driver, 0, kPage, 100 * kPage);
+  fake.device_bytes = 3 * kPage;
+  EXPECT_TRUE(pool.create(4).is_out_of_memory());
+  const std::uint64_t before = fake.calls("cuMemCreate");
+  for (int i = 0; i < 2000; ++i) static_cast<void>(pool.create(1));
+  EXPECT_EQ(pool.created_pages(), 3u);
+  EXPECT_LE(fake.calls("cuMemCreate") - before, 5u);
+  EXPECT_GE(fake.calls("cuMemCreate") - before, 2u) << "it may have more by now";
+}
+
+TEST_F(PagePoolTest, DeviceThatHasMoreAgainIsFoundOut) {
+  PagePool pool(driver, 0, kPage, 100 * kPage);
+  fake.device_bytes = 3 * kPage;
+  EXPECT_TRUE(pool.create(4).is_out_of_memory());
+  fake.device_bytes = 20 * kPage;
+  for (int i = 0; i < 64 && pool.created_pages() < 4; ++i) EXPECT_TRUE(pool.create(1).ok());
+  EXPECT_EQ(pool.created_pages(), 4u);
+  EXPECT_EQ(pool.creatable_pages(), 96u);
+}
+
+TEST_F(PagePoolTest, WhoInsistsAndWhoHasAHigherLimitAsksTheDeviceAtOnce) {
+  PagePool pool(driver, 0, kPage, 100 * kPage);
+  fake.device_bytes = 3 * kPage;
+  EXPECT_TRUE(pool.create(4).is_out_of_memory());
+  fake.device_bytes = 20 * kPage;
+  EXPECT_TRUE(pool.create(1, PagePool::Ask::kInsist).ok());
+  EXPECT_EQ(pool.created_pages(), 4u);
+  fake.device_bytes = 4 * kPage;
+  EXPECT_TRUE(pool.create(1).is_out_of_memory());
+  EXPECT_TRUE(pool.set_limit(50 * kPage));
+  const std::uint64_t before = fake.calls("cuMemCreate");
+  EXPECT_TRUE(pool.create(1).ok());
+  EXPECT_EQ(fake.calls("cuMemCreate"), before) << "a lower limit says nothing of the device";
+  EXPECT_TRUE(pool.set_limit(60 * kPage));
+  EXPECT_TRUE(pool.create(1).is_out_of_memory());
+  EXPECT_EQ(fake.calls("cuMemCreate"), before + 1);
+}
+
+// What was given back to the device may be had again without a question.
+TEST_F(PagePoolTest, PagesThatWereDestroyedAreExpectedToBeThere) {
+  PagePool pool(driver, 0, kPage, 100 * kPage);
+  fake.device_bytes = 3 * kPage;
+  EXPECT_TRUE(pool.create(4).is_out_of_memory());
+  EXPECT_TRUE(pool.trim(kPage).ok());
+  EXPECT_TRUE(pool.create(2).ok());
+  EXPECT_EQ(pool.created_pages(), 3u);
+}
+
 TEST_F(PagePoolTest, TrimGivesBackOnlyWhatIsFree) {
   PagePool pool(driver, 0, kPage, 10 * kPage);
   ASSERT_TRUE(pool.take(6, &pages).ok());

@@ -267,6 +267,34 @@ TEST_F(StreamClockTest, TheHandleOfThePerThreadStreamNamesAnotherStreamInEveryTh
   EXPECT_TRUE(clock->passed(use));
 }
 
+TEST_F(StreamClockTest, StreamsOfThreadsThatHaveEndedGiveTheirPlacesToOthers) {
+  const StreamHandle per_thread{2};
+  const std::size_t before = clock->streams();
+  std::vector<Use> uses;
+  for (int round = 0; round < 50; ++round) {
+    std::thread([&] {
+      const StreamIndex theirs = clock->index_of(per_thread);
+      fake.submit(per_thread);
+      uses.push_back({theirs, clock->advance(theirs)});
+    }).join();
+    if (round % 2 == 0) fake.run_all();
+    clock->validate();
+  }
+  EXPECT_LE(clock->streams(), before + 4);
+  fake.run_all();
+  for (const Use& use : uses) EXPECT_TRUE(clock->passed(use));
+}
+
+// Its own thread is still there.
+TEST_F(StreamClockTest, AStreamOfAThreadStaysAsLongAsTheThread) {
+  const StreamHandle per_thread{2};
+  const StreamIndex mine = clock->index_of(per_thread);
+  std::thread([&] { EXPECT_NE(clock->index_of(per_thread), mine); }).join();
+  std::thread([&] { EXPECT_NE(clock->index_of(per_thread), mine); }).join();
+  EXPECT_EQ(clock->index_of(per_thread), mine);
+  EXPECT_TRUE(clock->is_alive(mine));
+}
+
 TEST_F(StreamClockTest, AFailedRecordChangesNothing) {
   const Use use = submit(a);
   fake.fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
@@ -276,6 +304,38 @@ TEST_F(StreamClockTest, AFailedRecordChangesNothing) {
   EXPECT_EQ(fake.calls("cuEventCreate"), 1u);
   fake.run_all();
   EXPECT_TRUE(clock->passed(use));
+}
+
+// Another thread, or a stream that records by then, could not be asked for the newest fence again.
+TEST_F(StreamClockTest, WhatIsCoveredStaysSoThoughNoNewFenceCanBeHad) {
+  Use covered;
+  for (int i = 0; i < 4096; ++i) {
+    covered = submit(a);
+    ASSERT_TRUE(clock->fence(a).ok());
+  }
+  submit(a);
+  fake.fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_FALSE(clock->fence(a).ok()) << "it made the others thin";
+  const std::uint64_t recorded = fake.calls("cuEventRecord");
+  ASSERT_TRUE(clock->wait(b, covered).ok());
+  EXPECT_EQ(fake.calls("cuEventRecord"), recorded) << "its own fence is still there";
+}
+
+TEST_F(StreamClockTest, AFenceOfAnotherThreadsStreamIsNotRecordedInOnesOwn) {
+  const StreamHandle per_thread{2};
+  Use use;
+  std::thread([&] {
+    fake.submit(per_thread);
+    fake.fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+    const StreamIndex theirs = clock->index_of(per_thread);
+    use = {theirs, clock->advance(theirs)};
+  }).join();
+  const std::uint64_t recorded = fake.calls("cuEventRecord");
+  EXPECT_FALSE(clock->passed(use));
+  EXPECT_FALSE(clock->wait(a, use).ok());
+  EXPECT_EQ(fake.calls("cuEventRecord"), recorded);
+  ASSERT_TRUE(clock->synchronize(use).ok());
+  EXPECT_EQ(fake.calls("cuCtxSynchronize"), 1u);
 }
 
 TEST_F(StreamClockTest, AFailedWaitIsTriedAgain) {

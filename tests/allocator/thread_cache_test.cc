@@ -100,6 +100,31 @@ TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
   EXPECT_EQ(hear(), 0);
 }
 
+// The owner does not wait for whoever listens.
+TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsHeardOfTheNextTime) {
+  std::vector<Buffer*> all;
+  for (Bytes bytes = 1000; bytes < 1040; bytes += 8) {
+    all.push_back(&allocate(bytes));
+    caches_.remember(*all.back(), kStream);
+  }
+  // Wherever the listener stands when it hears of the first, some of the others lie behind it for one of them.
+  for (const Buffer* first : all) {
+    ASSERT_TRUE(caches_.park(first->address(), kStream));
+    std::set<const Buffer*> heard;
+    const auto listen = [&](Buffer& buffer, bool) {
+      EXPECT_TRUE(heard.insert(&buffer).second);
+      for (const Buffer* other : all) caches_.park(other->address(), kStream);
+    };
+    caches_.hear(listen);
+    caches_.hear(listen);
+    EXPECT_EQ(heard.size(), all.size());
+    EXPECT_EQ(hear(), 0);
+    EXPECT_EQ(caches_.parked_bytes(), Bytes{1000 + 1008 + 1016 + 1024 + 1032});
+    for (const Buffer* buffer : all) EXPECT_TRUE(caches_.take(buffer->requested(), kStream, &address_));
+    EXPECT_EQ(hear(), 0);
+  }
+}
+
 TEST_F(ThreadCacheTest, WhatIsForgottenIsNotParked) {
   Buffer& out = allocate(1000);
   Buffer& parked = allocate(2000);

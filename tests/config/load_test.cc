@@ -3,12 +3,15 @@
 #include "config/load.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "config/option_table.h"
+#include "config/trusted_file.h"
 
 namespace thermocline {
 namespace {
@@ -72,7 +75,7 @@ TEST_F(Load, TheUserFileIsFoundThroughHomeWhereThereIsNoXdgFolder) {
   surroundings_.variables["HOME"] = path("home");
   std::filesystem::create_directories(folder_ / "home/.config/thermocline");
   write("home/.config/thermocline/config.toml", "stats = true\n");
-  EXPECT_TRUE(load().settings.stats);
+  EXPECT_EQ(load().settings.stats, StatsForm::kTable);
 }
 
 TEST_F(Load, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestKey) {
@@ -89,15 +92,29 @@ TEST_F(Load, AKeyInATableIsNamedByItsPath) {
   EXPECT_EQ(load().problems[0].message, "unknown key 'memory.budget'");
 }
 
+TEST_F(Load, AFormOfStatisticsIsAWordOrABoolean) {
+  for (const auto& [text, form] : {std::pair("true", StatsForm::kTable), std::pair("\"line\"", StatsForm::kLine),
+                                   std::pair("\"json\"", StatsForm::kJson), std::pair("false", StatsForm::kOff)}) {
+    write("project.toml", "stats = " + std::string(text) + "\n");
+    EXPECT_EQ(load().settings.stats, form) << text;
+    EXPECT_TRUE(load().problems.empty()) << text;
+  }
+  surroundings_.variables["THERMOCLINE_STATS"] = "1";
+  EXPECT_EQ(load().settings.stats, StatsForm::kTable);
+  surroundings_.variables["THERMOCLINE_STATS"] = "lines";
+  EXPECT_EQ(load().problems.at(0).text(),
+            "THERMOCLINE_STATS: stats: 'lines' is no stats; known are off, table, line, json, true, false; did you "
+            "mean 'line'?");
+}
+
 TEST_F(Load, AWrongValueLeavesWhatAnEarlierSourceGave) {
   write("system.toml", "budget = \"1GiB\"\n");
-  surroundings_.variables["THERMOCLINE_BUDGET"] = "12GB";
+  surroundings_.variables["THERMOCLINE_BUDGET"] = "12GX";
   const LoadedSettings loaded = load();
   EXPECT_EQ(value(loaded, "budget"), "1GiB");
   ASSERT_EQ(loaded.problems.size(), 1u);
   EXPECT_EQ(loaded.problems[0].text(),
-            "THERMOCLINE_BUDGET: budget: '12GB' has the unknown unit 'GB'; units are B, KiB, MiB, GiB and %; did you "
-            "mean '12GiB'?");
+            "THERMOCLINE_BUDGET: budget: '12GX' has the unknown unit 'GX'; units are B, KiB, MiB, GiB, TiB and %");
 }
 
 TEST_F(Load, AValueOfTheWrongTypeIsRejected) {
@@ -119,7 +136,7 @@ TEST_F(Load, ASyntaxErrorNamesItsPlaceAndTheOtherSourcesStillCount) {
   ASSERT_EQ(loaded.problems.size(), 1u);
   EXPECT_EQ(loaded.problems[0].line, 2);
   EXPECT_EQ(value(loaded, "policy"), "none");
-  EXPECT_FALSE(loaded.settings.stats);
+  EXPECT_EQ(loaded.settings.stats, StatsForm::kOff);
 }
 
 // toml++ would end the process.
@@ -176,6 +193,83 @@ TEST_F(Load, AnEmptyFileIsFine) {
   write("project.toml", "");
   EXPECT_TRUE(load().problems.empty());
   EXPECT_EQ(load().files.size(), 1u);
+}
+
+// Each says in one line what is so, and no file keeps the program from going on.
+TEST_F(Load, FilesThatNobodyShouldHaveToTrustAreNotRead) {
+  write("system.toml", "stats = true\n");
+  const auto complaint = [this] {
+    const LoadedSettings loaded = load();
+    EXPECT_EQ(loaded.problems.size(), 1u);
+    EXPECT_EQ(loaded.settings.stats, StatsForm::kTable) << "the other files count";
+    EXPECT_EQ(value(loaded, "policy"), "learned");
+    return loaded.problems.empty() ? "" : loaded.problems[0].text().substr(path("project.toml").size());
+  };
+  ASSERT_EQ(mkfifo(path("project.toml").c_str(), 0600), 0);
+  EXPECT_EQ(complaint(), ": is no regular file, and not read; name one that is");
+  std::filesystem::remove(path("project.toml"));
+  std::filesystem::create_directory(path("project.toml"));
+  EXPECT_EQ(complaint(), ": is no regular file, and not read; name one that is");
+  std::filesystem::remove(path("project.toml"));
+  write("project.toml", "policy = \"none\"\n#" + std::string(kMostSettingsBytes, '.'));
+  EXPECT_EQ(complaint(), ": is larger than 64 KiB, and not read; shorten it");
+  write("project.toml", "policy = \"none\"\n");
+  ASSERT_EQ(chmod(path("project.toml").c_str(), 0666), 0);
+  EXPECT_EQ(complaint(), ": may be written by anybody, and is not read; run chmod o-w on it");
+  ASSERT_EQ(chmod(path("project.toml").c_str(), 0664), 0);
+  EXPECT_EQ(value(load(), "policy"), "none");
+}
+
+TEST_F(Load, AnotherUsersFileIsNotRead) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  write("project.toml", "policy = \"none\"\n");
+  ASSERT_EQ(chown(path("project.toml").c_str(), 54321, 0), 0);
+  const LoadedSettings loaded = load();
+  ASSERT_EQ(loaded.problems.size(), 1u);
+  EXPECT_EQ(loaded.problems[0].text(), path("project.toml") +
+                                           ": belongs to user 54321, and not read: settings are this user's (0) or "
+                                           "root's; remove it, or make it yours with chown");
+  EXPECT_EQ(value(loaded, "policy"), "learned");
+}
+
+TEST_F(Load, NoFileIsNestedDeeperThanAThreadHasStack) {
+  std::string dotted = "a", nested;
+  for (int i = 0; i < 30'000; ++i) dotted += ".a";
+  for (int i = 0; i < 5'000; ++i) nested += "[{a=";
+  for (const std::string& text :
+       {dotted + " = 1\n", "[" + dotted + "]\n", "[[" + dotted + "]]\n", "x = [\"\"\"a\"\"\"\"\",{" + dotted + "=1}]\n",
+        "x = ['''a'''', {" + dotted + "=1}]\n", "x = " + nested, "x = \"a\\\"\"\n" + dotted + "=1\n"}) {
+    write("project.toml", text);
+    const LoadedSettings loaded = load();
+    ASSERT_EQ(loaded.problems.size(), 1u) << text.substr(0, 40);
+    EXPECT_LT(loaded.problems[0].text().size(), 1000u);
+  }
+  // In strings and comments there may be any number.
+  std::string rules = "operators = \"";
+  for (int i = 0; i < 100; ++i) rules += (i == 0 ? "a.b.c." : ", a.b.c.") + std::to_string(i) + "=copy";
+  write("project.toml", "# ....................... '\n" + rules + "\" # " + std::string(100, '.') + "\n");
+  const LoadedSettings loaded = load();
+  EXPECT_TRUE(loaded.problems.empty()) << loaded.problems[0].text();
+  EXPECT_EQ(loaded.settings.operators.size(), 100u);
+}
+
+TEST_F(Load, WhatIsSaidOfAFileRulesNoTerminal) {
+  write("project.toml", "\"\\u001b[2J\\r\" = 1\npolicy = \"\\u001b]0;x\\u0007\"\n");
+  const LoadedSettings loaded = load();
+  ASSERT_EQ(loaded.problems.size(), 2u);
+  for (const Problem& problem : loaded.problems) {
+    EXPECT_EQ(problem.text().find_first_of("\033\r\a"), std::string::npos) << problem.text();
+  }
+}
+
+// As one that has more rights than whoever starts it.
+TEST_F(Load, APrivilegedProgramHeedsTheSystemFileAlone) {
+  ASSERT_EQ(setenv("THERMOCLINE_POLICY", "none", 1), 0);
+  const Surroundings plain = Surroundings::of_process(false), privileged = Surroundings::of_process(true);
+  unsetenv("THERMOCLINE_POLICY");
+  EXPECT_EQ(plain.variables.at("THERMOCLINE_POLICY"), "none");
+  EXPECT_TRUE(privileged.variables.empty());
+  EXPECT_EQ(settings_files(privileged), std::vector<std::string>{"/etc/thermocline/config.toml"});
 }
 
 }  // namespace

@@ -63,11 +63,20 @@ TEST(Size, WhatIsWrongIsNamed) {
   EXPECT_EQ(rejected("1GiB", {.allow_bytes = false}).message, "'1GiB' is a size; a percentage is needed (60%)");
 }
 
-TEST(Size, DecimalUnitsAreNotGuessedButTheBinaryOneIsSuggested) {
-  EXPECT_EQ(rejected("12GB").suggestion, "12GiB");
-  EXPECT_EQ(rejected("1.5 g").suggestion, "1.5GiB");
+TEST(Size, EveryWayToWriteAUnitMeansThePowerOf1024) {
+  for (const char* text : {"12GiB", "12G", "12g", "12GB", "12 gb", "12Gi", "12288M", "12288MB", "12582912K"})
+    EXPECT_EQ(parsed(text).resolve(0), Bytes{12} << 30) << text;
+  EXPECT_EQ(parsed("2TiB").resolve(0), Bytes{2} << 40);
+  EXPECT_EQ(parsed("0.5T").resolve(0), Bytes{1} << 39);
+  EXPECT_EQ(parsed("2TiB").text(), "2TiB");
+  EXPECT_EQ(parsed("7b").resolve(0), 7u);
+}
+
+TEST(Size, AnotherUnitIsNotGuessedButOneMayBeSuggested) {
   EXPECT_EQ(rejected("60percent").suggestion, "60%");
-  EXPECT_EQ(rejected("12parsec").suggestion, "");
+  EXPECT_EQ(rejected("12 bytes").suggestion, "12B");
+  for (const char* text : {"12parsec", "12Gbit", "12bi", "12bb", "12i", "12GG", "12P"})
+    EXPECT_EQ(rejected(text).suggestion, "") << text;
 }
 
 TEST(Suggestion, IsTheNearestNameWithinAThirdOfTheLetters) {

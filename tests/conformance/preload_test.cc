@@ -19,11 +19,6 @@ const std::map<std::string, std::string> kNotKept = {
     {"ipc_handle_opens_to_one_address", "the same"},
     {"ipc_handle_flags_are_checked", "the same"},
     {"ipc_opens_in_another_process", "the same"},
-    {"current_pool_serves", "memory in stream order is the library's, so it tells no pool"},
-    {"pool_counts_what_is_used", "the same"},
-    {"threshold_keeps_memory", "the same"},
-    {"trim_keeps_what_it_is_told", "the same"},
-    {"pool_has_a_limit", "the same: the budget is the limit"},
 };
 
 TEST(ConformanceUnderTheLibrary, KeepsEveryRuleButThoseListed) {

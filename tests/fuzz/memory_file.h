@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -15,7 +16,7 @@ namespace thermocline::fuzz {
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : file_(memfd_create("input", MFD_CLOEXEC)) {
-    THERMOCLINE_CHECK(file_ >= 0, "there is memory for a file");
+    THERMOCLINE_CHECK(file_ >= 0 && fchmod(file_, 0600) == 0, "there is memory for a file");
     for (std::size_t done = 0; done < bytes.size();) {
       const ssize_t count = write(file_, bytes.data() + done, bytes.size() - done);
       THERMOCLINE_CHECK(count > 0, "the file takes what is written");

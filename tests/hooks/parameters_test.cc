@@ -112,6 +112,21 @@ TEST(Parameters, ExtraIsReadWithAndWithoutALayout) {
   }
 }
 
+// nvcc's launches hand over an array of parameters to kernels without any, too; nothing in it is read.
+TEST(Parameters, AKernelWithoutParametersNamesNothing) {
+  std::uint64_t block[] = {kBegin + 8};
+  void* parameters[] = {block};
+  std::size_t bytes = sizeof block;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  const ParameterLayout empty;
+  TouchList touches;
+  EXPECT_TRUE(scan_arguments(&empty, {parameters, nullptr}, owns, &touches));
+  EXPECT_TRUE(touches.empty());
+  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &touches));
+  EXPECT_TRUE(scan_arguments(&empty, {nullptr, extra}, owns, &touches));
+  EXPECT_EQ(words(touches), std::vector{kBegin + 8});
+}
+
 TEST(Parameters, BlockThatIsShorterThanTheLayoutIsNotReadPastItsEnd) {
   std::uint64_t block[] = {kBegin + 8, kBegin + 16};
   const ParameterLayout layout = {{0, 8}, {8, 8}, {16, 4096}};

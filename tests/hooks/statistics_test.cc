@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace thermocline {
 namespace {
 
@@ -21,6 +23,43 @@ TEST(Statistics, LineBeginsWithTheDocumentedFieldsInOrder) {
           .starts_with(
               "peak_live_bytes=1 peak_device_bytes=2 budget_bytes=3 peak_host_bytes=4 evicted_bytes=5 restored_bytes=6 "
               "allocations=7 pinned_buffers=8 "));
+}
+
+TEST(Statistics, TheObjectHasTheLinesFields) {
+  EngineStatistics statistics;
+  statistics.peak_live_bytes = 12;
+  const std::string object = statistics_json(statistics, 77, 3);
+  EXPECT_TRUE(
+      object.starts_with("{\"schema\": \"thermocline-run/1\", \"pid\": 77, \"rank\": 3, \"peak_live_bytes\": 12, "))
+      << object;
+  EXPECT_TRUE(object.ends_with("}\n")) << object;
+  EXPECT_EQ(std::ranges::count(object, ':'), 3 + std::ranges::count(statistics_line(statistics), '='));
+  EXPECT_NE(statistics_json(statistics, 77, std::nullopt).find("\"rank\": null, "), std::string::npos);
+}
+
+TEST(Statistics, TheTableSaysWhatMattersInFewLines) {
+  EngineStatistics fits;
+  fits.peak_live_bytes = fits.peak_device_bytes = 64 * kMiB;
+  fits.budget_bytes = 14 * kGiB;
+  EXPECT_EQ(statistics_table(fits, "digits", "60% of the device's 24.00 GiB"),
+            "thermocline: digits held 64.0 MiB at most\n"
+            "  on the device  64.0 MiB at most, budget 14.00 GiB = 60% of the device's 24.00 GiB\n"
+            "  moved          nothing: it fitted\n");
+  EngineStatistics moves = fits;
+  moves.peak_device_bytes = moves.budget_bytes = 22 * kMiB;
+  moves.peak_host_bytes = 64 * kMiB;
+  moves.evicted_bytes = moves.restored_bytes = 2 * kGiB;
+  moves.evictions = 126;
+  moves.restores = 1;
+  moves.out_of_memory = 2;
+  EXPECT_EQ(statistics_table(moves, "digits", ""),
+            "thermocline: digits held 64.0 MiB at most\n"
+            "  on the device  22.0 MiB at most, budget 22.0 MiB\n"
+            "  on the host    64.0 MiB at most, pinned\n"
+            "  evicted        2.00 GiB in 126 evictions\n"
+            "  fetched        2.00 GiB in 1 copy, 0 ahead of need\n"
+            "  host waited    0 times\n"
+            "  out of memory  2 times\n");
 }
 
 TEST(Statistics, CountsAddUpAndPeaksDoNot) {

@@ -31,20 +31,5 @@ TEST(OwnMemory, IsReadWhereItIsAndToldFromWhatIsGone) {
   }
 }
 
-TEST(RememberedMoves, AreKeptOnceAndNotWithoutEnd) {
-  const std::uint64_t before = counted(Counter::kUnsearchedUploads);
-  TouchList list;
-  for (CUdeviceptr i = 0; i < kMostRememberedMoves; ++i) list.move({.to = 4096 + i * 64, .from = 64, .bytes = 64});
-  remember_moves(nullptr, list);
-  remember_moves(nullptr, list);
-  EXPECT_EQ(remembered_moves(), kMostRememberedMoves);
-  EXPECT_EQ(counted(Counter::kUnsearchedUploads), before);
-  TouchList more;
-  for (CUdeviceptr i = 0; i < 10; ++i) more.move({.to = 4096 + i * 64, .from = 128, .bytes = 64});
-  remember_moves(nullptr, more);
-  EXPECT_EQ(remembered_moves(), kMostRememberedMoves);
-  EXPECT_EQ(counted(Counter::kUnsearchedUploads), before + 10) << "what is not remembered is counted";
-}
-
 }  // namespace
 }  // namespace thermocline

@@ -61,7 +61,9 @@ std::optional<std::string> why_not(const std::string& from, const std::string& t
   }
   if (target->name == "simulator") {
     const bool open = std::ranges::find(kSimulatorHeaders, to) != kSimulatorHeaders.end();
-    if (from.starts_with("tests/simulator/") || (rules.may_use_simulator && open)) {
+    const bool is_its_test = from.starts_with("tests/simulator/") ||
+                             (from.starts_with("tests/simulated_cudart/") && to.starts_with("simulator/cudart/"));
+    if (is_its_test || (rules.may_use_simulator && open)) {
       return std::nullopt;
     }
     return rules.may_use_simulator ? "of the simulator only profile.h and control.h may be included"

@@ -18,7 +18,7 @@ void check_cuda(CUresult result, const char* call) {
   std::fprintf(stderr, "random_program: seed %llu, operation %llu: %s: %s\n",
                static_cast<unsigned long long>(current_seed), static_cast<unsigned long long>(current_step), call,
                name != nullptr ? name : "unknown error");
-  std::_Exit(2);
+  std::_Exit(result == CUDA_ERROR_OUT_OF_MEMORY ? kRefused : 2);
 }
 
 Device::Device() {

@@ -14,6 +14,9 @@ namespace model {
 void check_cuda(CUresult result, const char* call);
 // Said with a call that fails: the program that this thread runs, and how far it has come.
 inline thread_local std::uint64_t current_seed = 0, current_step = 0;
+// The exit status where a call was refused memory, and all bytes were right until then.
+inline constexpr int kRefused = 7;
+
 #define CHECK_CUDA(call) ::model::check_cuda(call, #call)
 
 struct Device {

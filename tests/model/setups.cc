@@ -40,7 +40,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
   if (!kernel_time.empty()) list.push_back("THERMOCLINE_SIMULATE_KERNEL_TIME=" + kernel_time);
   if (!preload) return list;
   list.push_back("LD_PRELOAD=" + library);
-  list.emplace_back("THERMOCLINE_STATS=true");
+  list.emplace_back("THERMOCLINE_STATS=line");
   list.push_back("THERMOCLINE_POLICY=" + policy);
   list.push_back("THERMOCLINE_SAFETY=" + safety);
   list.push_back("THERMOCLINE_SAFETY_NET=" + safety_net);

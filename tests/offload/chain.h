@@ -61,7 +61,7 @@ class Chain {
     std::vector<ProfileRecorder::Operand> operands;
     for (const std::uint64_t serial : serials)
       operands.push_back({serial, kActivation, serial % 2 == 0 ? contents_ : kActivation, true});
-    recorder.add(operands, operation_ns_, live_);
+    static_cast<void>(recorder.add(operands, operands.size(), operation_ns_, live_));
   }
 
   std::uint32_t layers_;

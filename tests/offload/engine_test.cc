@@ -2,6 +2,8 @@
 // The engine on the simulated device: what is touched is there, in the state in which it was left.
 #include "offload/engine.h"
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,35 @@ TEST_F(EngineTest, CopiesNothingWhileEverythingFits) {
   EXPECT_EQ(s.evicted_bytes, 0u);
   EXPECT_EQ(s.maps, 8u) << "the first turn's";
   EXPECT_EQ(s.unmaps, 0u);
+}
+
+// More live than the budget, with holes everywhere: what a program allocates in a row, and uses together, fits all the
+// same, and has its contents when it comes again.
+TEST_F(EngineTest, SmallBuffersAllocatedInARowNeedLittleOfASmallBudget) {
+  const auto run = [this](EngineOptions options) {
+    start(options);
+    std::mt19937_64 random(1);
+    std::vector<DeviceAddress> buffers(12'000);
+    for (DeviceAddress& buffer : buffers) buffer = allocate(4 * kKiB);
+    std::shuffle(buffers.begin(), buffers.end(), random);
+    for (std::size_t i = 4'000; i < buffers.size(); ++i) EXPECT_TRUE(engine_->free(buffers[i], std::nullopt).ok());
+    std::vector<Operands> rows(60);
+    for (Operands& row : rows) {
+      for (int i = 0; i < 64; ++i) row.push_back({allocate(4 * kKiB), 4 * kKiB});
+      EXPECT_TRUE(operate(row, Access::kWrite).ok());
+    }
+    for (int turn = 0; turn < 2; ++turn) {
+      for (const Operands& row : rows) EXPECT_TRUE(operate(row).ok());
+    }
+    if (options.budget_bytes != 0) {
+      EXPECT_GT(engine_->statistics().restored_bytes, 0u);
+    }
+    const std::uint64_t sum = checksum();
+    TearDown();
+    return sum;
+  };
+  const std::uint64_t expected = run({.policy = Policy::kNone});
+  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
 }
 
 // However full it is: nothing is copied before something has to leave.

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -197,6 +199,139 @@ TEST_F(LivePageTest, WhatIsNoPageIsLeftAlone) {
   EXPECT_EQ(read_live_page(folder_, 2, kPatience, &found_), LiveRead::kRefused);
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});
   EXPECT_TRUE(std::filesystem::exists(page(1)));
+}
+
+// The folder is everybody's.
+class ForeignPageTest : public LivePageTest {
+ protected:
+  static constexpr uid_t kStranger = 54321;
+  ForeignPageTest() { std::filesystem::permissions(folder_, std::filesystem::perms(01777)); }
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
+  }
+
+  // What `play` does as another user; that process then stays until `leave`.
+  template <typename Play>
+  pid_t stranger(Play play) {
+    int done[2], stay[2];
+    EXPECT_EQ(pipe(done) | pipe(stay), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      close(stay[1]);
+      char byte = setresuid(kStranger, kStranger, kStranger) == 0 && play() ? 'y' : 'n';
+      if (write(done[1], &byte, 1) != 1 || byte == 'n') _exit(1);
+      _exit(static_cast<int>(read(stay[0], &byte, 1)));
+    }
+    close(done[1]);
+    close(stay[0]);
+    char byte = 0;
+    EXPECT_EQ(read(done[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    close(done[0]);
+    leave_ = stay[1];
+    return child;
+  }
+  void leave(pid_t child) {
+    close(leave_);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  bool change(int pid, std::size_t at, const void* data, std::size_t bytes) const {
+    const int file = open(page(pid).c_str(), O_WRONLY | O_CLOEXEC);
+    const bool changed = pwrite(file, data, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
+    close(file);
+    return changed;
+  }
+  int leave_ = -1;
+};
+
+TEST_F(ForeignPageTest, RootSeesWhoseItIsAndNoTextThatRulesATerminal) {
+  const pid_t child = stranger([this] {
+    LivePageWriter* const writer = LivePageWriter::create(folder_, "1").release();
+    constexpr char kText[] = "\033]0;owned\a\x9b\r\nroot";
+    const std::uint64_t late = UINT64_MAX;
+    return writer != nullptr && change(getpid(), offsetof(LivePage, program), kText, sizeof kText) &&
+           change(getpid(), offsetof(LivePage, written_ns), &late, sizeof late);
+  });
+  EXPECT_EQ(live_processes(folder_), std::vector<int>{child});
+  EXPECT_EQ(read_live_page(folder_, child, 0ms, &found_), LiveRead::kSilent);
+  EXPECT_EQ(found_.owner, kStranger);
+  EXPECT_EQ(found_.program, "?]0;owned????root");
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  EXPECT_GT(found_.written.count(), 0);
+  EXPECT_LE(found_.written, std::chrono::seconds(now.tv_sec + 1));
+  leave(child);
+}
+
+TEST_F(ForeignPageTest, NobodySpeaksForAnothersProcess) {
+  const pid_t ours = getpid();
+  const pid_t child = stranger([this, ours] {
+    // One's own page under another's number, and one that says so itself.
+    if (LivePageWriter::create(folder_, "1").release() == nullptr) return false;
+    std::filesystem::copy(page(getpid()), page(ours));
+    std::filesystem::copy(page(getpid()), page(1));
+    const std::int32_t first = 1;
+    return change(1, offsetof(LivePage, pid), &first, sizeof first);
+  });
+  EXPECT_EQ(read_live_page(folder_, ours, 0ms, &found_), LiveRead::kUnknown);
+  EXPECT_EQ(read_live_page(folder_, 1, 0ms, &found_), LiveRead::kRefused);
+  EXPECT_EQ(live_processes(folder_), std::vector<int>{child});
+  leave(child);
+}
+
+TEST_F(ForeignPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
+  const pid_t ours = getpid();
+  const pid_t child = stranger([this, ours] { return std::ofstream(page(ours)).put('x').good(); });
+  const auto writer = LivePageWriter::create(folder_, "1.2.3");
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(live_processes(folder_), std::vector<int>{ours});
+  {
+    Answering answering(*writer);
+    answering.end_at_next();
+    EXPECT_EQ(read_live_page(folder_, ours, kPatience, &found_), LiveRead::kAnswered);
+  }
+  EXPECT_EQ(found_.version, "1.2.3");
+  EXPECT_EQ(found_.owner, geteuid());
+  // A program that follows in the same process has one page.
+  LivePageWriter* const former = LivePageWriter::create(folder_, "1").release();
+  const auto follower = LivePageWriter::create(folder_, "2");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2) << "the other user's, and one";
+  delete former;
+  leave(child);
+}
+
+TEST_F(ForeignPageTest, APipeHoldsUpNobody) {
+  const pid_t child = stranger([this] { return mkfifo(page(1).c_str(), 0666) == 0; });
+  EXPECT_EQ(read_live_page(folder_, 1, kPatience, &found_), LiveRead::kUnknown);
+  EXPECT_EQ(live_processes(folder_), std::vector<int>{});
+  leave(child);
+}
+
+TEST_F(LivePageTest, APageThatIsCutShortWhileItIsReadEndsNobody) {
+  // Whoever wrote it never looks at it again.
+  const pid_t child = fork();
+  if (child == 0) {
+    if (LivePageWriter::create(folder_, "1").release() == nullptr) _exit(1);
+    for (;;) pause();
+  }
+  while (read_live_page(folder_, child, 0ms, &found_) != LiveRead::kSilent) usleep(1000);
+  std::ifstream file(page(child), std::ios::binary);
+  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  std::atomic<bool> ended{false};
+  std::thread cutter([&] {
+    while (!ended.load()) {
+      EXPECT_EQ(truncate(page(child).c_str(), 0), 0);
+      EXPECT_EQ(truncate(page(child).c_str(), sizeof(LivePage)), 0);
+      std::ofstream(page(child), std::ios::binary | std::ios::in).write(whole.data(), std::ssize(whole));
+    }
+  });
+  for (int turn = 0; turn < 300; ++turn) static_cast<void>(read_live_page(folder_, child, 1ms, &found_));
+  ended = true;
+  cutter.join();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(StatisticNames, EveryNameIsUniqueAndEveryAliasStandsForOne) {

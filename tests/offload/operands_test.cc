@@ -30,20 +30,36 @@ TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   EXPECT_TRUE(engine_->has_references());
 }
 
-// Tables that kernels wrote may lead to more than there is room for.
-TEST_F(OperandsTest, WhatDoesNotFitIsLeftOutFromTheFarEnd) {
-  start({.budget_bytes = 16 * kPage});
-  const DeviceAddress first = allocate(256), second = allocate(256);
-  const DeviceAddress near_by = allocate(3 * kPage), far_away = allocate(14 * kPage), other = allocate(14 * kPage);
-  write_tables({second, far_away});
-  write_tables({first, second, near_by});
-  ASSERT_TRUE(operate({{near_by, 3 * kPage}}, Access::kWrite).ok());
-  ASSERT_TRUE(operate({{other, 14 * kPage}}, Access::kWrite).ok());
-  ASSERT_FALSE(engine_->find(near_by)->resident);
-  launch({{first, 256}}, {.kind = 7, .name = "reader"});
-  EXPECT_TRUE(engine_->find(near_by)->resident);
-  EXPECT_FALSE(engine_->find(far_away)->resident);
-  EXPECT_GT(engine_->statistics().left_out_targets, 0u);
+// Tables that kernels wrote may lead to more than there is room for. They can not be read here, where memory has no
+// bytes.
+TEST_F(OperandsTest, WhatDoesNotFitIsRefusedAndNotLeftOut) {
+  for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
+    start({.budget_bytes = 16 * kPage, .safety = safety, .host_is_readable = false});
+    const DeviceAddress first = allocate(256), second = allocate(256);
+    const DeviceAddress near_by = allocate(3 * kPage), far_away = allocate(14 * kPage);
+    write_tables({second, far_away});
+    write_tables({first, second, near_by});
+    ASSERT_TRUE(operate({{near_by, 3 * kPage}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{far_away, 14 * kPage}}, Access::kWrite).ok());
+    const OperationInfo reader{.kind = 7, .name = "reader", .follows = true};
+    EXPECT_TRUE(submit({{first, 256}}, Access::kUnknown, reader, 5).is_out_of_memory());
+    EXPECT_EQ(engine_->statistics().left_out_targets, 0u);
+    EXPECT_EQ(engine_->statistics().out_of_memory, 1u);
+    TearDown();
+  }
+}
+
+// Beyond what is remembered of one table, it may lead anywhere.
+TEST_F(OperandsTest, ATableThatMayLeadAnywhereNeedsAllThatIsLive) {
+  start({.budget_bytes = 16 * kPage, .host_is_readable = false});
+  const DeviceAddress table = allocate(256), target = allocate(kPage), other = allocate(15 * kPage);
+  const OperationInfo reader{.kind = 7, .name = "reader", .follows = true};
+  ASSERT_TRUE(operate({{target, kPage}}, Access::kWrite).ok());
+  ASSERT_TRUE(operate({{other, 15 * kPage}}, Access::kWrite).ok());
+  engine_->hold_unknown({table, 8});
+  EXPECT_TRUE(submit({{table, 256}}, Access::kUnknown, reader, 5).is_out_of_memory());
+  engine_->overwritten({table, 256});
+  EXPECT_TRUE(submit({{table, 256}}, Access::kUnknown, reader, 5).ok());
 }
 
 // Words that are known to stand there lead to more than there is room for. What is left out is at its copy on the

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <vector>
 
 namespace thermocline {
@@ -210,6 +211,110 @@ TEST(Recogniser, AMarkedStepThatWasAnotherIsNone) {
   EXPECT_FALSE(recogniser.mark());
   feed(recogniser, training_step(51, 40));
   EXPECT_FALSE(recogniser.mark());
+}
+
+// A loop over equal layers, each with weights of its own: as the recorder tells what an operation reuses.
+class EqualLayers {
+ public:
+  explicit EqualLayers(std::uint64_t layers) : layers_(layers) {}
+
+  void load(Recogniser& recogniser) {
+    for (std::uint64_t layer = 0; layer < layers_; ++layer) use(recogniser, 3, kFirstWeights + layer);
+  }
+  Event turn(Recogniser& recogniser) { return pass(recogniser, 0, layers_); }
+  Event pass(Recogniser& recogniser, std::uint64_t begin, std::uint64_t end) {
+    Event last = Event::kNothing;
+    for (std::uint64_t layer = begin; layer < end; ++layer) {
+      use(recogniser, 1, kActivations);
+      last = use(recogniser, 2, kFirstWeights + layer);
+      if (last == Event::kDiverged) ++divergences_;
+    }
+    return last;
+  }
+  Event use(Recogniser& recogniser, std::uint64_t token, std::uint64_t buffer) {
+    const auto [known, fresh] = uses_.try_emplace(buffer, now_, now_);
+    const Reuse reuse = fresh ? Reuse{} : Reuse{buffer, now_ - known->second.second, now_ - known->second.first};
+    known->second.second = now_++;
+    return recogniser.add(token, 1000 * kMiB, reuse);
+  }
+  int divergences() const { return divergences_; }
+
+ private:
+  static constexpr std::uint64_t kActivations = 1, kFirstWeights = 10;
+  std::uint64_t layers_;
+  std::uint32_t now_ = 0;
+  int divergences_ = 0;
+  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> uses_;  // the first and the last
+};
+
+TEST(Recogniser, EqualLayersAreOneIterationTogether) {
+  for (const std::uint64_t layers : {24, 100}) {  // also more than there are candidates
+    Recogniser recogniser;
+    EqualLayers loop(layers);
+    loop.load(recogniser);
+    loop.turn(recogniser);
+    loop.turn(recogniser);
+    loop.turn(recogniser);
+    ASSERT_TRUE(recogniser.following());
+    EXPECT_EQ(recogniser.period(), 2 * layers);
+  }
+}
+
+TEST(Recogniser, MovesToWhereTheBuffersBelongWhenLayersAreSkipped) {
+  Recogniser recogniser;
+  EqualLayers loop(24);
+  loop.load(recogniser);
+  for (int turn = 0; turn < 4; ++turn) loop.turn(recogniser);
+  ASSERT_TRUE(recogniser.following());
+  const std::size_t at_end = recogniser.position();
+  loop.pass(recogniser, 0, 10);  // it leaves early
+  loop.turn(recogniser);
+  EXPECT_EQ(recogniser.position(), at_end);
+  EXPECT_EQ(recogniser.period(), 48u);
+  EXPECT_EQ(loop.divergences(), 0);
+}
+
+TEST(Recogniser, AnExchangedBufferDoesNotMoveIt) {
+  Recogniser recogniser;
+  EqualLayers loop(24);
+  loop.load(recogniser);
+  for (int turn = 0; turn < 4; ++turn) loop.turn(recogniser);
+  const std::size_t at_end = recogniser.position();
+  for (int turn = 0; turn < 3; ++turn) {
+    loop.pass(recogniser, 0, 5);
+    loop.pass(recogniser, 900, 903);  // three others, from now on
+    loop.pass(recogniser, 8, 24);
+    EXPECT_EQ(recogniser.position(), at_end);
+  }
+}
+
+TEST(Recogniser, ResumesAmongEqualLayersByTheirBuffers) {
+  Recogniser recogniser;
+  EqualLayers loop(24);
+  loop.load(recogniser);
+  for (int turn = 0; turn < 4; ++turn) loop.turn(recogniser);
+  ASSERT_TRUE(recogniser.following());
+  const std::size_t at_end = recogniser.position();
+  for (std::uint64_t i = 0; i < 20; ++i) loop.use(recogniser, 500 + i, 5000 + i);
+  EXPECT_FALSE(recogniser.following());
+  loop.turn(recogniser);
+  ASSERT_TRUE(recogniser.following());
+  EXPECT_EQ(recogniser.position(), at_end);
+}
+
+// A few buffers that come round after many iterations do not hide the iteration.
+TEST(Recogniser, ARingOfInputsIsNoReasonToWait) {
+  Recogniser recogniser;
+  EqualLayers loop(1);
+  const auto iteration = [&](std::uint64_t input) {
+    Event last = loop.use(recogniser, 100, 1000 + input);
+    for (std::uint64_t i = 0; i < 40; ++i) last = loop.use(recogniser, 200 + i, 2000 + i);
+    return last;
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) iteration(i);
+  ASSERT_TRUE(recogniser.following());
+  EXPECT_EQ(recogniser.period(), 41u);
+  for (std::uint64_t i = 4; i < 12; ++i) EXPECT_EQ(iteration(i % 10), Event::kMatch);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class ReferencesTest : public testing::Test {
     std::vector<Touch> touches;
     for (const DeviceAddress address : given) touches.push_back({address});
     std::vector<DeviceAddress> out;
-    references->follow(touches, true, &out);
+    references->follow(touches, &out);
     std::set<std::uint64_t> buffers;
     for (const DeviceAddress address : out) {
       if (const Buffer* buffer = heap->find(address)) buffers.insert(buffer->address().value);
@@ -185,6 +185,12 @@ TEST_F(ReferencesTest, TheOldestTargetsOfAKernelsTableAreLeftOutAndCounted) {
   targets.erase(targets.begin() + 1);
   targets.push_back(one_more);
   EXPECT_EQ(reached({table->address()}), of(targets));
+  const Touch touch{table->address()};
+  std::vector<DeviceAddress> out;
+  EXPECT_TRUE(references->follow({&touch, 1}, &out).anywhere) << "the one that is not remembered";
+  references->overwritten(table->address(), 64);
+  references->overwritten(table->address() + 64, table->requested() - 64);
+  EXPECT_FALSE(references->follow({&touch, 1}, &out).anywhere);
 }
 
 TEST_F(ReferencesTest, CopiesTakeWordsAlong) {

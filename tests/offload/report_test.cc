@@ -65,6 +65,13 @@ class Program {
         0);
     operation.commit();
   }
+  void use_ranges(const std::vector<AddressRange>& ranges) {
+    if (!ok_) return;
+    std::vector<Touch> touches;
+    for (const AddressRange& range : ranges) touches.push_back({range.at, range.bytes, Access::kRead});
+    Operation operation = engine_->begin(kStream, touches);
+    note(operation.status());
+  }
   void use_new(Bytes bytes) {
     if (const DeviceAddress buffer = allocate(bytes); ok_) use({buffer});
   }
@@ -141,6 +148,27 @@ TEST(Report, OneOperationLargerThanTheBudgetNeedsALargerBudget) {
 TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
   expect_good_advice({.budget_bytes = 8 * kPage}, "it needs 18.0 MiB at once, and the budget is 16.0 MiB", 0,
                      [](Program& program) { program.use_new(8 * kPage + 1); });
+}
+
+// Figures that differ look different.
+TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
+  expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = Policy::kReactive},
+                     "one operation uses 16777216 bytes at once, and the budget is 16760832 bytes", 0,
+                     [](Program& program) {
+                       const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(4 * kPage);
+                       program.use({a, b});
+                     });
+}
+
+// Of a pinned buffer of which it names a range, the rest is in its way.
+TEST(Report, TheRestOfAPinnedBufferCounts) {
+  expect_good_advice({.budget_bytes = 40 * kPage, .policy = Policy::kReactive}, "have to stay on the device", 1,
+                     [](Program& program) {
+                       const DeviceAddress a = program.allocate(32 * kPage), b = program.allocate(20 * kPage);
+                       program.use({a});
+                       program.pin(a, "test");
+                       program.use_ranges({{a, 4096}, {b, 20 * kPage}});
+                     });
 }
 
 TEST(Report, WhatNoDeviceHoldsIsNotAskedOfTheBudget) {

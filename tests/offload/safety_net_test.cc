@@ -148,6 +148,15 @@ TEST(DigestOfSamples, SeesEveryByteOfAFewAndTheEndsOfMany) {
     EXPECT_NE(digest_of_samples(many), of_many) << at;
     many[at] ^= 1;
   }
+  // And 62 lines between them, side by side from end to end.
+  constexpr std::size_t kEach = (100'001 - 64) / 63;
+  for (std::size_t line = 0; line < 64; ++line) {
+    for (const std::size_t at : {line * kEach, line * kEach + 63}) {
+      many[at] ^= 0x80;
+      EXPECT_NE(digest_of_samples(many), of_many) << line;
+      many[at] ^= 0x80;
+    }
+  }
   // Of a write to all of it any sample tells.
   for (unsigned char& byte : many) ++byte;
   EXPECT_NE(digest_of_samples(many), of_many);

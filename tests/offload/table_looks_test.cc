@@ -57,7 +57,7 @@ class TableLooksTest : public testing::Test {
     std::vector<Touch> touches;
     for (const Buffer* buffer : given) touches.push_back({buffer->address()});
     std::vector<DeviceAddress> led_to;
-    references->follow(touches, true, &led_to);
+    references->follow(touches, &led_to);
     looks->arriving({.name = name, .follows = true}, touches, !led_to.empty());
     fake.submit(handle);
     if (looks->has_arrived()) looks->submitted(stream);
@@ -219,13 +219,15 @@ TEST_F(TableLooksTest, KnownWritersWriteWhileAnyStreamRecords) {
   clock.recording(false);
 }
 
-TEST_F(TableLooksTest, WithoutPinnedMemoryNothingIsTakenForATable) {
+// Nobody can look; so what may have been written stands, and is no more than a possibility.
+TEST_F(TableLooksTest, WithoutPinnedMemoryAnythingMayBeATable) {
   fake.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
   for (const char* const name : {"setup", "bias"}) {
     launch(name, {table, target});
-    EXPECT_EQ(references->runs(), 0u);
+    EXPECT_TRUE(leads(table, target));
   }
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  EXPECT_EQ(looks->kernels(), 0u);
 }
 
 TEST_F(TableLooksTest, AFailureToCopyIsNoVerdict) {

@@ -26,6 +26,7 @@ class ThreadCacheEngineTest : public testing::TestWithParam<Policy> {
     EngineOptions options;
     options.budget_bytes = budget;
     options.policy = GetParam();
+    fake_.allow_aliases = true;
     ASSERT_TRUE(Engine::create(driver_, options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
   }
@@ -119,6 +120,42 @@ TEST_P(ThreadCacheEngineTest, TheNextOwnerWaitsForTheLast) {
   use(second, other, 2);
   EXPECT_EQ(fake_.calls("cuStreamWaitEvent"), waits + 1);
   release(second);
+}
+
+// A stream may be given the handle of one that was destroyed: what is freed on it comes behind its own work.
+TEST_P(ThreadCacheEngineTest, AHandleThatComesAgainIsAnotherStream) {
+  start(64 * kPage);
+  const StreamHandle other = fake_.create_stream();
+  const StreamHandle stream = fake_.create_stream();
+  // What work does with `unseen`, the engine is not told.
+  const auto use = [&](DeviceAddress address, StreamHandle on, std::uint64_t owner, DeviceAddress unseen) {
+    const Touch touch{address, 0, Access::kUnknown};
+    Operation operation = engine_->begin(on, {&touch, 1});
+    ASSERT_TRUE(operation.status().ok());
+    fake_.submit(on, owner, unseen, 2 * kPage);
+    operation.commit();
+  };
+  const DeviceAddress witness = allocate(2 * kPage);
+  const DeviceAddress first = allocate(3 * kPage, stream);
+  release(first, stream);
+  use(witness, stream, 1, witness);
+  engine_->retire(stream);
+  // The clock tells the new one from the old one, which still had work to do.
+  use(witness, stream, 1, witness);
+  fake_.run_all();
+  ASSERT_EQ(allocate(3 * kPage, stream), first);
+  // A free is ordered behind all work of its stream.
+  use(witness, stream, 2, first);
+  release(first, stream);
+  const DeviceAddress second = allocate(3 * kPage, other);
+  ASSERT_EQ(second, first) << "the same space, or nothing is said";
+  use(second, other, 3, second);
+  while (fake_.step(other)) {
+  }
+  EXPECT_EQ(fake_.errors(), std::vector<std::string>{});
+  fake_.run_all();
+  release(second, other);
+  release(witness);
 }
 
 // Threads allocate, free and use at once; what one has nobody else has.

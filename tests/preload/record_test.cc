@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -135,6 +137,31 @@ TEST_F(Recorded, ALimitThatIsNoNumberIsSaidAndTheProgramGoesOn) {
   EXPECT_NE(result.err.find("THERMOCLINE_RECORD_LIMIT: 'much' is no number of bytes; there is no limit"),
             std::string::npos)
       << result.err;
+}
+
+// The folder may be everybody's.
+TEST_F(Recorded, NothingIsWrittenToWhatANameOfTheRecordingLeadsTo) {
+  const std::string script = (folder_ / "script").string(), victim = (folder_ / "victim").string();
+  for (const char* const make : {"ln -s", "ln"}) {
+    std::ofstream(victim) << "mine";
+    std::ofstream(script) << "#!/bin/sh\n"
+                          << make << " " << victim << " \"$THERMOCLINE_RECORD.$$\"\nexec " << PROGRAM_FOLDER
+                          << "/recorded 3\n";
+    fs::permissions(script, fs::perms::owner_all);
+    const ProcessResult result = run_program({fs::relative(script, PROGRAM_FOLDER).string()},
+                                             {.preload = {LIBRARY_FILE},
+                                              .budget = "",
+                                              .order = 0,
+                                              .environment = {"THERMOCLINE_RECORD=" + (folder_ / "r").string()}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "done\n");
+    EXPECT_NE(result.err.find("can not be written"), std::string::npos) << result.err;
+    std::ifstream in(victim);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "mine");
+    for (const std::string& file : files()) {
+      if (file != script) fs::remove(file);
+    }
+  }
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // Small programs, one road into device memory each (programs/<kind>/). Each prints the same plain, under the library,
 // and under a budget below what it holds, in the order of time and in adversarial orders, with the race checker on.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@ constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
 const std::vector<std::string> kPrograms = {
     "contexts/address_range",
     "contexts/destroyed",
+    "contexts/functions_come_again",
     "contexts/memory_info",
     "contexts/pointer_attributes",
     "contexts/primary_beside",
@@ -26,6 +29,7 @@ const std::vector<std::string> kPrograms = {
     "contexts/primary_reset",
     "copies/batches",
     "copies/batches_3d",
+    "copies/evicted_to_host",
     "copies/layers",
     "copies/peers",
     "copies/ranges",
@@ -49,6 +53,9 @@ const std::vector<std::string> kPrograms = {
     "graphs/memory_nodes",
     "graphs/memory_while_recording",
     "graphs/copies_to_the_host",
+    "graphs/more_than_fits_over_time",
+    "graphs/recording_stream_destroyed",
+    "graphs/recordings_that_end_otherwise",
     "graphs/reused_after_a_graph",
     "graphs/reused_as_a_source",
     "graphs/whole_updates",
@@ -57,11 +64,13 @@ const std::vector<std::string> kPrograms = {
     "launches/extra",
     "launches/host_functions",
     "launches/kernel_handles",
+    "launches/loaded_lazily",
     "launches/modules_come_and_go",
     "launches/parameters",
     "launches/streams",
     "launches/structures",
     "launches/tensor_maps",
+    "launches/without_parameters",
     "memory/arrays",
     "memory/exported",
     "memory/freed_at_once",
@@ -71,6 +80,7 @@ const std::vector<std::string> kPrograms = {
     "memory/managed",
     "memory/mapped_by_hand",
     "memory/pitched",
+    "memory/pool_attributes",
     "memory/pools",
     "memory/shared_with_others",
     "per_thread/batches",
@@ -145,7 +155,17 @@ TEST_P(RuntimeRoads, GiveTheSameBits) {
   expect_same_bits({"roads/" + GetParam()}, kBudget, kBudgetBytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, RuntimeRoads, testing::Values("runtime/entry_points", "runtime/resets"), test_name);
+INSTANTIATE_TEST_SUITE_P(Small, RuntimeRoads,
+                         testing::Values("runtime/arrays", "runtime/batches", "runtime/entry_points",
+                                         "runtime/graph_nodes", "runtime/resets", "runtime/thrust"),
+                         test_name);
+
+// Mixing does not hash what a call left undefined: padding, and structures without members.
+TEST(RuntimeRoads, ThrustPrintsTheSameInEveryRun) {
+  if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
+  const ProcessResult first = run_plain({"roads/runtime/thrust"});
+  for (int i = 0; i < 3; ++i) expect_same(first, run_plain({"roads/runtime/thrust"}));
+}
 
 // It is linked with the driver and finds that before us, so nobody sees what it does: it runs as without the library,
 // which says so at the end.
@@ -201,6 +221,50 @@ TEST(Roads, ArraysFindRoomOnADeviceThatIsFull) {
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
 }
 
+// On a device of 28 MiB, of which others hold 4, the program's buffers of 32 and the code of its five kernels take
+// turns: whatever the driver needs memory for gets it, with all of the device for a budget and with what is free by
+// itself.
+TEST(Roads, WhatTheDriverTakesForItselfFindsRoomOnADeviceThatIsFull) {
+  const std::vector<std::string> arguments = {"roads/launches/loaded_lazily"};
+  const ProcessResult plain = run_plain(arguments);
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  for (const char* budget : {"28MiB", ""}) {
+    const ProcessResult result = run_program(arguments, {.preload = {LIBRARY_FILE},
+                                                         .budget = budget,
+                                                         .order = 0,
+                                                         .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=29360128",
+                                                                         "THERMOCLINE_SIMULATE_OTHERS_BYTES=4194304",
+                                                                         "THERMOCLINE_SIMULATE_LAZY_LOADING=2097152"}});
+    expect_same(plain, result);
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+  }
+}
+
+// What is free when the program begins, but for a 64th of the device.
+TEST(Roads, TheBudgetIsWhatIsFreeWhereNoneIsSet) {
+  const ProcessResult result = run_program(
+      {"roads/launches/parameters"},
+      {.preload = {LIBRARY_FILE},
+       .budget = "",
+       .order = 0,
+       .environment = {"THERMOCLINE_SIMULATE_MEMORY_BYTES=134217728", "THERMOCLINE_SIMULATE_OTHERS_BYTES=67108864"}});
+  EXPECT_EQ(statistic(result, "budget_bytes"), 62 * kMiB);
+}
+
+// Out of memory comes from the driver once, at each of these calls: they are made again, and the program hears nothing.
+TEST(Roads, CallsThatTheDriverHasNoMemoryForAreMadeAgain) {
+  const std::vector<std::string> arguments = {"roads/launches/loaded_lazily"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const char* call : {"cuLibraryLoadData call 1", "cuModuleLoadData call 2", "cuCtxSetLimit call 1",
+                           "cuStreamCreateWithPriority call 1", "cuMemAllocManaged call 1"}) {
+    const std::string plan = std::string("THERMOCLINE_SIMULATE_FAULTS=fail ") + call + " OUT_OF_MEMORY";
+    const ProcessResult result =
+        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = 0, .environment = {plan}});
+    expect_same(plain, result);
+    EXPECT_NE(result.err.find("simulated device: fault: "), std::string::npos) << plan << result.err;
+  }
+}
+
 // The library asks for the primary context in passing, before each release: the third and the fourth call.
 TEST(Roads, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
   const std::vector<std::string> arguments = {"roads/contexts/primary_released"};
@@ -212,6 +276,50 @@ TEST(Roads, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
                   .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuDevicePrimaryCtxRetain call 3 "
                                   "INVALID_CONTEXT; fail cuDevicePrimaryCtxRetain call 4 INVALID_CONTEXT"}});
   expect_same(plain, result);
+}
+
+// "Invalid value" ends the list of a function's parameters. Where it comes at the first one of a driver that has told
+// nothing yet or no longer tells what it told before, or where the next answer is another, everything may be accessed.
+TEST(Roads, AnEndOfTheParametersThatIsNotOneIsNotBelieved) {
+  const std::vector<std::string> arguments = {"roads/launches/parameters"};
+  const ProcessResult plain = run_plain(arguments);
+  const std::string fail = "THERMOCLINE_SIMULATE_FAULTS=fail cuFuncGetParamInfo ";
+  for (const char* calls : {"from 1", "call 1", "call 2"}) {
+    const std::string plan = fail + calls + " INVALID_VALUE";
+    const ProcessResult roomy =
+        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .order = 0, .environment = {plan}});
+    expect_same(plain, roomy);
+    EXPECT_GT(statistic(roomy, "unknown_launches"), 0u) << plan;
+    // All eight buffers are more than the budget: out of memory, and never other bytes.
+    const ProcessResult squeezed =
+        run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = 0, .environment = {plan}});
+    EXPECT_EQ(squeezed.status, 2) << squeezed.out;
+    EXPECT_NE(squeezed.err.find("program: 2 from cuLaunchKernel"), std::string::npos) << squeezed.err;
+  }
+}
+
+TEST(Roads, ADriverThatNoLongerTellsParametersIsNotBelievedThatThereAreNone) {
+  const std::vector<std::string> arguments = {"roads/launches/structures"};
+  const std::string plan = "THERMOCLINE_SIMULATE_FAULTS=fail cuFuncGetParamInfo from 5 INVALID_VALUE";
+  const ProcessResult roomy =
+      run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .order = 0, .environment = {plan}});
+  expect_same(run_plain(arguments), roomy);
+  EXPECT_GT(statistic(roomy, "unknown_launches"), 0u);
+}
+
+// Where every launch would access everything, nothing leaves the device, and that is said once.
+TEST(Roads, NothingIsEvictedUnderADriverThatDoesNotTellParameters) {
+  const std::string old = "THERMOCLINE_SIMULATE_FAULTS=driver-version 12.3";
+  const std::vector<std::string> arguments = {"roads/launches/parameters"};
+  const ProcessResult roomy =
+      run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .order = 0, .environment = {old}});
+  expect_same(run_plain(arguments), roomy);
+  EXPECT_NE(roomy.err.find("the driver does not tell what kernels are given"), std::string::npos) << roomy.err;
+  const ProcessResult squeezed =
+      run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = 0, .environment = {old}});
+  EXPECT_EQ(squeezed.status, 2) << squeezed.out;
+  EXPECT_NE(squeezed.err.find("program: 2 from cuMemAlloc"), std::string::npos) << squeezed.err;
+  EXPECT_EQ(statistic(squeezed, "evicted_bytes"), 0u);
 }
 
 // The graphs of the program have one allocation of 4 MiB at a time, beside eight buffers.
@@ -240,6 +348,61 @@ TEST(Roads, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
       EXPECT_EQ(statistic(result, "oom_reports"), 0u);
     }
   }
+}
+
+// The program sees the errors that CUDA has for that, and no graph; what it records next is whole. Also where the
+// driver does not make the capture invalid when the library asks it to.
+TEST(Roads, WhatIsRefusedWhileRecordingLeavesNoGraph) {
+  const std::string expected =
+      "copy: 2\nstate 2\nend: 901\ngraph: 0\n"
+      "forked: 2\nstate 2\njoined: 901 901\nend: 901\ngraph: 0\n"
+      "whole: 0\nstate 1\nend: 0\ngraph: 1\n";
+  const std::vector<std::string> arguments = {"roads/graphs/refused_while_recording"};
+  const ProcessResult plain = run_plain(arguments);
+  const std::string buffers = plain.out.substr(plain.out.find("buffer "));
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult result = run_preloaded(arguments, kBudget, order);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, expected + buffers);
+  }
+  const ProcessResult stubborn =
+      run_program(arguments, {.preload = {LIBRARY_FILE},
+                              .budget = kBudget,
+                              .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuStreamQuery call 1 INVALID_CONTEXT; "
+                                              "fail cuStreamQuery call 2 INVALID_CONTEXT"}});
+  EXPECT_EQ(stubborn.status, 0) << stubborn.err;
+  EXPECT_EQ(stubborn.out,
+            "copy: 2\nstate 1\nend: 901\ngraph: 0\n"
+            "forked: 2\nstate 1\njoined: 0 0\nend: 901\ngraph: 0\n"
+            "whole: 0\nstate 1\nend: 0\ngraph: 1\n" +
+                buffers);
+}
+
+// All but two buffers of what each graph names may leave between launches, and nothing stays.
+TEST(Roads, GraphsHoldNothingBetweenTheirLaunches) {
+  const std::vector<std::string> arguments = {"roads/graphs/more_than_fits_over_time"};
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult squeezed = run_preloaded(arguments, "13MiB");
+  expect_same(plain, squeezed);
+  EXPECT_EQ(statistic(squeezed, "oom_reports"), 0u);
+  EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
+  EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
+}
+
+// The report names the need of the whole graph, and the advice can be followed.
+TEST(Roads, AGraphThatDoesNotFitIsRefusedWhole) {
+  const std::vector<std::string> arguments = {"roads/graphs/more_than_fits_at_once"};
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult squeezed = run_preloaded(arguments, kBudget);
+  EXPECT_EQ(squeezed.status, 0) << squeezed.err;
+  EXPECT_NE(squeezed.out.find("launch: 2\n"), std::string::npos) << squeezed.out;
+  EXPECT_NE(squeezed.err.find("32.0 MiB"), std::string::npos) << squeezed.err;
+  EXPECT_NE(squeezed.err.find("do     budget = \"32MiB\""), std::string::npos) << squeezed.err;
+  EXPECT_EQ(statistic(squeezed, "oom_reports"), 1u);
+  expect_same(plain, run_preloaded(arguments, "32MiB"));
+  // What the graph would have done is over and gone.
+  const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
+  EXPECT_EQ(behind(squeezed), behind(plain));
 }
 
 // A launch touches all that is live.
@@ -296,6 +459,24 @@ TEST(Roads, ProcessThatEndsWithoutDestructorsComputesTheSame) {
   expect_same(plain, run_preloaded(arguments, kBudget));
 }
 
+TEST(Roads, ProcessThatEndsInASignalsHandlerInsideTheDriverEnds) {
+  const std::vector<std::string> arguments = {"roads/process/ends_in_a_signal", "driver"};
+  EXPECT_EQ(run_plain(arguments).status, 3);
+  for (const char* budget : {"", kBudget}) EXPECT_EQ(run_preloaded(arguments, budget).status, 3);
+}
+
+TEST(Roads, ProcessThatEndsInASignalsHandlerInsideItsRecordingEnds) {
+  const std::string file = testing::TempDir() + "ends_in_a_signal_" + std::to_string(getpid()) + ".trace";
+  const ProcessResult result =
+      run_program({"roads/process/ends_in_a_signal", "recording"},
+                  {.preload = {LIBRARY_FILE},
+                   .budget = "",
+                   .environment = {"THERMOCLINE_RECORD=" + file, "THERMOCLINE_RECORD_LIMIT=65536"}});
+  EXPECT_EQ(result.status, 3) << result.err;
+  EXPECT_NE(result.err.find("the end of the recording is lost"), std::string::npos) << result.err;
+  static_cast<void>(std::remove(file.c_str()));
+}
+
 // Two processes with the same environment, each under the budget.
 TEST(Roads, ChildrenThatBecomeProgramsComputeTheSame) {
   const std::vector<std::string> arguments = {"roads/process/fork_and_execute"};
@@ -336,6 +517,25 @@ TEST(Roads, AnotherMallocInFrontOrBehindDoesNoHarm) {
       EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
     }
   }
+}
+
+// Each of two buffers nearly fills the budget.
+TEST(Roads, CopiesLargerThanTheRoomAreDoneInParts) {
+  constexpr std::uint64_t kRoom = 112 * kMiB;
+  expect_same_bits({"roads/copies/larger_than_the_room"}, "112MiB", kRoom);
+}
+
+// The buffer that they lie in does not fit beside the program's own memory; what they name does.
+TEST(Roads, NodesNeedRoomForWhatTheyNameAlone) {
+  constexpr std::uint64_t kRoom = 96 * kMiB;
+  expect_same_bits({"roads/graphs/parts_of_large_buffers"}, "96MiB", kRoom);
+}
+
+// What is evicted is copied to the host from its host copy, also where nothing could be fetched.
+TEST(Roads, CopiesToTheHostOfWhatIsEvictedFetchNothing) {
+  const ProcessResult result = run_preloaded({"roads/copies/evicted_to_host"}, kBudget);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_GE(statistic(result, "host_reads"), 9u) << result.err;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       // What is registered through NVTX is what the simulated device's kernels mix.
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
-      "THERMOCLINE_STATS=true",
+      "THERMOCLINE_STATS=line",
       "THERMOCLINE_SIMULATE_CHECK=1",
       "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
       kTsanOptions,
@@ -46,9 +46,14 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
                        [&](const std::string& argument) { return argument.find(subject) != std::string::npos; });
   };
   // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's search for
-  // deadlocks can count.
-  if (is_about("fork") || is_about("exported") || is_about("between_processes"))
-    environment.push_back(kTsanOptions + ":detect_deadlocks=0");
+  // deadlocks can count. These programs fork.
+  for (const char* forks :
+       {"fork", "exported", "between_processes", "runtime/shared", "contexts/destroyed_while_standing"}) {
+    if (is_about(forks)) environment.push_back(kTsanOptions + ":detect_deadlocks=0");
+  }
+  // To end in a handler of signals is unsafe, and what these programs are about. That no other thread is in the way
+  // of the statistics then is up to the program (docs/compatibility.md).
+  if (is_about("ends_in_a_signal")) environment.push_back(kTsanOptions + ":report_signal_unsafe=0:detect_deadlocks=0");
   if (is_about("devices/")) environment.emplace_back("THERMOCLINE_SIMULATE_DEVICES=2");
   // Two copies of a library have two of each variable.
   if (is_about("two_runtimes")) {
@@ -105,7 +110,8 @@ void expect_same_bits(const std::vector<std::string>& arguments, const std::stri
     const ProcessResult squeezed = run_preloaded(arguments, budget, order);
     expect_same(plain, squeezed);
     EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
-    EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
+    // What only goes to the host is served from its host copy.
+    EXPECT_GT(statistic(squeezed, "restored_bytes") + statistic(squeezed, "host_reads"), 0u);
     EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
     EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
   }

@@ -42,6 +42,13 @@ TEST(Sharing, ProcessesExchangeABufferWhereItIsLeftToTheDriver) {
   }
 }
 
+TEST(Sharing, ProcessesExchangeABufferThroughTheRuntime) {
+  if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
+  const std::vector<std::string> program = {"roads/runtime/shared"};
+  const ProcessResult plain = run_plain(program);
+  for (const std::uint64_t order : orders()) expect_same(plain, run_shareable(program, "", order));
+}
+
 // It may leave all the same, and the line says what would help.
 TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   const ProcessResult result = run_preloaded(kProgram, kBudget);

@@ -73,12 +73,50 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
-TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreFollowedNoFarther) {
+// By then it leads to three of them: it is read.
+TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
   const std::vector<std::string> program = {"tables", "written_too_often"};
-  const ProcessResult squeezed = run_without_net(program, "");
-  expect_same(run_plain(program), squeezed);
-  EXPECT_GT(statistic(squeezed, "left_out_targets"), 0u);
-  EXPECT_NE(squeezed.err.find("left out for lack of room"), std::string::npos) << squeezed.err;
+  for (const char* const safety : {"strict", "trusting"}) {
+    const ProcessResult squeezed = run_program(
+        program, {.preload = {LIBRARY_FILE},
+                  .budget = "20MiB",
+                  .environment = {"THERMOCLINE_SAFETY_NET=off", std::string("THERMOCLINE_SAFETY=") + safety}});
+    expect_same(run_plain(program), squeezed);
+    EXPECT_EQ(statistic(squeezed, "left_out_targets"), 0u);
+    EXPECT_GT(statistic(squeezed, "table_reads"), 0u);
+  }
+}
+
+// Whatever the settings, a shortage ends in an error of the launch and never in other bits.
+void expect_refused_or_same(const std::vector<std::string>& program, const std::string& safety, const std::string& net,
+                            const std::string& budget) {
+  SCOPED_TRACE(program[1] + ", " + safety + ", " + net + ", " + budget);
+  constexpr int kRefused = 7;
+  const ProcessResult squeezed =
+      run_program(program, {.preload = {LIBRARY_FILE},
+                            .budget = budget,
+                            .environment = {"THERMOCLINE_SAFETY_NET=" + net, "THERMOCLINE_SAFETY=" + safety}});
+  const bool catches = safety == "strict" && net == "full" && budget != "7MiB";
+  const bool fits = budget == "40MiB";
+  if (fits || catches) {
+    expect_same(run_plain(program), squeezed);
+  } else {
+    EXPECT_EQ(squeezed.status, kRefused) << squeezed.err;
+    EXPECT_NE(squeezed.err.find("one operation's memory"), std::string::npos) << squeezed.err;
+  }
+  EXPECT_EQ(statistic(squeezed, "left_out_targets") > 0, catches && !fits);
+}
+
+TEST(WrittenTables, ThatLeadToMoreThanFitsAreRefusedWhereNoHostMappingCatchesIt) {
+  for (const char* const kind : {"written_wide", "written_wide_by_no_name"}) {
+    for (const char* const budget : {"7MiB", "14MiB", "20MiB", "40MiB"}) {
+      for (const char* const safety : {"strict", "trusting"}) {
+        for (const char* const net : {"off", "auto", "full"}) {
+          expect_refused_or_same({"tables", kind}, safety, net, budget);
+        }
+      }
+    }
+  }
 }
 
 ProcessResult run_audited(const std::vector<std::string>& arguments) {

@@ -77,7 +77,7 @@ TEST_F(Ranks, PrintTheSameWithAndWithoutABudgetInEveryOrder) {
   ASSERT_TRUE(plain.out.starts_with("rank 0 of 2: ")) << plain.out << plain.err;
   EXPECT_EQ(launch_run({}).out, plain.out);
   for (const char* seed : {"0", "1"}) {
-    std::vector<std::string> flags = {"--budget", "20MiB", "--check", "--stats"};
+    std::vector<std::string> flags = {"--budget", "20MiB", "--check", "--stats=line"};
     if (*seed != '0') flags.insert(flags.end(), {"--seed", seed});
     const ProcessResult swapped = launch_run(flags, {"THERMOCLINE_HOST_LIMIT_SHARED=128MiB"});
     EXPECT_EQ(swapped.status, 0) << swapped.err;

@@ -109,8 +109,8 @@ TEST(Examples, OperationsOfAnotherContextAreOrderedByTheHost) {
 // Recorded and replayed, two epochs of the program take what they took, and need what they needed.
 TEST(Examples, AProgramIsRecordedAndReplayed) {
   const std::string trace = testing::TempDir() + "digits.jsonl.gz";
-  const Outcome recorded = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--stats", "--",
-                                        program("digits"), "--epochs", "4"});
+  const Outcome recorded = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--stats=line",
+                                        "--", program("digits"), "--epochs", "4"});
   ASSERT_EQ(recorded.status, 0) << recorded.errors;
   EXPECT_NE(digest_of(recorded), "") << "the program's output is its own";
   std::smatch peak, summary;

@@ -3,14 +3,19 @@
 // unseen.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -89,18 +94,79 @@ TEST(RuntimeExports, EveryErrorHasItsName) {
   EXPECT_GT(count, 100u);
 }
 
-TEST(RuntimeExports, AFunctionThatIsNotCarriedRefusesByNameAndOnce) {
-  testing::internal::CaptureStderr();
-  cudaArray_t array = nullptr;
-  const cudaChannelFormatDesc format = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
-  EXPECT_EQ(cudaMallocArray(&array, &format, 16, 16), cudaErrorNotSupported);
-  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorNotSupported);
-  EXPECT_EQ(cudaMallocArray(&array, &format, 16, 16), cudaErrorNotSupported);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("cudaMallocArray"), std::string::npos) << said;
-  EXPECT_EQ(said.find("cudaMallocArray"), said.rfind("cudaMallocArray")) << "it is named more than once";
-  EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+struct Missing {
+  std::string name;
+  std::string reason;
+};
+
+const std::vector<Missing> kMissing = {
+#define CUDART_NOT_CARRIED(name, reason) {#name, reason},
+#include "simulator/cudart/not_carried.def"
+#undef CUDART_NOT_CARRIED
+};
+
+// The functions that an ELF file defines for others.
+std::set<std::string> exports_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> data((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::set<std::string> names;
+  if (data.size() < sizeof(Elf64_Ehdr)) return names;
+  const auto at = [&](std::uint64_t offset, auto* out) { std::memcpy(out, data.data() + offset, sizeof *out); };
+  Elf64_Ehdr header;
+  at(0, &header);
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    at(header.e_shoff + std::uint64_t{i} * sizeof section, &section);
+    if (section.sh_type != SHT_DYNSYM) continue;
+    Elf64_Shdr strings;
+    at(header.e_shoff + std::uint64_t{section.sh_link} * sizeof strings, &strings);
+    for (std::uint64_t k = 0; k < section.sh_size; k += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      at(section.sh_offset + k, &symbol);
+      if (symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+        names.insert(data.data() + strings.sh_offset + symbol.st_name);
+    }
+  }
+  return names;
+}
+
+TEST(RuntimeExports, WhatNvidiasLibraryExportsIsThere) {
+  auto names = exports_of(CUDA_INCLUDE_FOLDER "/../lib64/libcudart.so.13");
+  if (names.empty()) names = exports_of(CUDA_INCLUDE_FOLDER "/../lib/libcudart.so.13");
+  if (names.empty()) GTEST_SKIP() << "the toolkit's own runtime is not installed";
+  ASSERT_GT(names.size(), 400u);
+  for (const std::string& name : names) EXPECT_TRUE(is_exported(name)) << name;
+  for (const Missing& missing : kMissing) EXPECT_TRUE(names.contains(missing.name)) << missing.name;
+}
+
+TEST(RuntimeExports, WhatIsNotCarriedIsRefusedAndNamedWithItsReason) {
+  void* const library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+  for (const Missing& missing : kMissing) {
+    auto* const function = reinterpret_cast<cudaError_t (*)()>(dlsym(library, missing.name.c_str()));
+    ASSERT_NE(function, nullptr) << missing.name;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(function(), cudaErrorNotSupported) << missing.name;
+    EXPECT_EQ(function(), cudaErrorNotSupported) << missing.name;
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said, "cudart: " + missing.name + " is not carried by the simulated runtime (" + missing.reason +
+                        "); it returns cudaErrorNotSupported\n");
+    EXPECT_EQ(cudaPeekAtLastError(), cudaErrorNotSupported);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
+  }
+}
+
+TEST(RuntimeExports, WhatIsNotCarriedStandsInTheManual) {
+  std::ifstream file(REPOSITORY_FOLDER "/docs/simulated_device.md");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t begin = text.find("| why | functions |");
+  ASSERT_NE(begin, std::string::npos);
+  text = text.substr(begin, text.find("\n\n", begin) - begin);
+  std::set<std::string> listed;
+  for (const Missing& missing : kMissing) {
+    listed.insert(missing.name);
+    EXPECT_NE(text.find("| " + missing.reason + " |"), std::string::npos) << missing.reason;
+  }
+  EXPECT_EQ(find_all(text, "`(\\w+)`"), listed);
 }
 
 }  // namespace

@@ -32,6 +32,33 @@ class CoreMixingTest : public CoreTest, public testing::WithParamInterface<const
     EXPECT_EQ(machine->wait_all(), CUDA_SUCCESS);
     return machine->checksum();
   }
+
+  // A kernel over one word, a structure of which all is known and one of which nothing is, in which 8 bytes from
+  // `changed` on are others: an address, or none.
+  struct Seen {
+    std::uint64_t checksum = 0;
+    bool is_named = false;  // the buffer of that address
+  };
+
+  static Seen mix_structures(std::size_t changed, bool address) {
+    start({{"memory", GetParam()}});
+    const auto machine = Machine::enter();
+    const Address named = buffer(*machine, 4096);
+    const Address stray = buffer(*machine, 4096);
+    const std::uint64_t zero = machine->digest(stray, 4096);
+    Kernel kernel = mixing({named});
+    kernel.parameters = {{0, 8}, {8, 16}, {24, 16}};
+    kernel.block_of_parameters.resize(40);
+    std::vector<CountedByte> counted(40, CountedByte::kYes);
+    std::fill(counted.begin() + 8, counted.begin() + 16, CountedByte::kNo);
+    std::fill(counted.begin() + 24, counted.end(), CountedByte::kInAnAddress);
+    kernel.counted = std::make_shared<const std::vector<CountedByte>>(counted);
+    if (changed != 0) std::memset(kernel.block_of_parameters.data() + changed, 0x11, 8);
+    if (address) std::memcpy(kernel.block_of_parameters.data() + changed, &stray, 8);
+    machine->submit(kLegacyStream, std::move(kernel));
+    EXPECT_EQ(machine->wait_all(), CUDA_SUCCESS);
+    return {machine->checksum(), machine->digest(stray, 4096) != zero};
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Memory, CoreMixingTest, testing::Values("real", "tagged"),
@@ -70,6 +97,21 @@ TEST_P(CoreMixingTest, PointersInsideStructsAreFoundAtEveryByte) {
   EXPECT_NE(machine->digest(first, 4096), zero);
   EXPECT_NE(machine->digest(second, 4096), zero);
   EXPECT_NE(machine->digest(second, 4096), machine->digest(first, 4096));
+}
+
+TEST_P(CoreMixingTest, BytesThatAKernelDoesNotLoadCountForNothing) {
+  const std::uint64_t expected = mix_structures(0, false).checksum;
+  EXPECT_EQ(mix_structures(8, false).checksum, expected);
+  EXPECT_EQ(mix_structures(8, true).checksum, expected);
+  EXPECT_NE(mix_structures(16, false).checksum, expected);
+  EXPECT_EQ(mix_structures(32, false).checksum, expected);
+}
+
+TEST_P(CoreMixingTest, AnAddressCountsWhereAllOfItMayBeLoaded) {
+  EXPECT_FALSE(mix_structures(8, true).is_named);
+  EXPECT_FALSE(mix_structures(12, true).is_named);
+  EXPECT_TRUE(mix_structures(16, true).is_named);
+  EXPECT_TRUE(mix_structures(32, true).is_named);
 }
 
 TEST_P(CoreMixingTest, KernelTakesTheTimeToReadAndWriteWhatItNames) {

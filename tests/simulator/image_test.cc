@@ -56,6 +56,30 @@ constexpr char kPuzzle[] = R"ptx(
   .entry declared_only(.param .u64 p);
 )ptx";
 
+constexpr char kLoads[] = R"ptx(
+  .version 9.0
+  .target sm_75, debug
+  .entry k(.param .u64 p, .param .align 8 .b8 s[16], .param .align 1 .b8 none[1], .param .align 4 .b8 taken[8], .param .u32 n) {
+    .reg .b16 %rs<5>; .reg .b32 %r<3>; .reg .b64 %rd<3>;
+    mov.b64 %rd2, taken;
+    ld.param.u64 %rd1, [p];
+    ld.param.v4.u8 {%rs1, %rs2, _, %rs4}, [s+12];
+    ld.param::entry.u32 %r1, [s+4];
+    ld.param.u32 %r2, [taken];
+    add.u16 %rs1, %rs1, %rs4; add.u32 %r1, %r1, %r2; add.u64 %rd1, %rd1, 4;
+    ret;
+  }
+  .entry body_says_nothing(.param .u32 n, .param .align 4 .b8 s[8]) { ret; }
+)ptx";
+
+// A letter for each byte: read, unknown, not read.
+std::string reads(const ImageKernel& kernel) {
+  std::string text;
+  for (const ParameterByte byte : kernel.reads)
+    text += byte == ParameterByte::kRead ? 'r' : byte == ParameterByte::kUnknown ? '?' : '.';
+  return text;
+}
+
 constexpr char kInitializers[] = R"(.version 9.0
     .global .u16 shorts[4] = {1, -2, 0x10};
     .global .f32 one = 0f3F800000;
@@ -64,6 +88,23 @@ constexpr char kInitializers[] = R"(.version 9.0
     .global .b8 text[] = {104, 105};
     .global .u32 a = 1, b, c = 3;
     .extern .global .u32 other;)";
+
+TEST(PtxImage, LoadsTellWhatAKernelSeesOfItsParameters) {
+  Image image;
+  ASSERT_TRUE(read_text(kLoads, &image).ok());
+  EXPECT_EQ(image.architecture, 75u);
+  EXPECT_TRUE(image.is_ptx);
+  const ImageKernel* const kernel = find_kernel(image, "k");
+  EXPECT_EQ(layout(*kernel), "0+8 8+16 24+1 28+8 36+4 ");
+  EXPECT_EQ(reads(*kernel),
+            "rrrrrrrr"
+            "....rrrr....r..r"
+            "."
+            "..."
+            "rrrr????"
+            "....");
+  EXPECT_EQ(reads(*find_kernel(image, "body_says_nothing")), "rrrr????????");
+}
 
 TEST(PtxImage, DeclarationsAreFound) {
   Image image;
@@ -163,6 +204,8 @@ TEST_P(NvccImage, SaysTheSameInEveryForm) {
   ASSERT_NE(add, nullptr);
   EXPECT_EQ(layout(*add), "0+8 8+8 16+9 32+32 64+2 72+8 ");
   EXPECT_EQ(add->parameter_bytes, 80u);
+  EXPECT_EQ(reads(*add).size(), 80u);
+  EXPECT_NE(image.architecture, 0u);
   EXPECT_EQ(layout(*find_kernel(image, "take_long")), "0+24000 24000+4 ");
   EXPECT_EQ(layout(*find_kernel(image, "nothing")), "");
   EXPECT_EQ(find_kernel(image, "nothing")->max_threads, 256u);

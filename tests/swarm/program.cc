@@ -174,6 +174,8 @@ class Maker {
           return std::min(random_.between(1, 8) * kPage, most);
         case 3:
           return random_.between(kPage, std::min(16 * kMiB, most));
+        case 4:
+          return random_.between(20 * kKiB, 36 * kKiB);  // a slab of small buffers has room for few
         default:
           return random_.one_in(3) ? random_.between(kPage, most) : random_.between(1, most / kPage) * kPage;
       }
@@ -259,7 +261,7 @@ class Maker {
   const std::size_t count_;
   Program program_;
   std::array<std::uint32_t, kKinds> weights_{};
-  std::array<bool, 5> sizes_{};
+  std::array<bool, 6> sizes_{};
   std::vector<Bytes> familiar_;
   std::uint64_t told_words_ = 0;  // percent
   std::vector<std::uint32_t> open_;

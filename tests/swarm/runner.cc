@@ -73,7 +73,7 @@ class EngineRunner final : public Runner {
   }
   std::optional<Operation> begin(const Step& step, StreamHandle stream, std::span<const Touch> touches) override {
     if (step.kind == Kind::kUnknown) return engine_->begin_unknown(stream);
-    return engine_->begin(stream, touches, {.kind = step.token, .nanoseconds = step.nanoseconds});
+    return engine_->begin(stream, touches, {.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = true});
   }
 
   bool other(const Step& step) override {

@@ -26,7 +26,7 @@ TEST_F(Doctor, SaysWhoSharesTheDevice) {
   EXPECT_EQ(out["mps"]["active_thread_percentage"], "50");
   EXPECT_EQ(out["mps"]["pinned_device_mem_limit"], "0=2G");
   EXPECT_EQ(out["mig"]["visible"], true);
-  const std::string text = run({"doctor"}, shared).err;
+  const std::string text = run({"doctor"}, shared).out;
   EXPECT_NE(text.find("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is '0=2G'"), std::string::npos) << text;
   EXPECT_NE(text.find("CUDA_VISIBLE_DEVICES names an instance"), std::string::npos) << text;
 }

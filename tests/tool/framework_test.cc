@@ -37,9 +37,8 @@ TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
 // A binary that is no interpreter may use a framework all the same, and gets the variables without a word.
 TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns) {
   const std::string line =
-      "thermocline: so that frameworks allocate each tensor where it is seen: PYTORCH_NO_CUDA_MEMORY_CACHING=1 "
-      "TF_GPU_ALLOCATOR=cuda_malloc_async TF_FORCE_GPU_ALLOW_GROWTH=true XLA_PYTHON_CLIENT_ALLOCATOR=platform "
-      "XLA_PYTHON_CLIENT_PREALLOCATE=false (--no-frameworks leaves them alone)\n";
+      "thermocline: PyTorch, TensorFlow, JAX are told to allocate tensor by tensor ('thermocline doctor' says how; "
+      "--no-frameworks: not)\n";
   const std::string script = write("train", "#!/bin/sh\nexit 0\n");
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   std::filesystem::create_symlink("/bin/true", path("python3"));
@@ -72,13 +71,13 @@ TEST_F(Frameworks, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {
   EXPECT_EQ(of("XLA_PYTHON_CLIENT_ALLOCATOR")["set_by_run"], true);
   EXPECT_EQ(of("PYTORCH_NO_CUDA_MEMORY_CACHING")["environment"], nullptr);
   EXPECT_EQ(of("PYTORCH_NO_CUDA_MEMORY_CACHING")["set_by_run"], false);
-  const std::string text = run({"doctor"}, own).err;
+  const std::string text = run({"doctor"}, own).out;
   EXPECT_NE(text.find("is 'false', and stays; good is TF_FORCE_GPU_ALLOW_GROWTH=true"), std::string::npos) << text;
   EXPECT_NE(text.find("PYTORCH_ALLOC_CONF is 'backend:native', and stays; good is PYTORCH_NO_CUDA_MEMORY_CACHING=1"),
             std::string::npos)
       << text;
   EXPECT_NE(
-      run({"doctor"}, {"THERMOCLINE_FRAMEWORKS=false"}).err.find("'frameworks = false' leaves out TF_GPU_ALLOCATOR"),
+      run({"doctor"}, {"THERMOCLINE_FRAMEWORKS=false"}).out.find("'frameworks = false' leaves out TF_GPU_ALLOCATOR"),
       std::string::npos);
 }
 

@@ -2,7 +2,9 @@
 #include "tool/stats_text.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -104,10 +106,50 @@ TEST(StatsText, PrometheusReadsLabelsWithQuotes) {
   ProcessView view;
   view.now = full(5);
   const std::string text = as_prometheus({view});
-  EXPECT_NE(text.find("# TYPE thermocline_live_bytes gauge\nthermocline_live_bytes{pid=\"4194304\",program=\"python "
-                      "\\\"a very long name of a program\\\" --with --some=arguments\\\\ "),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "# TYPE thermocline_live_bytes gauge\nthermocline_live_bytes{pid=\"4194304\",uid=\"0\",program=\"python "
+          "\\\"a very long name of a program\\\" --with --some=arguments\\\\ "),
+      std::string::npos)
       << text.substr(0, 600);
+}
+
+TEST(StatsText, PrometheusReadsLabelsWithNewlinesAndBackslashes) {
+  ProcessView view;
+  view.now = full(5);
+  view.now.program = "a\nthermocline_live_bytes{pid=\"1\"} 7 \\";
+  const std::string text = as_prometheus({view});
+  EXPECT_NE(text.find("program=\"a\\nthermocline_live_bytes{pid=\\\"1\\\"} 7 \\\\\"} 5\n"), std::string::npos)
+      << text.substr(0, 600);
+  EXPECT_EQ(text.find("\nthermocline_live_bytes{pid=\"1\"}"), std::string::npos);
+}
+
+TEST(StatsText, AnotherUsersProcessIsShownWithItsUserAndRulesNoTerminal) {
+  ProcessView mine, other;
+  mine.now = full(1);
+  mine.now.owner = geteuid();
+  other.now = full(1);
+  other.now.owner = geteuid() + 1234;
+  other.now.program =
+      "\033[2Jpython\r\xc2\x9b"
+      "1mx";
+  const std::string user = std::to_string(other.now.owner) + ":";
+  for (const std::string& text : {detailed(other), overview({mine, other})}) {
+    EXPECT_NE(text.find(user + "?[2Jpython"), std::string::npos) << text;
+    EXPECT_EQ(text.find_first_of("\033\r\x9b"), std::string::npos) << text;
+    expect_narrow(text);
+  }
+  EXPECT_EQ(detailed(mine).find(':'), std::string::npos);
+  EXPECT_EQ(json::parse(as_json({other}))["processes"][0]["uid"], other.now.owner);
+}
+
+TEST(StatsText, RatesThatCanNotBeAreNoneTheLess) {
+  ProcessView view;
+  LiveStatistics before = full(0);
+  view.now = full(UINT64_MAX);
+  before.written = view.now.written - std::chrono::nanoseconds(1);
+  view.before = &before;
+  EXPECT_NE(detailed(view).find("8.00 EiB a second"), std::string::npos) << detailed(view);
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ TEST_F(Tune, BadInputIsRefusedInOneLine) {
                  unnamed + ": does not say of which batch size it is; give both with --batches A,B");
   expect_refused({"tune", trace, "--pair", trace}, 2,
                  "--pair: two recordings at two batch sizes of at least 1 are needed");
+  expect_refused({"tune", trace, "--json", "-o", "-"}, 2, "--json and -o - are both for stdout; give -o a file");
   expect_refused({"tune", trace, "--batches", "1,2"}, 2, "--batches takes two numbers, and goes with --pair");
   EXPECT_EQ(run({"tune", trace, "--max-slowdown", "3GiB"}).status, 2);
   EXPECT_EQ(run({"tune", trace, "--pair", kUnet, "--batches", "1,2"}).status, 3);

@@ -249,5 +249,19 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Recorded,
                          testing::Values("resnet50_b64", "unet3d_b1_128", "gpt2_b8", "nmt_b128_t50", "nmt_varlen_b128",
                                          "cifar_resnet1001_b64"));
 
+// Few huge buffers of many sizes are among them: no freed one fits the next.
+class Roomy : public testing::TestWithParam<const char*> {};
+
+TEST_P(Roomy, TakesHardlyMoreThanLivesWhereEverythingFits) {
+  const Trace trace = recorded(GetParam());
+  const ReplayResult result = unlimited(trace);
+  EXPECT_LE(static_cast<double>(result.peak_device_bytes), 1.03 * static_cast<double>(trace.peak_live_bytes));
+  EXPECT_EQ(result.statistics.host_waits, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workloads, Roomy,
+                         testing::Values("resnet50_b64", "unet3d_b1_128", "gpt2_b8", "nmt_b128_t50", "nmt_varlen_b128",
+                                         "cifar_resnet1001_b64", "vgg16_b32"));
+
 }  // namespace
 }  // namespace thermocline::test

@@ -98,6 +98,27 @@ RULE(synchronising_a_capture_breaks_it,
   HOLDS(graph == nullptr, "no graph");
 }
 
+RULE(asking_a_capture_breaks_it,
+     "A capturing stream can not be asked how far it is; trying ends the capture without a graph, also for a thread "
+     "whose "
+     "mode is relaxed, and no other capture",
+     "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations", .open = "which error") {
+  const CUstream in = capturing(session, CU_STREAM_CAPTURE_MODE_RELAXED);
+  const CUstream other = capturing(session, CU_STREAM_CAPTURE_MODE_RELAXED);
+  auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
+  FAILS(cu.cuStreamQuery(in));
+  OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
+  auto status = CU_STREAM_CAPTURE_STATUS_NONE;
+  OK(cu.cuStreamIsCapturing(in, &status));
+  HOLDS(status == CU_STREAM_CAPTURE_STATUS_INVALIDATED, "invalidated");
+  CUgraph graph = nullptr;
+  FAILS(cu.cuStreamEndCapture(in, &graph));
+  HOLDS(graph == nullptr, "no graph");
+  OK(cu.cuStreamEndCapture(other, &graph));
+  OK(cu.cuGraphDestroy(graph));
+}
+
 RULE(query_of_captured_event_fails, "An event that was recorded while capturing can not be queried",
      "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error") {
   const CUstream in = capturing(session);

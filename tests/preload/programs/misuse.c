@@ -45,8 +45,8 @@ static void come_and_go(void) {
   }
 }
 
-__attribute__((noinline, visibility("default"))) void allocates(CUdeviceptr* out) {
-  REQUIRE(cuMemAlloc(out, BYTES) == CUDA_SUCCESS);
+__attribute__((noinline, visibility("default"))) void allocates(CUdeviceptr* out, size_t bytes) {
+  REQUIRE(cuMemAlloc(out, bytes) == CUDA_SUCCESS);
 }
 __attribute__((noinline, visibility("default"))) void frees(CUdeviceptr buffer) {
   REQUIRE(cuMemFree(buffer) == CUDA_SUCCESS);
@@ -57,21 +57,27 @@ int main(int count, char** arguments) {
   CUdevice device;
   CUcontext context;
   CUmodule module;
-  CUdeviceptr a, b;
+  CUdeviceptr a, b, c;
   const char* how = count > 1 ? arguments[1] : "";
   REQUIRE(cuInit(0) == CUDA_SUCCESS && cuDeviceGet(&device, 0) == CUDA_SUCCESS);
   REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS && cuCtxSetCurrent(context) == CUDA_SUCCESS);
   REQUIRE(cuModuleLoadData(&module, kScribble) == CUDA_SUCCESS);
   REQUIRE(cuModuleGetFunction(&scribble, module, "scribble") == CUDA_SUCCESS);
-  allocates(&a);
-  allocates(&b);
+  allocates(&a, BYTES);
+  allocates(&b, BYTES);
+  allocates(&c, 1004);
   REQUIRE(cuMemsetD8(a, 7, BYTES) == CUDA_SUCCESS && cuMemsetD8(b, 8, BYTES) == CUDA_SUCCESS);
   launch(a, BYTES - 1);
   if (strcmp(how, "past") == 0) cuMemsetD8(a, 7, BYTES + 3);
+  if (strcmp(how, "past-by-2") == 0) cuMemsetD16(a, 7, BYTES / 2 + 1);
+  if (strcmp(how, "past-by-4") == 0) cuMemsetD32(a, 7, BYTES / 4 + 1);
+  if (strcmp(how, "past-in-rows") == 0) cuMemsetD2D32(a, 1000, 7, 251, BYTES / 1000);
+  if (strcmp(how, "past-by-half-a-value") == 0) cuStreamWriteValue64(NULL, c + 1000, 7, 0);
+  if (strcmp(how, "past-by-half-a-value-waited-for") == 0) cuStreamWaitValue64(NULL, c + 1000, 0, 0);
   if (strcmp(how, "inside") == 0) cuMemFree(a + 16);
   if (strcmp(how, "kernel-past") == 0) launch(a, BYTES);
   if (strcmp(how, "new") == 0) {
-    allocates(&a);
+    allocates(&a, BYTES);
     launch(a, 0);
   }
   REQUIRE(cuMemcpyDtoH(host, a, BYTES) == CUDA_SUCCESS);
@@ -82,6 +88,7 @@ int main(int count, char** arguments) {
   if (strcmp(how, "kernel-after") == 0) launch(a, 100);
   come_and_go();
   frees(b);
+  frees(c);
   REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);
   return 0;
 }

@@ -100,6 +100,13 @@ int main() {
   std::fprintf(stderr, "queries: free=%zu total=%zu\n", free_bytes, total_bytes);
   CHECK(cuMemcpyDtoH(&byte, buffers[0] + kBytes - 1, 1));
   std::printf("last byte %d\n", byte);
+  // What was said of a buffer ends with it, though the next one may have its address.
+  unsigned on = 1;
+  CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7]));
+  say_attribute<unsigned>("synchronous", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7], 0);
+  CHECK(cuMemFree(buffers[7]));
+  CHECK(cuMemAlloc(&buffers[7], kBytes));
+  say_attribute<unsigned>("synchronous again", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7], 0);
   for (const CUdeviceptr buffer : buffers) CHECK(cuMemFree(buffer));
   // Freed, and nobody's: no program may rely on the code, but it is an error.
   std::printf("twice: %s\n", cuMemFree(buffers[0]) == CUDA_SUCCESS ? "done" : "refused");

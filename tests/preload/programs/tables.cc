@@ -221,6 +221,34 @@ void written_too_often(Program& p) {
   rounds(p, p.table, 0);
 }
 
+// A launch that is refused ends the program.
+void launch_or_end(Program& p, CUfunction function, void** list) {
+  const CUresult result = cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) std::exit(7);
+  CHECK(result);
+}
+
+// A table of all buffers, written by a kernel some at a time, and then read as far as it goes: `count` of them.
+void follow_wide_table(Program& p, const char* kernel, std::uint32_t count) {
+  CUfunction function = nullptr;
+  CHECK(cuModuleGetFunction(&function, p.module, kernel));
+  std::uint32_t words = kWords, depth = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i + 2 < kBuffers; i += kTargets) {
+      CUdeviceptr at = p.table + 8 * static_cast<unsigned>(i);
+      void* writer[] = {&at, &p.buffers[i], &p.buffers[i + 1], &p.buffers[i + 2]};
+      launch_or_end(p, function, writer);
+    }
+    crowd(p);
+    std::uint32_t salt = p.salt++;
+    void* list[] = {&p.table, &count, &words, &depth, &salt};
+    launch_or_end(p, p.follow, list);
+  }
+}
+
+void written_wide(Program& p) { follow_wide_table(p, "set_pointers", 12); }
+void written_wide_by_no_name(Program& p) { follow_wide_table(p, "write_table", 12); }
+
 // From a table that a kernel wrote, into another; then the first one is cleared.
 void move_table(Program& p, const char* kernel) {
   CUfunction function = nullptr;
@@ -448,6 +476,8 @@ constexpr Kind kKinds[] = {{"pageable", pageable},
                            {"written", written},
                            {"written_by_no_name", written_by_no_name},
                            {"written_too_often", written_too_often},
+                           {"written_wide", written_wide},
+                           {"written_wide_by_no_name", written_wide_by_no_name},
                            {"displaced", displaced},
                            {"displaced_by_no_name", displaced_by_no_name},
                            {"displaced_later", displaced_later},

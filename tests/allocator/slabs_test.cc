@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which slabs small buffers share.
+#include "allocator/slabs.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "allocator/heap.h"
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class SlabsTest : public testing::Test {
+ protected:
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  StreamClock clock{driver};
+  std::unique_ptr<Heap> heap;
+  StreamIndex a = clock.index_of(fake.create_stream());
+
+  void SetUp() override {
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = Bytes{1} << 30;
+    ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
+  }
+  void TearDown() override {
+    heap->validate();
+    heap.reset();
+    for (const std::string& error : fake.errors()) ADD_FAILURE() << error;
+  }
+
+  Buffer* allocate(Bytes bytes) { return allocate_many(1, bytes).front(); }
+  std::vector<Buffer*> allocate_many(int count, Bytes bytes) {
+    std::vector<Buffer*> buffers(static_cast<std::size_t>(count));
+    for (Buffer*& buffer : buffers) {
+      EXPECT_TRUE(heap->allocate(bytes, a, &buffer).ok());
+      EXPECT_TRUE(buffer->block().live_buffers() > 1 || heap->map(buffer->block(), Wait::kNo).ok());
+    }
+    heap->validate();
+    return buffers;
+  }
+  static std::set<const Block*> slabs_of(const std::vector<Buffer*>& buffers) {
+    std::set<const Block*> slabs;
+    for (const Buffer* buffer : buffers) slabs.insert(&buffer->block());
+    return slabs;
+  }
+};
+
+TEST_F(SlabsTest, SlabsGrowWithWhatIsInThem) {
+  Bytes largest = 0;
+  for (int i = 0; i < 200; ++i) largest = std::max(largest, allocate(900 * kKiB)->block().bytes());
+  EXPECT_EQ(largest, 8 * kMiB);
+}
+
+TEST_F(SlabsTest, SlabsOfSmallBuffersHaveAPage) {
+  allocate_many(200, 900 * kKiB);
+  for (const Block* slab : slabs_of(allocate_many(200, 30 * kKiB))) EXPECT_EQ(slab->bytes(), kPage);
+}
+
+TEST_F(SlabsTest, SmallAndLargerBuffersHaveSlabsOfTheirOwn) {
+  Buffer* const small = allocate(32 * kKiB);
+  Buffer* const larger = allocate(32 * kKiB + 1);
+  EXPECT_NE(&small->block(), &larger->block());
+  EXPECT_EQ(&allocate(1)->block(), &small->block());
+  EXPECT_EQ(&allocate(kMiB)->block(), &larger->block());
+}
+
+TEST_F(SlabsTest, SmallBuffersAllocatedInARowLieInOneSlabAmongManyWithHoles) {
+  const std::vector<Buffer*> buffers = allocate_many(4096, 4 * kKiB);
+  ASSERT_EQ(heap->statistics().slabs, 8u);
+  // A hole of 4 KiB behind every third one: more than an eighth.
+  for (std::size_t i = 0; i < buffers.size(); i += 3) heap->free(buffers[i]);
+  heap->validate();
+  EXPECT_LE(slabs_of(allocate_many(128, 4 * kKiB)).size(), 2u);
+  allocate_many(600, 4 * kKiB);
+  EXPECT_EQ(heap->statistics().slabs, 8u) << "holes are filled before there are more slabs";
+}
+
+TEST_F(SlabsTest, ASlabIsMadeRatherThanFewHolesFilled) {
+  const std::vector<Buffer*> buffers = allocate_many(4096, 4 * kKiB);
+  for (std::size_t i = 0; i < buffers.size(); i += 32) heap->free(buffers[i]);
+  EXPECT_LE(slabs_of(allocate_many(128, 4 * kKiB)).size(), 2u);
+  EXPECT_EQ(heap->statistics().slabs, 9u);
+}
+
+TEST_F(SlabsTest, AnEvictedSlabIsNotFilledWhereOthersHaveRoom) {
+  const std::vector<Buffer*> buffers = allocate_many(2048, 4 * kKiB);
+  for (std::size_t i = 0; i < buffers.size(); i += 3) heap->free(buffers[i]);
+  std::set<const Block*> evicted;
+  for (const std::size_t i : {1, 601, 1100}) {
+    Block& block = buffers[i]->block();
+    ASSERT_TRUE(heap->unmap(block).ok());
+    evicted.insert(&block);
+  }
+  heap->validate();
+  for (const Block* slab : slabs_of(allocate_many(100, 4 * kKiB))) EXPECT_FALSE(evicted.contains(slab));
+  allocate_many(300, 4 * kKiB);
+  EXPECT_EQ(heap->statistics().slabs, 4u) << "but their holes are filled before there are more slabs";
+}
+
+}  // namespace
+}  // namespace thermocline

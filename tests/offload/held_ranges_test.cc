@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A range that a call holds on the device keeps the eviction units that it lies in, and nothing else of its buffer.
+#include "offload/part_size.h"
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kLarge = 4 * kPartBytes;
+
+class HeldRangesTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+    large_ = allocate(kLarge);
+    ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
+  }
+  Status hold(Bytes from, Bytes bytes) {
+    const Status status = engine_->hold_on_device({large_ + from, bytes}, "a test", &hold_);
+    engine_->validate();
+    return status;
+  }
+  void let_go() {
+    engine_->let_go(hold_);
+    engine_->validate();
+  }
+  Bytes pinned() const { return engine_->statistics().pinned_bytes; }
+
+  DeviceAddress large_;
+  std::uint64_t hold_ = 0;
+};
+
+TEST_F(HeldRangesTest, OthersHaveTheRoomOfTheRest) {
+  ASSERT_TRUE(hold(kPartBytes + 4096, 4096).ok());
+  EXPECT_EQ(pinned(), kPartBytes);
+  const DeviceAddress other = allocate(3 * kPartBytes);
+  ASSERT_TRUE(operate({{other, 3 * kPartBytes}}, Access::kWrite).ok());
+  EXPECT_EQ(engine_->host_copy_run({large_ + kPartBytes, kPartBytes}), kPartBytes);
+  const DeviceAddress more = allocate(2 * kPage);
+  EXPECT_TRUE(operate({{more, 2 * kPage}}, Access::kWrite).ok()) << "others leave";
+  let_go();
+  EXPECT_EQ(pinned(), 0u);
+}
+
+// The room is taken by what has to stay, but for what the range needs.
+TEST_F(HeldRangesTest, ALittleOfALargeBufferNeedsLittleRoom) {
+  const DeviceAddress other = allocate(3 * kPartBytes);
+  ASSERT_TRUE(operate({{other, 3 * kPartBytes}}, Access::kWrite).ok());
+  ASSERT_TRUE(engine_->pin(other, "a test").ok());
+  EXPECT_TRUE(hold(2 * kPartBytes, 4096).ok());
+  let_go();
+  EXPECT_EQ(hold(0, 0), Status::out_of_memory()) << "the whole buffer";
+  EXPECT_EQ(pinned(), 3 * kPartBytes);
+}
+
+TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
+  std::uint64_t second = 0;
+  ASSERT_TRUE(hold(0, 8).ok());
+  ASSERT_TRUE(engine_->hold_on_device({large_ + 16, kPartBytes}, "a test", &second).ok());
+  EXPECT_EQ(pinned(), 2 * kPartBytes);
+  ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());
+  EXPECT_EQ(pinned(), kLarge);
+  let_go();
+  EXPECT_EQ(pinned(), kLarge);
+  engine_->unpin(large_);
+  EXPECT_EQ(pinned(), 2 * kPartBytes);
+  engine_->let_go(second);
+  EXPECT_EQ(pinned(), 0u);
+}
+
+TEST_F(HeldRangesTest, WhatIsFreedMeanwhileIsForgotten) {
+  ASSERT_TRUE(hold(0, kLarge).ok());
+  ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());
+  EXPECT_EQ(pinned(), 0u);
+  large_ = allocate(kLarge);
+  ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
+  let_go();
+  EXPECT_EQ(pinned(), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies to the host of what is evicted are served from its host copy: nothing is fetched, and nothing else is evicted.
+#include "offload/part_size.h"
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+// Two eviction units.
+constexpr Bytes kLarge = 2 * kPartBytes;
+constexpr OperationInfo kCopyToHost{.kind = 3, .overwrites = true, .reads_host_copy = true};
+
+class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safety> {
+ protected:
+  // `large_` has contents, and its first unit or all of it is evicted; `other_` is on the device.
+  void SetUp() override {
+    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false, .safety = GetParam()});
+    large_ = allocate(kLarge);
+    other_ = allocate(kLarge);
+    ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
+    ASSERT_TRUE(operate({{other_, kLarge}}, Access::kWrite).ok());
+    ASSERT_FALSE(engine_->find(large_)->resident);
+    before_ = engine_->statistics();
+  }
+  // Copies it as the hooks would, to where nobody looks. True: out of the copy on the host.
+  bool read(Bytes from, Bytes bytes, bool submits = true) {
+    const Touch touch{large_ + from, bytes, Access::kRead};
+    Operation operation = engine_->begin(kStream, {&touch, 1}, kCopyToHost);
+    EXPECT_TRUE(operation.status().ok());
+    const void* const copy = operation.host_copy();
+    if (submits) operation.commit();
+    return copy != nullptr;
+  }
+  // For longer than what follows takes.
+  void launch_something_long(StreamHandle stream) {
+    const SimulatedOperand operand{other_.value, kLarge, SIMULATED_OPERAND_READ};
+    void* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    ASSERT_EQ(device_->control().launch_operator(handle, "long", 1e9, 1e6, 1e6, &operand, 1), 0);
+  }
+  Bytes restored() const { return engine_->statistics().restored_bytes - before_.restored_bytes; }
+  Bytes evicted() const { return engine_->statistics().evicted_bytes - before_.evicted_bytes; }
+
+  DeviceAddress large_, other_;
+  EngineStatistics before_;
+};
+
+TEST_P(HostReadsTest, NothingMovesForThem) {
+  EXPECT_TRUE(read(0, kPartBytes));
+  EXPECT_TRUE(read(kPartBytes + 4096, 4096));
+  EXPECT_EQ(restored(), 0u);
+  EXPECT_EQ(evicted(), 0u);
+  EXPECT_FALSE(engine_->find(large_)->resident);
+  EXPECT_EQ(engine_->statistics().host_reads, 2u);
+}
+
+TEST_P(HostReadsTest, TheyNeedNoRoom) {
+  ASSERT_TRUE(engine_->pin(other_, "a test").ok());
+  EXPECT_EQ(operate({{large_, kLarge}}, Access::kRead), Status::out_of_memory());
+  EXPECT_TRUE(read(kPartBytes, kPartBytes));
+}
+
+TEST_P(HostReadsTest, ACopyOfMoreThanOneUnitFetchesIt) {
+  EXPECT_FALSE(read(4096, kPartBytes));
+  EXPECT_EQ(restored(), kLarge);
+}
+
+TEST_P(HostReadsTest, WhatIsOnTheDeviceIsReadThere) {
+  ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
+  EXPECT_FALSE(read(0, kPartBytes));
+  EXPECT_EQ(engine_->statistics().host_reads, 0u);
+}
+
+TEST_P(HostReadsTest, RunsEndWhereTheContentsGoOnElsewhere) {
+  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kPartBytes);
+  EXPECT_EQ(engine_->host_copy_run({large_ + 4096, 100}), 100u);
+  EXPECT_EQ(engine_->host_copy_run({other_, kLarge}), kLarge) << "on the device";
+  ASSERT_TRUE(submit({{large_, 4096}}, Access::kRead, {.kind = 8}, 5).ok());
+  EXPECT_EQ(engine_->host_copy_run({large_, kLarge}), kPartBytes) << "its first unit is on the device";
+  EXPECT_EQ(engine_->host_copy_run({large_ + kPartBytes, kPartBytes}), kPartBytes) << "its second is not";
+  EXPECT_EQ(engine_->host_copy_run({DeviceAddress{4096}, 8192}), 8192u) << "not ours";
+}
+
+// Whoever has had it copied may still be reading when its owner lets it go, so its memory on the host is not given to
+// another.
+TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  const Touch touch{large_ + kPartBytes, kPartBytes, Access::kRead};
+  {
+    Operation operation = engine_->begin(kStream, {&touch, 1}, kCopyToHost);
+    ASSERT_TRUE(operation.status().ok());
+    ASSERT_NE(operation.host_copy(), nullptr);
+    launch_something_long(kStream);
+    operation.commit();
+  }
+  const Bytes held = engine_->statistics().host_live_bytes;
+  ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the first unit's, which nobody reads";
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kLarge);
+}
+
+// A copy that stands behind what the program does later is not waited for, and keeps no other host memory.
+TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  StreamHandle standing{};
+  ASSERT_TRUE(device_->driver().create_stream(&standing).ok());
+  {
+    Operation operation = engine_->begin(standing, {}, {.may_stand = true});
+    launch_something_long(standing);
+    operation.commit();
+  }
+  const Touch touch{large_, kPartBytes, Access::kRead};
+  {
+    Operation operation = engine_->begin(standing, {&touch, 1}, kCopyToHost);
+    ASSERT_NE(operation.host_copy(), nullptr);
+    operation.commit();
+  }
+  const Bytes held = engine_->statistics().host_live_bytes;
+  ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(held - engine_->statistics().host_live_bytes, kPartBytes) << "the second unit's";
+}
+
+TEST_P(HostReadsTest, OneThatIsNotSubmittedChangesNothing) {
+  EXPECT_TRUE(read(0, kPartBytes, false));
+  EXPECT_EQ(engine_->statistics().host_reads, 0u);
+  EXPECT_TRUE(read(0, kPartBytes));
+}
+
+INSTANTIATE_TEST_SUITE_P(Safeties, HostReadsTest, testing::Values(Safety::kStrict, Safety::kTrusting));
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that name ranges (copies, sets) bring the eviction units that these lie in, and not what they overwrite.
+#include "offload/part_size.h"
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+// Two units.
+constexpr Bytes kLarge = 2 * kPartBytes;
+
+class RangesTest : public EngineTest {
+ protected:
+  // `large` has contents, and is evicted.
+  void SetUp() override {
+    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+    large_ = allocate(kLarge);
+    other_ = allocate(kLarge);
+    ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
+    evict();
+  }
+  void evict() {
+    ASSERT_TRUE(operate({{other_, kLarge}}, Access::kWrite).ok());
+    ASSERT_FALSE(engine_->find(large_)->resident);
+    before_ = engine_->statistics().restored_bytes;
+  }
+  Status set(Bytes from, Bytes bytes) {
+    return submit({{large_ + from, bytes}}, Access::kWrite, {.kind = 9, .overwrites = true}, 5);
+  }
+  Status read(Bytes from, Bytes bytes) {
+    return submit({{large_ + from, bytes}}, Access::kRead, {.kind = 8, .overwrites = true}, 5);
+  }
+  // It has begun, and the driver refuses it.
+  void fail_to_set(Bytes from, Bytes bytes) {
+    const Touch touch{large_ + from, bytes, Access::kWrite};
+    Operation operation = engine_->begin(kStream, {&touch, 1}, {.kind = 9, .overwrites = true});
+    EXPECT_TRUE(operation.status().ok());
+  }
+  Bytes restored() const { return engine_->statistics().restored_bytes - before_; }
+
+  DeviceAddress large_, other_;
+  Bytes before_ = 0;
+};
+
+TEST_F(RangesTest, WhatIsOverwrittenWholeIsNotBroughtBack) {
+  ASSERT_TRUE(set(0, kLarge).ok());
+  EXPECT_EQ(restored(), 0u);
+  evict();
+  ASSERT_TRUE(read(0, kLarge).ok());
+  EXPECT_EQ(restored(), kLarge) << "what was written comes back";
+}
+
+TEST_F(RangesTest, WhatIsOverwrittenInPartComesBackWithItsUnit) {
+  ASSERT_TRUE(set(kPage, kPartBytes).ok());
+  EXPECT_EQ(restored(), kLarge);
+  evict();
+  ASSERT_TRUE(set(0, kPartBytes + 8).ok());
+  EXPECT_EQ(restored(), kPartBytes) << "the second unit";
+}
+
+TEST_F(RangesTest, ALittleOfALargeBufferBringsItsUnitAlone) {
+  ASSERT_TRUE(read(kPartBytes + 4096, 4096).ok());
+  EXPECT_EQ(restored(), kPartBytes);
+  ASSERT_TRUE(read(kPartBytes, 4096).ok());
+  EXPECT_EQ(restored(), kPartBytes);
+}
+
+// What is read then is the same as where nothing was begun. In between it may lose its pages again, before anybody asks
+// for the contents.
+TEST_F(RangesTest, WhatWasToBeOverwrittenAndWasNotIsStillThere) {
+  for (const bool leaves_again : {false, true}) {
+    std::uint64_t read_then[2] = {};
+    for (const bool fails : {false, true}) {
+      TearDown();
+      SetUp();
+      if (fails) fail_to_set(0, kLarge);
+      EXPECT_EQ(restored(), 0u);
+      if (leaves_again) evict();
+      ASSERT_TRUE(read(0, kLarge).ok());
+      EXPECT_EQ(restored(), kLarge);
+      read_then[fails ? 1 : 0] = checksum();
+    }
+    EXPECT_EQ(read_then[0], read_then[1]) << leaves_again;
+  }
+}
+
+TEST_F(RangesTest, WhatIsReadAsWellIsBroughtBack) {
+  const Touch both[] = {{large_, kLarge, Access::kWrite}, {large_ + 4096, 4096, Access::kRead}};
+  {
+    const Operation operation = engine_->begin(kStream, both, {.kind = 9, .overwrites = true});
+    EXPECT_TRUE(operation.status().ok());
+  }
+  EXPECT_EQ(restored(), kPartBytes) << "the unit that is read";
+}
+
+TEST_F(RangesTest, SayWhetherTheyFitAndWhereTheirUnitsEnd) {
+  const Touch ends[] = {{large_, kLarge, Access::kRead}, {other_, kLarge, Access::kWrite}};
+  EXPECT_FALSE(engine_->fits(ends));
+  EXPECT_TRUE(engine_->fits({ends, 1}));
+  EXPECT_EQ(engine_->unit_bytes_from(large_), kPartBytes);
+  EXPECT_EQ(engine_->unit_bytes_from(large_ + kPartBytes - 1), 1u);
+  EXPECT_EQ(engine_->unit_bytes_from(large_ + kPartBytes), kPartBytes);
+  EXPECT_EQ(engine_->unit_bytes_from(DeviceAddress{4096}), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph names more at once than fits: its launch is refused whole, and nothing of it has run. Everything else goes
+// on, beside it and when it is gone, with its memory and in a context that is new.
+#include "tests/preload/programs/small.h"
+
+static void work(void) {
+  make_buffers();
+  mix_all(NULL);
+  show_buffers();
+}
+
+int main(void) {
+  CUstream stream;
+  CUgraph graph = NULL;
+  CUgraphExec step = NULL;
+  begin();
+  make_buffers();
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  for (int i = 0; i < BUFFERS; ++i) mix_on(stream, buffers[i], buffers[(i + 1) % BUFFERS]);
+  CHECK(cuStreamEndCapture(stream, &graph));
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  printf("launch: %d\n", (int)cuGraphLaunch(step, stream));
+  CHECK(cuStreamSynchronize(stream));
+  show_buffers();
+  mix_all(stream);
+  CHECK(cuStreamSynchronize(stream));
+  show_buffers();
+  CHECK(cuGraphExecDestroy(step));
+  CHECK(cuGraphDestroy(graph));
+  free_buffers();
+  printf("behind\n");
+  work();
+  // The graph is left behind with its context.
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  mix_on(stream, buffers[0], buffers[1]);
+  CHECK(cuStreamEndCapture(stream, &graph));
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  CHECK(cuGraphLaunch(step, stream));
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuDevicePrimaryCtxReset(0));
+  CHECK(cuDevicePrimaryCtxRelease(0));
+  begin();
+  work();
+  free_buffers();
+  end();
+  return 0;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers under textures are freed while kernels that read the textures may still run and another stream records, and
+// their places are taken again.
+#include "tests/preload/programs/waiting.h"
+
+#define ROUNDS 6
+
+static void again_while_recording(CUstream reading, CUstream writing, CUstream recording, unsigned round) {
+  CUgraph graph = NULL;
+  CUdeviceptr under = 0, next = 0;
+  CHECK(cuMemAlloc(&under, BYTES));
+  fill(under, BYTES, round);
+  const CUdeviceptr texture = texture_of(under, BYTES);
+  CHECK(cuCtxSynchronize());
+  CHECK(cuStreamBeginCapture(recording, CU_STREAM_CAPTURE_MODE_RELAXED));
+  for (int i = 0; i < 2; ++i) mix_on(reading, buffers[((int)round + i) % BUFFERS], texture);
+  CHECK(cuMemFree(under));
+  // It may not be freed twice.
+  printf("again: %d\n", cuMemFree(under) == CUDA_SUCCESS);
+  CHECK(cuMemAlloc(&next, BYTES));
+  CHECK(cuMemsetD32Async(next, round, BYTES / 4, writing));
+  CHECK(cuStreamSynchronize(writing));
+  CHECK(cuStreamEndCapture(recording, &graph));
+  CHECK(cuGraphDestroy(graph));
+  CHECK(cuTexObjectDestroy(texture));
+  show("next", next, BYTES);
+  CHECK(cuMemFree(next));
+}
+
+int main(void) {
+  CUstream reading, writing, recording;
+  begin();
+  make_buffers();
+  CHECK(cuStreamCreate(&reading, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&writing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&recording, CU_STREAM_NON_BLOCKING));
+  for (unsigned round = 0; round < ROUNDS; ++round) again_while_recording(reading, writing, recording, round);
+  CHECK(cuStreamDestroy(reading));
+  CHECK(cuStreamDestroy(writing));
+  CHECK(cuStreamDestroy(recording));
+  return finish();
+}

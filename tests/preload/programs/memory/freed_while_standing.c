@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread frees a buffer under a texture, for which the driver waits for a stream that stands behind a value. Before
+// another writes the value it allocates, computes and records.
+#include "tests/preload/programs/waiting.h"
+
+static CUdeviceptr doomed;
+
+static void* free_it(void* nothing) {
+  CHECK(cuCtxSetCurrent(context));
+  about_to_wait();
+  CHECK(cuMemFree(doomed));
+  return nothing;
+}
+
+int main(void) {
+  CUstream standing, working;
+  CUgraph graph = NULL;
+  CUgraphExec step = NULL;
+  CUdeviceptr more = 0;
+  begin();
+  begin_to_wait();
+  make_buffers();
+  CHECK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+  CHECK(cuStreamCreate(&working, CU_STREAM_NON_BLOCKING));
+  CHECK(cuMemAlloc(&doomed, BYTES));
+  fill(doomed, BYTES, 99);
+  const CUdeviceptr texture = texture_of(doomed, BYTES);
+  CHECK(cuCtxSynchronize());
+  stand(standing, 1);
+  mix_on(standing, buffers[0], texture);
+  const pthread_t thread = start(free_it);
+  CHECK(cuMemAllocAsync(&more, BYTES, working));
+  CHECK(cuMemsetD32Async(more, 3, BYTES / 4, working));
+  CHECK(cuStreamBeginCapture(working, CU_STREAM_CAPTURE_MODE_RELAXED));
+  mix_on(working, buffers[1], buffers[2]);
+  CHECK(cuStreamEndCapture(working, &graph));
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  CHECK(cuGraphLaunch(step, working));
+  for (int i = 2; i < BUFFERS; ++i) CHECK(cuMemsetD32Async(buffers[i], 7, BYTES / 8, working));
+  release(working, 1);
+  join(thread);
+  CHECK(cuCtxSynchronize());
+  CHECK(cuTexObjectDestroy(texture));
+  show("more", more, BYTES);
+  CHECK(cuMemFree(more));
+  CHECK(cuGraphExecDestroy(step));
+  CHECK(cuGraphDestroy(graph));
+  CHECK(cuMemFreeHost(word));
+  CHECK(cuStreamDestroy(standing));
+  CHECK(cuStreamDestroy(working));
+  return finish();
+}

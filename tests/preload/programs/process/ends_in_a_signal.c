@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that ends in the handler of a signal that came in the middle of a call, whose locks nobody gives back:
+// while an event is written into the recording ("recording"), or while the driver reports a race ("driver").
+#include "tests/preload/programs/small.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void leave(int number) {
+  signal(number, SIG_IGN);
+  exit(3);
+}
+
+static void fill_the_recording(void) {
+  const struct rlimit limit = {16384, 16384};
+  for (int i = 0; i < 100000; ++i) {
+    CUdeviceptr at = 0;
+    CHECK(cuMemAlloc(&at, BYTES));
+    CHECK(cuMemFree(at));
+    // The simulated device keeps its memory in a file, too: that is as large as it gets by now.
+    if (i == 0 && (signal(SIGXFSZ, leave) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &limit) != 0)) exit(4);
+  }
+}
+
+static void race(void) {
+  int ends[2];
+  CUstream streams[2];
+  CHECK(cuMemAlloc(&buffers[0], BYTES));
+  for (int i = 0; i < 2; ++i) CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+  signal(SIGPIPE, leave);
+  if (pipe(ends) != 0 || dup2(ends[1], 2) != 2 || close(ends[0]) != 0) exit(4);
+  for (int i = 0; i < 2; ++i) CHECK(cuMemsetD8Async(buffers[0], 1, BYTES, streams[i]));
+  CHECK(cuCtxSynchronize());
+}
+
+int main(int count, char** words) {
+  alarm(120);  // rather than to wait for ever
+  begin();
+  if (count > 1 && strcmp(words[1], "recording") == 0) fill_the_recording();
+  if (count > 1 && strcmp(words[1], "driver") == 0) race();
+  return 0;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs in which one thread waits within a call until another has gone on: nothing that the other needs may be held
+// meanwhile. A program that does not come to its end is ended by a signal.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+constexpr const char* kBudget = "24MiB";
+
+std::string road(const std::string& program) {
+  std::string path = "roads/";
+  path += program;
+  return path;
+}
+
+void expect_that_nobody_is_kept_waiting(const std::string& program) {
+  const std::vector<std::string> arguments = {road(program)};
+  const ProcessResult plain = run_plain(arguments);
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  for (const char* budget : {"", kBudget}) {
+    for (const std::uint64_t order : orders()) expect_same(plain, run_preloaded(arguments, budget, order));
+  }
+}
+
+TEST(Waiting, WhoDestroysAContextKeepsNobodyWaiting) {
+  expect_that_nobody_is_kept_waiting("contexts/destroyed_while_standing");
+}
+
+TEST(Waiting, WhoFreesABufferThatOthersUseUnseenKeepsNobodyWaiting) {
+  expect_that_nobody_is_kept_waiting("memory/freed_while_standing");
+}
+
+// Not a wait but what stands for one: while a stream records nobody may wait for the context.
+TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
+  expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");
+}
+
+// What could not be waited for is not given to others, and is still there when its context ends.
+TEST(Waiting, MemoryStaysWhereTheDriverDoesNotWait) {
+  const std::vector<std::string> arguments = {road("contexts/wait_refused")};
+  const std::string destroyed = "cuCtxDestroy(doomed): 0\n";
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult result = run_program(
+        arguments, {.preload = {LIBRARY_FILE},
+                    .budget = "",
+                    .order = order,
+                    .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuCtxSynchronize from 1 INVALID_VALUE"}});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find("cuMemFree(under): 1\n"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find(destroyed), std::string::npos) << result.out;
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::test

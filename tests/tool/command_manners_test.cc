@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command does for its users' convenience: results on stdout, readers that go, percentages, suggestions.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/tool/command_fixture.h"
+#include "tests/tool/replayed.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kCommand = THERMOCLINE_COMMAND;
+
+TEST_F(Command, WithoutAWordTheHelpIsOnStderrAndTheUsageWasWrong) {
+  const ProcessResult result = run({});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("replay"), std::string::npos);
+}
+
+TEST_F(Command, ResultsGoToStdoutAndNothingElseIsSaidInAPipe) {
+  const std::string device = "reference";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"replay", kUnet, "--budget", "80%", "--steps", "4"}, "  a step takes "},
+      {{"replay", kUnet, "--budget", "80%", "--steps", "4", "--compare", "lru", "learned"}, "against the first"},
+      {{"replay", kUnet, "--budget", "30%", "--steps", "4", "--policy", "none"}, ": out of memory\n"},
+      {{"compare", kUnet, kUnet}, "all do the same"},
+      {{"bound", kUnet, "--budget", "80%"}, "no swapping is faster than"},
+      {{"estimate", kUnet, "--device", device, "--steps", "3"}, "reference"},
+      {{"tune", kUnet, "--budget", "90%", "--no-curve", "--steps", "3"}, "least budget"},
+      {{"devices"}, "h200 "},
+      {{"devices", "h200"}, "memory bandwidth"},
+      {{"config", "show"}, "policy = "},
+      {{"config", "check", write("good.toml", "policy = \"none\"\n")}, ": good\n"},
+      {{"config", "schema"}, "additionalProperties"},
+      {{"manual", "man"}, ".SH NAME"},
+      {{"help"}, "Usage: thermocline run [OPTIONS] -- PROGRAM [ARGS]\n"},
+      {{"help", "run"}, "Usage: thermocline run [OPTIONS] -- PROGRAM [ARGS]\n"},
+      {{"version"}, "thermocline "},
+      {{"-V"}, "thermocline "}};
+  for (const auto& [arguments, part] : commands) {
+    const ProcessResult result = run(arguments);
+    EXPECT_NE(result.out.find(part), std::string::npos) << arguments.front() << ": " << result.out;
+    EXPECT_EQ(result.err, "") << arguments.front();
+  }
+  // That there is no device is a notice beside what was found.
+  const ProcessResult doctor = run({"doctor"}, {"LD_LIBRARY_PATH=/nowhere"});
+  EXPECT_NE(doctor.out.find("locked memory"), std::string::npos) << doctor.out;
+  EXPECT_EQ(doctor.err.find("locked memory"), std::string::npos) << doctor.err;
+}
+
+TEST_F(Command, AReaderThatHasGoneEndsItQuietlyAndFilesAreWrittenAllTheSame) {
+  const auto without_reader = [](const std::string& arguments) {
+    return run_process(
+        {"bash", "-c", "exec 3> >(exit 0); wait $!; " + std::string(kCommand) + " " + arguments + " >&3; echo $?"});
+  };
+  for (const char* const command : {"devices", "manual man", "config schema"}) {
+    const ProcessResult result = without_reader(command);
+    EXPECT_EQ(result.out, "141\n") << command;
+    EXPECT_EQ(result.err, "") << command;
+  }
+  EXPECT_EQ(without_reader("convert " + kUnet + " -").err, "");
+  const ProcessResult tuned =
+      without_reader("tune " + kUnet + " --budget 90% --no-curve --steps 3 -o " + path("tuned.toml"));
+  EXPECT_EQ(tuned.out, "141\n") << tuned.err;
+  EXPECT_EQ(run({"config", "check", path("tuned.toml")}).status, 0);
+}
+
+TEST_F(Command, APercentageSaysOfWhatItIsAndWhatWasTaken) {
+  const auto first_line = [this](const std::string& budget) {
+    const std::string out = run({"replay", kUnet, "--budget", budget, "--steps", "1", "--no-check"}).out;
+    return out.substr(out.find(", budget "), out.find('\n') - out.find(", budget "));
+  };
+  const json whole = replay_json(run({"replay", kUnet, "--steps", "1", "--no-check", "--json"}));
+  EXPECT_EQ(whole["budget"], "100%device");
+  EXPECT_EQ(whole["budget_bytes"], std::uint64_t{64} << 30);
+  EXPECT_EQ(first_line("80%"), first_line("80%peak"));
+  EXPECT_NE(first_line("80%").find(" = 80% of the peak "), std::string::npos) << first_line("80%");
+  EXPECT_NE(first_line("50%device").find(" 32.00 GiB = 50% of the device's 64.00 GiB, for the peak "),
+            std::string::npos)
+      << first_line("50%device");
+  EXPECT_NE(first_line("5G").find(" 5.00 GiB for the peak "), std::string::npos) << first_line("5G");
+  // What a settings file says is for running: of the device, in a replay, too.
+  const std::string file = write("half.toml", "budget = \"50%\"\n");
+  const json of_file = replay_json(run({"replay", kUnet, "--config", file, "--steps", "1", "--no-check", "--json"}));
+  EXPECT_EQ(of_file["budget"], "50%device");
+  EXPECT_EQ(of_file["budget_bytes"], std::uint64_t{32} << 30);
+}
+
+TEST_F(Command, ABareNumberBelowAPageIsRemarkedOn) {
+  const ProcessResult result = run({"bound", kUnet, "--budget", "12"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err,
+            "thermocline: note: --budget: 12 is a number of bytes, and less than a page (2MiB); did you mean "
+            "'12GiB'?\n");
+  EXPECT_EQ(run({"bound", kUnet, "--budget", "12B"}).err, "");
+}
+
+TEST_F(Command, AReplayIsLongEnoughForAPlanOrSaysThatThereWasNone) {
+  const std::string planned = run({"replay", kResnet, "--budget", "60%peak", "--no-check"}).out;
+  EXPECT_NE(planned.find("  the plan was in force in the last "), std::string::npos) << planned;
+  const std::string too_short = run({"replay", kResnet, "--budget", "60%peak", "--no-check", "--steps", "2"}).out;
+  EXPECT_NE(too_short.find("  no plan was in force: 2 steps "), std::string::npos) << too_short;
+  const std::string fits = run({"replay", kResnet, "--no-check", "--steps", "2"}).out;
+  EXPECT_EQ(fits.find("no plan was in force"), std::string::npos) << fits;
+}
+
+TEST_F(Command, AProgramWithoutDashesIsToldWhereItGoes) {
+  expect_refused({"run", "--budget", "60%", "python", "train.py", "--lr", "3"}, 2,
+                 "the program goes behind '--': thermocline run --budget 60% -- python train.py --lr 3");
+  expect_refused({"record", "-o", "x", "./a.out"}, 2,
+                 "the program goes behind '--': thermocline record -o x -- ./a.out");
+}
+
+TEST_F(Command, DevicesArePartlyNamedAndPoliciesAllKnown) {
+  expect_refused({"replay", kUnet, "--device", "A100"}, 2,
+                 "--device: unknown device 'A100'; did you mean 'a100-40g' or 'a100-80g'? ('thermocline devices' "
+                 "lists them)");
+  expect_refused({"replay", kUnet, "--device", "4090"}, 2,
+                 "--device: unknown device '4090'; did you mean 'rtx-4090'? ('thermocline devices' lists them)");
+  EXPECT_EQ(run({"devices", "H200"}).status, 0);
+  expect_refused({"devices", "h20"}, 2,
+                 "devices: unknown device 'h20'; did you mean 'h200'? ('thermocline devices' lists them)");
+  expect_refused({"replay", kUnet, "--policy", "lerned"}, 2,
+                 "--policy: 'lerned' is no policy; known are none, reactive, learned, lru; did you mean 'learned'?");
+}
+
+TEST_F(Command, EveryFigureOfEveryDeviceHasASource) {
+  const json all = json::parse(run({"devices", "--json"}).out)["devices"];
+  for (const char* const name : {"t4", "l4", "l40s", "a10", "rtx-3090", "rtx-5090", "a100-80g", "b200", "gh200"}) {
+    const auto found = std::ranges::find_if(all, [name](const json& device) { return device["name"] == name; });
+    ASSERT_NE(found, all.end()) << name;
+  }
+  for (const json& device : all) {
+    for (const json& source : device["sources"]) EXPECT_NE(source, "") << device["name"];
+  }
+  const std::string table = run({"devices"}).out;
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(table, '\n')), all.size() + 2) << table;
+  // ECC takes a sixteenth of GDDR6, and no half of a GiB is lost in the table.
+  EXPECT_NE(table.find("\nt4             15 GiB "), std::string::npos) << table;
+  EXPECT_NE(table.find("\na10          22.5 GiB "), std::string::npos) << table;
+}
+
+TEST_F(Command, TheJointBoundIsGivenWhereItIsAskedFor) {
+  const json row =
+      json::parse(run({"bound", kUnet, "--budget", "50%", "--slots", "4", "--joint", "--json"}).out)["rows"][0];
+  EXPECT_GE(row["joint_bound_ms"], 305.15);
+  EXPECT_LE(row["joint_bound_ms"].get<double>(), row["bound_ms"].get<double>() * (1 + 1e-3));
+  EXPECT_FALSE(
+      json::parse(run({"bound", kUnet, "--budget", "50%", "--json"}).out)["rows"][0].contains("joint_bound_ms"));
+  const json out = replay_json(run({"replay", kUnet, "--budget", "60%", "--steps", "6", "--joint-bound", "--json"}));
+  EXPECT_GE(out["joint_bound_ms"], 305.15);
+  EXPECT_LE(out["joint_bound_ms"], out["steady_step_ms"]);
+}
+
+}  // namespace
+}  // namespace thermocline::test

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command among names that are no text, and with rights that its user has not.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tool/command_fixture.h"
+
+namespace thermocline::test {
+namespace {
+
+using nlohmann::json;
+
+TEST_F(Command, PathsThatAreNoUtf8AreShownInJsonAllTheSame) {
+  const std::string file = write("\xff\x9b.toml", "budget = \"60%\"\n");
+  const ProcessResult result = run({"config", "show", "--json"}, {"THERMOCLINE_CONFIG=" + file});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(json::parse(result.out)["settings"]["budget"]["source"], path("\uFFFD\uFFFD.toml") + ":1");
+}
+
+TEST_F(Command, AProgramWithMoreRightsThanItsUserHeedsNoVariableAndNoFileOfTheFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make such a program";
+  const std::string program = path("privileged");
+  std::filesystem::copy_file(THERMOCLINE_COMMAND, program);
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  ASSERT_EQ(chown(program.c_str(), 54321, 54321), 0);
+  ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+  write("thermocline.toml", "policy = \"none\"\n");
+  const std::string show = "cd " + path("") + " && THERMOCLINE_STATS=1 ";
+  const std::string plain = run_process({"sh", "-c", show + THERMOCLINE_COMMAND " config show"}).out;
+  EXPECT_NE(plain.find("policy = \"none\""), std::string::npos) << plain;
+  EXPECT_NE(plain.find("stats = \"table\""), std::string::npos) << plain;
+  const std::string privileged = run_process({"sh", "-c", show + program + " config show"}).out;
+  EXPECT_NE(privileged.find("policy = \"learned\""), std::string::npos) << privileged;
+  EXPECT_NE(privileged.find("stats = \"off\""), std::string::npos) << privileged;
+}
+
+}  // namespace
+}  // namespace thermocline::test

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `--help` prints: CLI11's, with usage lines that say where a program goes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace thermocline {
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override;
+};
+
+// "--stats" of a flag that CLI11 calls "--stats{table}".
+std::string plain_name(const std::string& name);
+
+}  // namespace thermocline

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A steady step (trace/steady_step.h) as *versions*: the contents that a write gives a buffer. Updating a buffer in
+// place ends one version and begins another. What recomputation can recreate is a version, by running the operator that
+// made it on the versions that it read.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trace/steady_step.h"
+
+namespace thermocline {
+
+struct StepVersion {
+  std::uint32_t buffer;  // index of the step's buffers
+  Bytes bytes;
+  int producer;                        // operator; kBeforeStep where the step found it
+  std::vector<std::uint32_t> readers;  // operators, ascending
+  int wanted_until;  // the last operator that it may be of use to, itself or by what is made again from it
+  int heir = -1;     // of a version that the step found: its buffer's last version, if that outlives the step
+  static constexpr int kBeforeStep = -1;
+};
+
+// Indices of versions.
+struct StepOperator {
+  std::vector<std::uint32_t> reads;
+  std::vector<std::uint32_t> writes;
+};
+
+struct JointStep {
+  // Buffers smaller than `smallest` are left out.
+  JointStep(const SteadyStep& step, Bytes smallest);
+
+  std::vector<StepVersion> versions;
+  std::vector<StepOperator> operators;
+
+  // The last operator that wants anything of what operator `op` writes.
+  int wanted_until(std::size_t op) const;
+
+ private:
+  void add_versions(const SteadyStep& step, std::uint32_t buffer);
+  void find_wanted();
+};
+
+}  // namespace thermocline
