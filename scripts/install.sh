@@ -8,7 +8,7 @@
   build_packages=(g++ cmake ninja-build make pkg-config dpkg-dev libboost-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
     zlib1g-dev libzstd-dev coinor-libclp-dev libgtest-dev ccache)
   test_packages=(jq binutils libbenchmark-dev valgrind openmpi-bin libopenmpi-dev libjemalloc2 libtcmalloc-minimal4)
-  check_packages=(clang-format clang-tidy shellcheck git)
+  check_packages=(clang-format shellcheck git python3-venv)
 }
 
 is_installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
@@ -92,4 +92,23 @@ need_cuda() {
   rm -rf build/cuda
   mv build/cuda.new build/cuda
   has_cuda || die "build/cuda was fetched but its nvcc does not run."
+}
+
+# The linter of one version wherever it runs, and a newer one than distributions have: it leaves system headers alone, which makes it four times
+# faster. Prints the path of its executable.
+lint_version=22.1.8
+
+need_clang_tidy() {
+  local folder=${THERMOCLINE_BUILD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/thermocline}/clang-tidy-$lint_version
+  if [[ ! -x $folder/bin/clang-tidy ]]; then
+    echo "== fetching clang-tidy $lint_version into $folder" >&2
+    mkdir -p build "$folder"
+    { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet --disable-pip-version-check "clang-tidy==$lint_version"; } \
+      >build/install.log 2>&1 || {
+      tail -20 build/install.log >&2
+      rm -rf "$folder"
+      die "clang-tidy $lint_version could not be fetched."
+    }
+  fi
+  printf '%s\n' "$folder/bin/clang-tidy"
 }
