@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level 1: the reservation, in units of pages. Chunks in use are blocks; free chunks either have pages behind all of
 // them (mapped) or behind none. The page table says for every page of addresses which block it belongs to and which
-// physical page stands behind it, and when it was last freed: 24 bytes for 2 MiB, touched only where addresses have
+// physical page stands behind it, and when it was last freed: 24 bytes for 2 MiB, accessed only where addresses have
 // been handed out.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "allocator/bfc.h"
 #include "allocator/block.h"
-#include "allocator/limbo.h"
+#include "allocator/deferred_unmaps.h"
 #include "allocator/pending_log.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"

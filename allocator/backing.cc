@@ -31,13 +31,13 @@ Backing::~Backing() {
   while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
     if (!sweep(lent).ok()) break;
   }
-  while (const StaleRange* stale = limbo_.stale_in(0, space_->pages())) {
+  while (const StaleRange* stale = deferred_unmaps_.stale_in(0, space_->pages())) {
     if (!unmap_stale(stale->first, stale->count).ok()) break;
   }
   static_cast<void>(hide(0, space_->pages()));
-  while (limbo_.pages() > 0) {
-    const auto& [time, entry] = *limbo_.entries().begin();
-    limbo_.take(time, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
+  while (deferred_unmaps_.pages() > 0) {
+    const auto& [time, entry] = *deferred_unmaps_.entries().begin();
+    deferred_unmaps_.take(time, entry.pages.size(), [this](PageHandle page) { pool_->give(page); });
   }
 }
 
@@ -67,7 +67,7 @@ Status Backing::open_to(int device) {
     if (status.ok()) status = driver_->set_access(at, count * space_->page_bytes(), device);
   };
   for_each_mapped_range(open);
-  limbo_.for_each_stale([&](const StaleRange& stale) { open(stale.first, stale.count); });
+  deferred_unmaps_.for_each_stale([&](const StaleRange& stale) { open(stale.first, stale.count); });
   shown_.for_each([&](const ShownRange& shown) { open(shown.first, shown.count); });
   // What was opened stays open where the rest can not be: nobody relies on it.
   if (status.ok()) devices_.push_back(device);
@@ -86,7 +86,8 @@ void Backing::collect_runs(bool newest) {
       page = end;
     }
   });
-  for (const auto& [time, entry] : limbo_.entries()) runs_.push_back({nullptr, time, entry.pages.size(), time});
+  for (const auto& [time, entry] : deferred_unmaps_.entries())
+    runs_.push_back({nullptr, time, entry.pages.size(), time});
   std::sort(runs_.begin(), runs_.end(),
             [](const Run& a, const Run& b) { return a.time != b.time ? a.time < b.time : a.first < b.first; });
   if (newest) std::reverse(runs_.begin(), runs_.end());
@@ -94,7 +95,7 @@ void Backing::collect_runs(bool newest) {
 
 // A guard was laid over space that had been freed, and belongs to a block since.
 const UseSet& Backing::pending_on(const Run& run) const {
-  if (run.chunk == nullptr) return limbo_.entry_of(run.time).pending;
+  if (run.chunk == nullptr) return deferred_unmaps_.entry_of(run.time).pending;
   return run.chunk->tag.guard ? run.chunk->tag.pending : space_->pending_since(run.time);
 }
 
@@ -128,7 +129,7 @@ std::uint64_t Backing::available_pages(Wait wait) {
 }
 
 std::uint64_t Backing::free_pages() const {
-  return pool_->free_pages() + pool_->creatable_pages() + space_->free_mapped_pages() + limbo_.pages();
+  return pool_->free_pages() + pool_->creatable_pages() + space_->free_mapped_pages() + deferred_unmaps_.pages();
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
@@ -149,10 +150,10 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
 }
 
 // While there is memory, nobody is made to wait for another stream: not even on the device, where a kernel may wait for
-// one of that other stream. Pages whose release is deferred (limbo_) wait for a copy out.
+// one of that other stream. Pages whose release is deferred (deferred_unmaps_) wait for a copy out.
 bool Backing::is_spare(const Run& run) {
   const UseSet& pending = pending_on(run);
-  return run.chunk != nullptr && !clock_->stands(pending) &&
+  return run.chunk != nullptr && !clock_->is_blocked(pending) &&
          std::all_of(pending.begin(), pending.end(),
                      [this](Use use) { return use.stream == expected_user_ || clock_->passed(use); });
 }
@@ -229,12 +230,12 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
-// Single pages from behind guards only where there is nothing else. What is in limbo waits for a copy out, and the
-// newest of it longest: work that comes behind everything that was freed would have to wait for it.
+// Single pages from behind guards only where there is nothing else. What is waiting to be unmapped waits for a copy
+// out, and the newest of it longest: work that comes behind everything that was freed would have to wait for it.
 void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
-  enum class Kind { kFree, kLimbo, kGuard };
+  enum class Kind { kFree, kDeferredUnmap, kGuard };
   const auto kind_of = [](const Run& run) {
-    return run.chunk == nullptr ? Kind::kLimbo : run.chunk->tag.guard ? Kind::kGuard : Kind::kFree;
+    return run.chunk == nullptr ? Kind::kDeferredUnmap : run.chunk->tag.guard ? Kind::kGuard : Kind::kFree;
   };
   const auto take_of = [&](bool newest_first, Kind kind, Kind or_kind) {
     if (count == 0) return;
@@ -247,7 +248,7 @@ void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
     take_of(false, Kind::kFree, Kind::kFree);
     count -= borrow_unmissed(count, behind);
   }
-  take_of(false, Kind::kFree, Kind::kLimbo);
+  take_of(false, Kind::kFree, Kind::kDeferredUnmap);
   take_of(newest, Kind::kGuard, Kind::kGuard);
   THERMOCLINE_CHECK(count == 0, "What is borrowed was counted before.");
 }
@@ -261,7 +262,7 @@ void Backing::lend_runs(UseSet* behind) {
 
 void Backing::lend_run(const Run& run) {
   if (run.chunk == nullptr) {
-    limbo_.take(run.time, run.count, [this](PageHandle page) { taken_.push_back(page); });
+    deferred_unmaps_.take(run.time, run.count, [this](PageHandle page) { taken_.push_back(page); });
     return;
   }
   const UseSet pending = pending_on(run);
@@ -286,7 +287,7 @@ void Backing::loosen() {
     const FreeTime time = run.chunk->tag.guard ? space_->log(pending) : run.time;
     taken_.clear();
     lend_run(run);
-    limbo_.add(taken_, pending, time);
+    deferred_unmaps_.add(taken_, pending, time);
   }
   taken_.clear();
 }
@@ -299,7 +300,7 @@ Status Backing::sweep_all(Wait wait) {
   }
   if (Status status = sweep_abandoned(wait); !status.ok()) return status;
   if (wait == Wait::kYes) return sweep_stale(0, space_->pages(), wait);
-  sweep_passed_stale(limbo_.stale_ranges(), true);
+  sweep_passed_stale(deferred_unmaps_.stale_ranges(), true);
   return Status();
 }
 
@@ -323,7 +324,7 @@ Status Backing::sweep(Chunk* chunk) {
 
 Status Backing::harvest_run(const Run& run) {
   if (run.chunk == nullptr) {
-    limbo_.take(run.time, run.count, [this](PageHandle page) { pool_->give(page); });
+    deferred_unmaps_.take(run.time, run.count, [this](PageHandle page) { pool_->give(page); });
     return Status();
   }
   AddressSpace::Space& space = space_->space();
@@ -357,7 +358,7 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   if (missing == 0) return Status();
   const std::uint64_t first = space_->page_of(block.begin()) + range.first;
   const std::uint64_t end = first + range.count;
-  // Before anything is touched: is there enough?
+  // Before anything is accessed: is there enough?
   if (missing > pool_->free_pages() + pool_->creatable_pages() && available_pages(wait) < missing) {
     return Status::out_of_memory();
   }
@@ -401,7 +402,7 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
   for (std::uint64_t page = range.first; page < range.first + range.count && status.ok(); ++page) {
     if (block.handles_[page] != PageHandle{}) continue;
     const PageHandle physical = pages[next++];
-    if (limbo_.stale_at(begin + page) != nullptr) {
+    if (deferred_unmaps_.stale_at(begin + page) != nullptr) {
       kept.push_back(page);
       continue;
     }
@@ -421,8 +422,8 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
   }
   if (status.ok()) {
     for (const std::uint64_t page : kept) {
-      block.handles_[page] = limbo_.stale_at(begin + page)->page_at(begin + page);
-      limbo_.forget_stale(begin + page, 1);
+      block.handles_[page] = deferred_unmaps_.stale_at(begin + page)->page_at(begin + page);
+      deferred_unmaps_.forget_stale(begin + page, 1);
     }
     return status;
   }
@@ -481,10 +482,10 @@ void Backing::validate() const {
     }
   });
   THERMOCLINE_CHECK(mapped == mapped_pages_, "Mapped pages are counted.");
-  THERMOCLINE_CHECK(mapped + limbo_.pages() + pool_->free_pages() == pool_->created_pages(),
-                    "Every page is mapped, in limbo or in the pool.");
-  limbo_.validate();
-  limbo_.for_each_stale([this](const StaleRange& stale) {
+  THERMOCLINE_CHECK(mapped + deferred_unmaps_.pages() + pool_->free_pages() == pool_->created_pages(),
+                    "Every page is mapped, waiting to be unmapped or in the pool.");
+  deferred_unmaps_.validate();
+  deferred_unmaps_.for_each_stale([this](const StaleRange& stale) {
     const Block* const block = space_->blocks()[stale.first];
     THERMOCLINE_CHECK(block != nullptr && space_->address_of(stale.end() - 1) < block->end(),
                       "Stale addresses belong to one live block.");

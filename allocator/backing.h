@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "allocator/address_space.h"
-#include "allocator/limbo.h"
+#include "allocator/deferred_unmaps.h"
 #include "allocator/page_pool.h"
 #include "allocator/shown.h"
 #include "allocator/stream_clock.h"
@@ -30,7 +30,7 @@ struct PageRange {
   std::uint64_t first = 0, count = 0;
 };
 
-// Invariant: mapped pages + pages in limbo + pages in the pool == created pages.
+// Invariant: mapped pages + pages waiting to be unmapped + pages in the pool == created pages.
 //
 // Homes are advice: an address that has one gets that page where nobody has it. Where it leads there still, since it
 // had it before, no call of the driver is needed: so two that are never mapped at the same time can share a page for
@@ -52,13 +52,13 @@ class Backing {
   Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages);
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending);
   std::vector<void*> take_released() { return shown_.take_released(); }
-  bool has_stale() const { return limbo_.has_stale(); }
+  bool has_stale() const { return deferred_unmaps_.has_stale(); }
   // `homes`: those that lead home, too.
   void sweep_passed_stale(std::size_t most, bool homes);
   void forget_homes(const Block& block);
   void loosen();
   Timetable& timetable() { return timetable_; }
-  const Limbo& limbo() const { return limbo_; }
+  const DeferredUnmaps& deferred_unmaps() const { return deferred_unmaps_; }
   // See Heap.
   Status open_to(int device);
   bool homes_at_hand(const Block& block, PageRange range, bool early) const;
@@ -70,7 +70,7 @@ class Backing {
   // Unmaps all lent addresses whose last users have passed (kYes: waits for them). A page is given back to the driver
   // only when no address leads to it any more.
   Status sweep_all(Wait wait);
-  bool has_lent() const { return space_->lent_pages() != 0 || limbo_.has_stale(); }
+  bool has_lent() const { return space_->lent_pages() != 0 || deferred_unmaps_.has_stale(); }
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
@@ -101,7 +101,8 @@ class Backing {
 
  private:
   using Chunk = AddressSpace::Chunk;
-  // Free mapped pages side by side that were freed at one time; or (no chunk) pages in limbo, `first` the time.
+  // Free mapped pages side by side that were freed at one time; or (no chunk) pages waiting to be unmapped, `first` the
+  // time.
   struct Run {
     Chunk* chunk;
     std::uint64_t first, count;
@@ -135,7 +136,7 @@ class Backing {
   bool take_back(Block& block, std::uint64_t page);
   // Takes `count` pages from free mapped space that is still in use, what was freed first first.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
-  // The same, from limbo: what its owners will miss latest. How many there were.
+  // The same, from deferred unmaps: what its owners will miss latest. How many there were.
   std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
   // All of runs_, in descending order of address.
   void lend_runs(UseSet* behind);
@@ -173,12 +174,12 @@ class Backing {
   std::vector<int> devices_;  // that may use what is mapped; the first is the one that it is on
   AddressSpace* space_;
   PagePool* pool_;
-  Limbo limbo_;
+  DeferredUnmaps deferred_unmaps_;
   Shown shown_;
   Timetable timetable_;
   struct Taken {
     PageHandle page;
-    FreeTime time;  // when it went to limbo; 0: it was in the pool
+    FreeTime time;  // when it went to deferred unmaps; 0: it was in the pool
   };
   std::vector<PageHandle> known_;           // scratch
   std::vector<Taken> took_;                 // scratch: of these, what has been taken

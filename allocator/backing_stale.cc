@@ -10,16 +10,16 @@ namespace thermocline {
 
 PageHandle Backing::known_page(std::uint64_t page) const {
   if (const PageHandle home = timetable_.home_of(page); home != PageHandle{}) return home;
-  const StaleRange* const stale = limbo_.stale_at(page);
+  const StaleRange* const stale = deferred_unmaps_.stale_at(page);
   if (stale == nullptr) return PageHandle{};
-  const PageHandle led_to = stale->page_at(page);
-  return limbo_.time_of(led_to) == stale->time ? led_to : PageHandle{};
+  const PageHandle reachable = stale->page_at(page);
+  return deferred_unmaps_.time_of(reachable) == stale->time ? reachable : PageHandle{};
 }
 
 bool Backing::is_at_hand(PageHandle page, Wait wait) const {
   if (page == PageHandle{}) return false;
-  if (const FreeTime time = limbo_.time_of(page); time != 0) {
-    return wait != Wait::kNo || clock_->passed(limbo_.entry_of(time).pending);
+  if (const FreeTime time = deferred_unmaps_.time_of(page); time != 0) {
+    return wait != Wait::kNo || clock_->passed(deferred_unmaps_.entry_of(time).pending);
   }
   return pool_->holds(page);
 }
@@ -36,8 +36,9 @@ bool Backing::choose_known(const Block& block, PageRange range, Wait wait) {
     }
     PageHandle known = known_page(begin + page);
     if (!is_at_hand(known, wait) || !claimed_.insert(known).second) known = PageHandle{};
-    const StaleRange* const stale = limbo_.stale_at(begin + page);
-    as_left &= stale != nullptr && known == stale->page_at(begin + page) && limbo_.time_of(known) == stale->time;
+    const StaleRange* const stale = deferred_unmaps_.stale_at(begin + page);
+    as_left &=
+        stale != nullptr && known == stale->page_at(begin + page) && deferred_unmaps_.time_of(known) == stale->time;
     known_.push_back(known);
   }
   return as_left;
@@ -57,7 +58,7 @@ Status Backing::sweep_strays(const Block& block, PageRange range, Wait wait) {
   };
   for (std::uint64_t page = range.first; page < range.first + range.count; ++page) {
     if (block.handles_[page] != PageHandle{}) continue;
-    const StaleRange* const stale = limbo_.stale_at(begin + page);
+    const StaleRange* const stale = deferred_unmaps_.stale_at(begin + page);
     const bool stays = stale == nullptr || stale->page_at(begin + page) == known_[next];
     ++next;
     if (stray != nullptr && (stays || stale != stray || end != begin + page)) {
@@ -66,7 +67,7 @@ Status Backing::sweep_strays(const Block& block, PageRange range, Wait wait) {
     if (stays) continue;
     if (stray == nullptr) {
       // What was swept may have been a part of this one.
-      stray = limbo_.stale_at(begin + page);
+      stray = deferred_unmaps_.stale_at(begin + page);
       first = begin + page;
     }
     end = begin + page + 1;
@@ -78,10 +79,10 @@ void Backing::take_known(UseSet* behind) {
   took_.clear();
   for (const PageHandle page : known_) {
     if (page == PageHandle{}) continue;
-    const FreeTime time = limbo_.time_of(page);
+    const FreeTime time = deferred_unmaps_.time_of(page);
     if (time != 0) {
-      behind->join(limbo_.entry_of(time).pending);
-      limbo_.take_page(page);
+      behind->join(deferred_unmaps_.entry_of(time).pending);
+      deferred_unmaps_.take_page(page);
     } else {
       pool_->take(page);
     }
@@ -92,7 +93,7 @@ void Backing::take_known(UseSet* behind) {
 void Backing::put_back_known() {
   for (const Taken& taken : took_) {
     if (taken.time != 0) {
-      limbo_.put_back(taken.page, taken.time, space_->pending_since(taken.time));
+      deferred_unmaps_.put_back(taken.page, taken.time, space_->pending_since(taken.time));
     } else {
       pool_->give(taken.page);
     }
@@ -101,8 +102,8 @@ void Backing::put_back_known() {
 
 std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
   std::vector<std::pair<std::uint64_t, PageHandle>> idle;
-  idle.reserve(limbo_.pages());
-  for (const auto& [time, entry] : limbo_.entries()) {
+  idle.reserve(deferred_unmaps_.pages());
+  for (const auto& [time, entry] : deferred_unmaps_.entries()) {
     for (const PageHandle page : entry.pages) idle.push_back({timetable_.idle_for(page), page});
   }
   count = std::min<std::uint64_t>(count, idle.size());
@@ -111,8 +112,8 @@ std::uint64_t Backing::borrow_unmissed(std::uint64_t count, UseSet* behind) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
   for (auto one = idle.begin(); one != end; ++one) {
-    behind->join(limbo_.entry_of(limbo_.time_of(one->second)).pending);
-    limbo_.take_page(one->second);
+    behind->join(deferred_unmaps_.entry_of(deferred_unmaps_.time_of(one->second)).pending);
+    deferred_unmaps_.take_page(one->second);
     taken_.push_back(one->second);
   }
   return count;
@@ -140,7 +141,7 @@ Status Backing::sweep_abandoned(Wait wait) {
 }
 
 Status Backing::sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait) {
-  while (const StaleRange* const stale = limbo_.stale_in(begin, end)) {
+  while (const StaleRange* const stale = deferred_unmaps_.stale_in(begin, end)) {
     if (wait == Wait::kNo && !clock_->passed(stale->pending)) return Status::out_of_memory();
     if (const Status status = clock_->synchronize(stale->pending); !status.ok()) return status;
     if (const Status status = unmap_stale(stale->first, stale->count); !status.ok()) return status;
@@ -152,13 +153,13 @@ Status Backing::unmap_stale(std::uint64_t first, std::uint64_t count) {
   const Status status = driver_->unmap(space_->address_of(first), count * space_->page_bytes());
   if (!status.ok()) return status;
   ++unmaps_;
-  limbo_.forget_stale(first, count);
+  deferred_unmaps_.forget_stale(first, count);
   return status;
 }
 
 void Backing::sweep_passed_stale(std::size_t most, bool homes) {
   std::vector<std::uint64_t> firsts;
-  limbo_.for_each_stale([&](const StaleRange& stale) {
+  deferred_unmaps_.for_each_stale([&](const StaleRange& stale) {
     if (firsts.size() >= most || (!homes && timetable_.home_of(stale.first) == stale.leads_to.front())) return;
     if (clock_->passed(stale.pending)) firsts.push_back(stale.first);
   });
@@ -171,7 +172,8 @@ void Backing::give_up(Block& block, PageRange range, const UseSet& pending) {
   PageHandle* const handles = block.handles_ + range.first;
   THERMOCLINE_CHECK(std::find(handles, handles + range.count, PageHandle{}) == handles + range.count,
                     "What is given up has pages.");
-  limbo_.add(space_->page_of(block.begin()) + range.first, {handles, range.count}, pending, space_->log(pending));
+  deferred_unmaps_.add(space_->page_of(block.begin()) + range.first, {handles, range.count}, pending,
+                       space_->log(pending));
   std::fill_n(handles, range.count, PageHandle{});
   block.mapped_pages_ -= range.count;
   mapped_pages_ -= range.count;
@@ -249,7 +251,7 @@ bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
     if (space_->handles()[page] != PageHandle{}) continue;
     const PageHandle known = known_page(page);
     const bool at_hand = is_at_hand(known, Wait::kBehind);
-    const StaleRange* const stale = limbo_.stale_at(page);
+    const StaleRange* const stale = deferred_unmaps_.stale_at(page);
     if (stale == nullptr || (at_hand && known == stale->page_at(page)) || clock_->passed(stale->pending)) continue;
     return false;
   }
@@ -263,9 +265,9 @@ bool Backing::can_map_without_waiting(const Block& block, PageRange range) {
 std::vector<StaleRange> Backing::take_stale(const Block& block) {
   std::vector<StaleRange> all;
   const std::uint64_t begin = space_->page_of(block.begin());
-  while (const StaleRange* const stale = limbo_.stale_in(begin, begin + block.pages())) {
+  while (const StaleRange* const stale = deferred_unmaps_.stale_in(begin, begin + block.pages())) {
     all.push_back(*stale);
-    limbo_.forget_stale(stale->first);
+    deferred_unmaps_.forget_stale(stale->first);
   }
   const std::size_t stale = all.size();
   for (std::uint64_t page = begin; const ShownRange* const shown = shown_.in(page, begin + block.pages());) {

@@ -121,7 +121,7 @@ class Heap {
   Status unmap(Block& block, PageRange range);
   // The part loses its pages at once, while `pending` may still use them; whoever gets them next is ordered behind that
   // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
-  // programs all of whose touches are known.
+  // programs all of whose accesses are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
   // Another device may use what is mapped, from now on and already. On failure it may use some of it.
   Status open_to(int device) { return backing_->open_to(device); }
@@ -135,7 +135,7 @@ class Heap {
   template <class Visit>
   void for_each_loose_page(Visit visit) const {
     for (const PageHandle page : pool_.free_list()) visit(page);
-    for (const auto& [time, entry] : backing_->limbo().entries()) {
+    for (const auto& [time, entry] : backing_->deferred_unmaps().entries()) {
       for (const PageHandle page : entry.pages) visit(page);
     }
   }

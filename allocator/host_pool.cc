@@ -145,7 +145,7 @@ HostPool::~HostPool() = default;
 void* HostPool::allocate(Bytes bytes) {
   const int flags = state_->flags();
   const Bytes size = bytes == 0 || bytes > kLargestClassed ? 0 : thermocline_je_nallocx(bytes, flags);
-  // Classes are a quarter to a fifth apart, and pinned memory is taken whether it is touched or not: where the class
+  // Classes are a quarter to a fifth apart, and pinned memory is taken whether it is accessed or not: where the class
   // would waste more than a thirty-second, the memory is an extent of its own.
   if (size == 0 || (size - bytes > bytes / 32 && bytes > HostSteps::kPage)) return state_->allocate_extent(bytes);
   void* const at = thermocline_je_mallocx(bytes, flags);

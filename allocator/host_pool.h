@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pinned host memory for copies of evicted buffers. A private jemalloc arena cuts it into size classes; its extent
 // hooks take extents out of large registrations (host_steps.h). What a class would round up by more than a
-// thirty-second is an extent of its own, since pinned memory is taken whether it is touched or not. The limit is exact:
-// it counts the bytes taken from the driver.
+// thirty-second is an extent of its own, since pinned memory is taken whether it is accessed or not. The limit is
+// exact: it counts the bytes taken from the driver.
 //
 // A call may be made from any thread; jemalloc locks. The driver must be able to allocate host memory on the calling
 // thread.

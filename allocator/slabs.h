@@ -7,7 +7,7 @@
 // iteration, whose calls of the driver take 7 % of a step of the recorded ResNet-1001 at 80 % of its memory. Mapped
 // slabs are preferred, so that a small buffer does not bring an evicted slab back. Buffers whose sizes are multiples of
 // a granule lie edge to edge: one past the end of one is the beginning of its neighbour, which is harmless, since what
-// is touched, evicted and pinned is the slab. (A byte between them would cost 0.7 % of live bytes on the recorded
+// is accessed, evicted and pinned is the slab. (A byte between them would cost 0.7 % of live bytes on the recorded
 // ResNet-1001.)
 #pragma once
 

@@ -86,9 +86,9 @@ StreamIndex StreamClock::find_or_register(StreamHandle handle) {
   stream.alive = true;
   stream.lost = false;
   stream.blocking.reset();
-  if (!stream.stands_at.empty()) {
-    stream.stands_at.clear();
-    --standing_;
+  if (!stream.blocked_at.empty()) {
+    stream.blocked_at.clear();
+    --blocked_;
   }
   // What the former owner of the index waited for says nothing about this stream.
   stream.seen.clear();
@@ -106,17 +106,17 @@ Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).sub
 Ordinal StreamClock::advance(StreamIndex index) {
   Stream& stream = at(index);
   const Ordinal ordinal = ++stream.submitted;
-  if (stream.thread != 0 || recording_ || standing_ > 0) fence_at_once(index);
+  if (stream.thread != 0 || recording_ || blocked_ > 0) fence_at_once(index);
   return ordinal;
 }
 
 // Another thread could not record it later. If it fails, passed and wait try again from this thread.
 void StreamClock::fence_at_once(StreamIndex index) {
-  if (standing_ > 0) {
+  if (blocked_ > 0) {
     Stream& stream = at(index);
     follow_legacy(stream);
     // Nobody may ask for a long time, and until then everything is fenced.
-    if (stream.submitted % kOrdinalsPerQuestion == 0 && !recording_) any_stands();
+    if (stream.submitted % kOrdinalsPerQuestion == 0 && !recording_) any_blocked();
   }
   static_cast<void>(fence(index));
 }
@@ -132,22 +132,22 @@ void StreamClock::fence_all() {
   }
 }
 
-void StreamClock::stands_from(Stream& stream, Ordinal ordinal) {
-  if (!stream.stands_at.empty() && stream.stands_at.back() >= ordinal) return;
-  standing_ += stream.stands_at.empty() ? 1 : 0;
-  stream.stands_at.push_back(ordinal);
+void StreamClock::blocked_from(Stream& stream, Ordinal ordinal) {
+  if (!stream.blocked_at.empty() && stream.blocked_at.back() >= ordinal) return;
+  blocked_ += stream.blocked_at.empty() ? 1 : 0;
+  stream.blocked_at.push_back(ordinal);
 }
 
-void StreamClock::may_stand(StreamIndex index) {
+void StreamClock::may_block(StreamIndex index) {
   Stream& stream = at(index);
-  stands_from(stream, stream.submitted);
+  blocked_from(stream, stream.submitted);
   static_cast<void>(fence(index));
 }
 
 void StreamClock::comes_behind(StreamIndex index) {
-  if (!any_stands()) return;
+  if (!any_blocked()) return;
   advance(index);
-  may_stand(index);
+  may_block(index);
 }
 
 bool StreamClock::is_blocking(Stream& stream) {
@@ -157,7 +157,7 @@ bool StreamClock::is_blocking(Stream& stream) {
 
 // The legacy stream's work comes behind that of all blocking streams, and theirs behind its own.
 template <class Counts>
-bool StreamClock::has_standing_neighbour(Stream& stream, Counts counts) {
+bool StreamClock::has_blocked_neighbour(Stream& stream, Counts counts) {
   const auto is_legacy = [](const Stream& one) { return one.alive && one.handle == StreamHandle{}; };
   if (!is_blocking(stream)) return false;
   return std::any_of(streams_.begin(), streams_.end(), [&](Stream& other) {
@@ -166,41 +166,41 @@ bool StreamClock::has_standing_neighbour(Stream& stream, Counts counts) {
 }
 
 void StreamClock::follow_legacy(Stream& stream) {
-  const auto may_stand = [](const Stream& other) { return !other.stands_at.empty(); };
-  if (has_standing_neighbour(stream, may_stand)) stands_from(stream, stream.submitted);
+  const auto may_block = [](const Stream& other) { return !other.blocked_at.empty(); };
+  if (has_blocked_neighbour(stream, may_block)) blocked_from(stream, stream.submitted);
 }
 
 // Only by operations that were submitted: what would have been the next of a stream, and was not submitted after all,
 // would hold others up for good.
 bool StreamClock::is_held_up(StreamIndex index) {
-  if (!any_stands()) return false;
+  if (!any_blocked()) return false;
   Stream& stream = at(index);
-  return has_standing_operation(stream) || has_standing_neighbour(stream, has_standing_operation);
+  return has_blocked_operation(stream) || has_blocked_neighbour(stream, has_blocked_operation);
 }
 
-bool StreamClock::any_stands() {
-  for (std::size_t i = 0; i < streams_.size() && standing_ > 0; ++i) {
-    if (!streams_[i].stands_at.empty()) poll(streams_[i]);
+bool StreamClock::any_blocked() {
+  for (std::size_t i = 0; i < streams_.size() && blocked_ > 0; ++i) {
+    if (!streams_[i].blocked_at.empty()) poll(streams_[i]);
   }
-  return standing_ > 0;
+  return blocked_ > 0;
 }
 
-bool StreamClock::is_standing(Use use) {
-  if (at(use.stream).stands_at.empty() || passed(use)) return false;
+bool StreamClock::search_blocked(Use use) {
+  if (at(use.stream).blocked_at.empty() || passed(use)) return false;
   const Stream& stream = at(use.stream);
-  if (stream.stands_at.empty()) return false;
+  if (stream.blocked_at.empty()) return false;
   const Fence* const fence = covering(stream, use.ordinal);
-  return fence == nullptr || fence->ordinal >= stream.stands_at.front();
+  return fence == nullptr || fence->ordinal >= stream.blocked_at.front();
 }
 
-bool StreamClock::is_standing(const UseSet& uses) {
-  return std::any_of(uses.begin(), uses.end(), [this](const Use& use) { return stands(use); });
+bool StreamClock::search_blocked(const UseSet& uses) {
+  return std::any_of(uses.begin(), uses.end(), [this](const Use& use) { return is_blocked(use); });
 }
 
-void StreamClock::join_without_standing(const UseSet& uses, UseSet* out) {
-  if (standing_ == 0) return out->join(uses);
+void StreamClock::join_without_blocking(const UseSet& uses, UseSet* out) {
+  if (blocked_ == 0) return out->join(uses);
   for (const Use& use : uses) {
-    if (!stands(use)) out->add(use);
+    if (!is_blocked(use)) out->add(use);
   }
 }
 
@@ -267,11 +267,11 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   }
   const Fence* fence = covering(from, use.ordinal);
   THERMOCLINE_CHECK(fence != nullptr, "A new fence covers everything submitted.");
-  const bool stands = !from.stands_at.empty() && fence->ordinal >= from.stands_at.front();
+  const bool stands = !from.blocked_at.empty() && fence->ordinal >= from.blocked_at.front();
   if (!can_record(to)) return Status::not_supported();
   if (const Status status = driver_->wait(to.handle, fence->event); !status.ok()) return status;
   to.seen[number(use.stream)] = fence->ordinal;
-  if (stands) stands_from(to, to.submitted + 1);
+  if (stands) blocked_from(to, to.submitted + 1);
   return Status();
 }
 
@@ -288,9 +288,9 @@ void StreamClock::mark_passed(Stream& stream, Ordinal ordinal) {
     stream.fences.pop_front();
   }
   stream.passed = std::max(stream.passed, ordinal);
-  if (stream.stands_at.empty()) return;
-  while (!stream.stands_at.empty() && stream.stands_at.front() <= stream.passed) stream.stands_at.pop_front();
-  if (stream.stands_at.empty()) --standing_;
+  if (stream.blocked_at.empty()) return;
+  while (!stream.blocked_at.empty() && stream.blocked_at.front() <= stream.passed) stream.blocked_at.pop_front();
+  if (stream.blocked_at.empty()) --blocked_;
 }
 
 void StreamClock::poll(Stream& stream) {
@@ -320,7 +320,7 @@ bool StreamClock::passed(const UseSet& uses) {
 
 Status StreamClock::synchronize(Use use) {
   if (passed(use)) return Status();
-  if (stands(use)) return Status::not_ready();
+  if (is_blocked(use)) return Status::not_ready();
   Stream& stream = at(use.stream);
   // It may have passed since it was asked for first.
   if (use.ordinal <= stream.passed) return Status();
@@ -403,8 +403,8 @@ void StreamClock::validate() const {
   }
   std::size_t alive = 0, standing = 0;
   for (const Stream& stream : streams_) {
-    standing += stream.stands_at.empty() ? 0 : 1;
-    THERMOCLINE_CHECK(stream.stands_at.empty() || stream.stands_at.front() > stream.passed,
+    standing += stream.blocked_at.empty() ? 0 : 1;
+    THERMOCLINE_CHECK(stream.blocked_at.empty() || stream.blocked_at.front() > stream.passed,
                       "What has passed stands no more.");
     THERMOCLINE_CHECK(stream.passed <= stream.submitted, "Only what was submitted has passed.");
     Ordinal last = stream.passed;
@@ -419,7 +419,7 @@ void StreamClock::validate() const {
     alive += stream.alive ? 1 : 0;
   }
   THERMOCLINE_CHECK(alive == index_.size(), "Every living stream has one key.");
-  THERMOCLINE_CHECK(standing == standing_, "Streams that may stand are counted.");
+  THERMOCLINE_CHECK(standing == blocked_, "Streams that may stand are counted.");
   for (const auto& [key, index] : index_) {
     THERMOCLINE_CHECK(at(index).alive && at(index).handle == key.handle, "A key leads to its stream.");
   }

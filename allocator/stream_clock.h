@@ -12,7 +12,7 @@
 // so that this is rare. Before every driver call on a program's stream the clock asks whether it is capturing.
 //
 // Standing: a stream may stand behind a value that the program writes later, or never, from an operation on
-// (may_stand), and so may whatever comes behind it. Such an operation may have passed or not, which asking tells, but
+// (may_block), and so may whatever comes behind it. Such an operation may have passed or not, which asking tells, but
 // nobody waits for one that has not: synchronize answers not_ready. So that older work of the stream can still be
 // waited for, all that was submitted is fenced before such an operation, and everything at once as long as any stream
 // may stand.
@@ -57,18 +57,18 @@ class StreamClock {
 
   // Before an operation that may stand is submitted; and behind it: the newest operation of the stream is one, or comes
   // behind one.
-  void about_to_stand() { fence_all(); }
-  void may_stand(StreamIndex stream);
+  void about_to_block() { fence_all(); }
+  void may_block(StreamIndex stream);
   // What the stream waits for by an order of the program's own, which may stand: an operation of its own.
   void comes_behind(StreamIndex stream);
   // Queries events. Nothing below answers yes where no stream may stand, and asks nothing then.
-  bool any_stands();
+  bool any_blocked();
   // What is submitted to the stream now would come behind what stands.
   bool is_held_up(StreamIndex stream);
-  bool stands(Use use) { return standing_ != 0 && is_standing(use); }
-  bool stands(const UseSet& uses) { return standing_ != 0 && is_standing(uses); }
+  bool is_blocked(Use use) { return blocked_ != 0 && search_blocked(use); }
+  bool is_blocked(const UseSet& uses) { return blocked_ != 0 && search_blocked(uses); }
   // Adds of these what may be waited for.
-  void join_without_standing(const UseSet& uses, UseSet* out);
+  void join_without_blocking(const UseSet& uses, UseSet* out);
 
   // Some stream of the program is about to record a graph (any), or none does any more. What was submitted is fenced
   // now, and what is submitted meanwhile at once, because it may be that very stream that could not be fenced later.
@@ -127,9 +127,9 @@ class StreamClock {
     Ordinal submitted = 0;
     Ordinal passed = 0;
     std::deque<Fence> fences;
-    std::vector<Ordinal> seen;      // by stream: newest ordinal that this stream's later work runs after
-    std::deque<Ordinal> stands_at;  // ascending, above passed: operations that may stand
-    std::optional<bool> blocking;   // ordered with the legacy stream; asked for when it matters
+    std::vector<Ordinal> seen;       // by stream: newest ordinal that this stream's later work runs after
+    std::deque<Ordinal> blocked_at;  // ascending, above passed: operations that may stand
+    std::optional<bool> blocking;    // ordered with the legacy stream; asked for when it matters
   };
   struct Key {
     StreamHandle handle;
@@ -152,14 +152,14 @@ class StreamClock {
   bool can_record(const Stream& stream) const;
   void fence_at_once(StreamIndex index);
   void fence_all();
-  bool is_standing(Use use);
-  bool is_standing(const UseSet& uses);
-  void stands_from(Stream& stream, Ordinal ordinal);
+  bool search_blocked(Use use);
+  bool search_blocked(const UseSet& uses);
+  void blocked_from(Stream& stream, Ordinal ordinal);
   void follow_legacy(Stream& stream);
   template <class Counts>
-  bool has_standing_neighbour(Stream& stream, Counts counts);
-  static bool has_standing_operation(const Stream& stream) {
-    return !stream.stands_at.empty() && stream.stands_at.front() <= stream.submitted;
+  bool has_blocked_neighbour(Stream& stream, Counts counts);
+  static bool has_blocked_operation(const Stream& stream) {
+    return !stream.blocked_at.empty() && stream.blocked_at.front() <= stream.submitted;
   }
   bool is_blocking(Stream& stream);
   Status take_event(EventHandle* out);
@@ -182,7 +182,7 @@ class StreamClock {
   std::vector<EventHandle> spare_events_;
   std::uint64_t host_waits_ = 0;
   bool recording_ = false;
-  std::size_t standing_ = 0;  // streams with operations that may stand
+  std::size_t blocked_ = 0;  // streams with operations that may stand
 };
 
 }  // namespace thermocline

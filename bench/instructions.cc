@@ -35,9 +35,9 @@ void churn(unsigned long times, std::size_t live) {
 
 void operate(unsigned long times) {
   const auto engine = make_engine();
-  const Touch touches[] = {{allocate(*engine, 3 * kMiB, kStream)}, {allocate(*engine, 1024, kStream)}};
+  const MemoryAccess accesses[] = {{allocate(*engine, 3 * kMiB, kStream)}, {allocate(*engine, 1024, kStream)}};
   for (unsigned long i = 0; i < times; ++i) {
-    Operation operation = engine->begin(kStream, touches, {.kind = 1 + i % 7});
+    Operation operation = engine->begin(kStream, accesses, {.kind = 1 + i % 7});
     THERMOCLINE_CHECK(operation.status().ok(), "Everything fits.");
     operation.commit();
   }

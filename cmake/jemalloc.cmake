@@ -1,5 +1,5 @@
 # Target jemalloc_private: jemalloc as a static library of ours alone, for the pinned host pool (see allocator/README.md). Its functions
-# are called thermocline_je_mallocx and so on; none is exported, so the host program's malloc is never touched.
+# are called thermocline_je_mallocx and so on; none is exported, so the host program's malloc is never accessed.
 # Built once per machine, in a cache outside the build tree.
 set(THERMOCLINE_JEMALLOC_SOURCE "" CACHE PATH "An unpacked jemalloc 5.x; empty: the distribution's source package, fetched with apt")
 if(DEFINED ENV{THERMOCLINE_BUILD_CACHE})

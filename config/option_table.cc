@@ -61,10 +61,10 @@ constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),
     choice("trusting", Safety::kTrusting),
 };
-constexpr std::array kSafetyNets = {
-    choice("off", SafetyNet::kOff),
-    choice("auto", SafetyNet::kAuto),
-    choice("full", SafetyNet::kFull),
+constexpr std::array kHostFallbacks = {
+    choice("off", HostFallback::kOff),
+    choice("auto", HostFallback::kAuto),
+    choice("full", HostFallback::kFull),
 };
 // A choice may also be true or false; what is shown is the first name of a value.
 constexpr std::array kStatsForms = {
@@ -93,19 +93,19 @@ constexpr std::array kOptions = {
         "free when the program begins, but for a 64th (512 MiB at most) that the driver may need itself."),
     option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "learned",
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
-                              "touch), learned (reactive until steps repeat, then by plan).",
+                              "access), learned (reactive until steps repeat, then by plan).",
                               kPolicies),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
                               "When a live buffer's pages change hands: strict (when all submitted work has passed), "
                               "trusting (behind its copy "
-                              "out; only for programs all of whose touches are known).",
+                              "out; only for programs all of whose accesses are known).",
                               kSafeties),
-    option<&Settings::safety_net>(
-        "safety_net", "THERMOCLINE_SAFETY_NET", OptionType::kChoice, "auto",
-        "What an evicted buffer's addresses lead to, for touches that nobody sees: off (nowhere), auto (its copy on "
+    option<&Settings::host_fallback>(
+        "host_fallback", "THERMOCLINE_HOST_FALLBACK", OptionType::kChoice, "auto",
+        "What an evicted buffer's addresses lead to, for accesses that nobody sees: off (nowhere), auto (its copy on "
         "the host, where the device can map that), full (the same, and nothing moves while anything runs; slow). "
-        "docs/safety_net.md.",
-        kSafetyNets),
+        "docs/host_fallback.md.",
+        kHostFallbacks),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::host_limit_shared>(
@@ -139,7 +139,7 @@ constexpr std::array kOptions = {
                              "end), guard (also what kernels write past the end or after a free; slow).",
                              kDebugModes),
     option<&Settings::audit>("audit", "THERMOCLINE_AUDIT", OptionType::kBool, "false",
-                             "Evict nothing, and say whether kernels touch memory that they are not seen to touch "
+                             "Evict nothing, and say whether kernels access memory that they are not seen to access "
                              "(docs/hidden_pointers.md; slow)."),
     option<&Settings::shareable>(
         "shareable", "THERMOCLINE_SHAREABLE", OptionType::kBool, "false",

@@ -30,7 +30,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.budget_bytes = settings.budget.resolve(device_bytes);
   options.policy = settings.policy;
   options.safety = settings.safety;
-  options.safety_net = settings.safety_net;
+  options.host_fallback = settings.host_fallback;
   options.host_limit_bytes = settings.host_limit.resolve(host_bytes);
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
   options.low_water_percent = settings.low_water.percent();

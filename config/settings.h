@@ -24,7 +24,7 @@ struct Settings {
   SizeSetting budget;  // percent: of the device's memory; unset: what is free (default_budget)
   Policy policy{};
   Safety safety{};
-  SafetyNet safety_net{};
+  HostFallback host_fallback{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // the same; unset: no limit
   SizeSetting min_offload_bytes;

@@ -11,7 +11,7 @@ MemoryTold told_memory(Advertise advertise, Bytes device_bytes, const EngineStat
   // Less than the budget is never told: an unlimited budget is the whole device already.
   if (advertise == Advertise::kDevice) told.total_bytes = std::max(device_bytes, now.budget_bytes);
   if (advertise == Advertise::kBudgetAndHost) told.total_bytes += now.host_limit_bytes;
-  const Bytes taken = now.block_bytes + now.foreign_bytes;
+  const Bytes taken = now.block_bytes + now.external_bytes;
   told.free_bytes = taken < told.total_bytes ? told.total_bytes - taken : 0;
   return told;
 }

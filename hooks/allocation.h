@@ -20,7 +20,7 @@ void a_pool_was_made_current() noexcept;
 std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool);
 
 // The driver's memory, counted against the budget (physical_hooks.cc). What is freed may be anybody's.
-CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call);
-CUresult free_foreign(CUdeviceptr address, Call call);
+CUresult allocate_external(CUdeviceptr* out, Bytes bytes, Call call);
+CUresult free_external(CUdeviceptr address, Call call);
 
 }  // namespace thermocline

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "config/rank.h"
+#include "hooks/bypass.h"
 #include "hooks/fallbacks.h"
 #include "hooks/live_statistics.h"
 #include "hooks/log.h"
-#include "hooks/past_us.h"
 #include "hooks/recorder.h"
 #include "hooks/runtime.h"
 #include "hooks/statistics.h"
@@ -23,13 +23,13 @@ namespace thermocline {
 namespace {
 
 // Of libraries that are gone by now nothing is known.
-void say_who_went_past_us() {
+void report_bypassing_libraries() {
   if (!driver_is_loaded() || !sees_operations()) return;
-  const std::vector<PastUs> objects = objects_past_us();
+  const std::vector<PastUs> objects = bypassing_libraries();
   if (objects.empty()) return;
-  for (std::size_t i = 0; i < objects.size(); ++i) count(Counter::kObjectsPastUs);
+  for (std::size_t i = 0; i < objects.size(); ++i) count(Counter::kBypassingLibraries);
   log_line("the driver was called past the library by %s: what that did to memory was not seen (RTLD_DEEPBIND?)",
-           past_us_text(objects).c_str());
+           bypass_text(objects).c_str());
 }
 
 void print_statistics(StatsForm form, const EngineStatistics& statistics, const std::string& budget_origin) {
@@ -50,7 +50,7 @@ __attribute__((destructor)) void say_statistics() {
   Recorder::end(true);
   Runtime& runtime = Runtime::get();
   try {
-    say_who_went_past_us();
+    report_bypassing_libraries();
     if (!runtime.has_run()) return;
     if (runtime.wants_audit()) print_line(audit_text(runtime.audit()).c_str());
     const StatsForm form = runtime.stats_form();

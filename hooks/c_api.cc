@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "hooks/patience.h"
+#include "hooks/backoff.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/submit.h"
@@ -83,7 +83,7 @@ thermocline_statistics public_statistics(const EngineStatistics& from) {
       .host_given_bytes = from.host_given_bytes,
       .host_live_bytes = from.host_live_bytes,
       .host_limit_bytes = from.host_limit_bytes,
-      .away_bytes = from.away_bytes,
+      .nonresident_bytes = from.nonresident_bytes,
       .available_bytes = from.available_bytes,
       .largest_allocation_bytes = from.largest_allocation_bytes,
       .pinned_bytes = from.pinned_bytes,
@@ -180,17 +180,17 @@ THERMOCLINE_EXPORT thermocline_result thermocline_trim() {
   return with_each([](Engine& engine) { return static_cast<CUresult>(engine.trim().code()); });
 }
 
-THERMOCLINE_EXPORT thermocline_result thermocline_send_away(uint64_t device_address) {
+THERMOCLINE_EXPORT thermocline_result thermocline_evict(uint64_t device_address) {
   using namespace thermocline;
   return with_owner(device_address, [device_address](Engine& engine) {
-    return static_cast<CUresult>(engine.send_away(DeviceAddress{device_address}).code());
+    return static_cast<CUresult>(engine.evict(DeviceAddress{device_address}).code());
   });
 }
 
-THERMOCLINE_EXPORT thermocline_result thermocline_bring_back(uint64_t device_address) {
+THERMOCLINE_EXPORT thermocline_result thermocline_prefetch(uint64_t device_address) {
   using namespace thermocline;
   return with_owner(device_address, [device_address](Engine& engine) {
-    return static_cast<CUresult>(engine.bring_back(DeviceAddress{device_address}).code());
+    return static_cast<CUresult>(engine.prefetch(DeviceAddress{device_address}).code());
   });
 }
 

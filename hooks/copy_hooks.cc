@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-TouchList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return TouchList().copy(to, from, bytes); }
+AccessList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return AccessList().copy(to, from, bytes); }
 // Memory that no device but its own may use is copied to another device by the calls that name both contexts, and by
 // no others (c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.5, memcpyAsync, of memory that is mapped); the driver's own
 // memory by any. So a copy that names none is done by one that does.
@@ -52,7 +52,7 @@ CUcontext context_at(const EngineSet& engines, CUdeviceptr at) {
 }
 
 // Where there are several engines, one of which owns one end, and the other end is of another context. Where the other
-// device has no engine, its memory is the driver's own, and the stream is what matters (stand_ins.h).
+// device has no engine, its memory is the driver's own, and the stream is what matters (proxy_streams.h).
 std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr || engines->size() == 1) return std::nullopt;
@@ -78,13 +78,13 @@ CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr fr
                     [&](std::size_t done, std::size_t now) {
                       const To target = behind(to, begin + done);
                       const CUdeviceptr source = from + begin + done;
-                      const TouchList touches = copied(address_of(target), source, now);
+                      const AccessList accesses = copied(address_of(target), source, now);
                       const auto call = [&] { return real<F>(target, source, now, more...); };
                       const auto in_another = [&](CUstream another) {
                         return real<Function::cuMemcpyAsync>(address_of(target), source, now, another);
                       };
-                      if (now != length) return submit_copy(stream, host, touches, info, call, in_another);
-                      return submit_copy_to_host(stream, host, touches, info, call, in_another, from_host);
+                      if (now != length) return submit_copy(stream, host, accesses, info, call, in_another);
+                      return submit_copy_to_host(stream, host, accesses, info, call, in_another, from_host);
                     });
   };
   return copy_to_host(stream, host, reinterpret_cast<void*>(address_of(to)), from, bytes, info_of_copy<F>(), run);
@@ -97,7 +97,7 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
     if (is_copy_to_host(address_of(to), from) && !is_recording(stream))
       return copy_runs_to_host<F>(stream, host, to, from, bytes, more...);
   }
-  const TouchList all = copied(address_of(to), address_of(from), bytes);
+  const AccessList all = copied(address_of(to), address_of(from), bytes);
   return in_parts(stream, all, address_of(to), address_of(from), bytes, [&](std::size_t done, std::size_t now) {
     const To target = behind(to, done);
     const From source = behind(from, done);
@@ -119,8 +119,8 @@ CUresult copy_on_devices(StreamHandle stream, Host host, CUdeviceptr to, CUdevic
                 [&] { return real<peer_of(F)>(to, ends->to, from, ends->from, bytes, more...); });
 }
 
-TouchList written(CUdeviceptr to, std::size_t bytes) { return TouchList().write(to, bytes); }
-TouchList taken(CUdeviceptr from, std::size_t bytes) { return TouchList().read(from, bytes); }
+AccessList written(CUdeviceptr to, std::size_t bytes) { return AccessList().write(to, bytes); }
+AccessList taken(CUdeviceptr from, std::size_t bytes) { return AccessList().read(from, bytes); }
 
 }  // namespace
 }  // namespace thermocline

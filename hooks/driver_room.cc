@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "hooks/backoff.h"
 #include "hooks/each_engine.h"
-#include "hooks/patience.h"
 
 namespace thermocline {
 namespace {
@@ -35,7 +35,7 @@ bool DriverRoom::grow_on(const ActiveEngine& active) {
   if (left.engine != &active) left = {.engine = &active};
   const Bytes first = std::clamp(now.device_bytes / 32, kLeastRoom, kFirstRoom);
   const Bytes more = std::max(left.bytes, first);
-  if (now.device_bytes <= now.foreign_bytes) return false;
+  if (now.device_bytes <= now.external_bytes) return false;
   if (!patiently([&] { return active.engine->leave_free(more); }).ok()) return false;
   left.bytes += more;
   ++left.times;

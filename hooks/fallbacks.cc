@@ -28,7 +28,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->captured_operations = counted(Counter::kCapturedOperations);
   statistics->other_contexts = counted(Counter::kOtherContexts);
   statistics->unknown_functions = counted(Counter::kUnknownFunctions);
-  statistics->unsearched_uploads = counted(Counter::kUnsearchedUploads);
+  statistics->untracked_uploads = counted(Counter::kUntrackedUploads);
   statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
   statistics->refused_shares = counted(Counter::kRefusedShares);
 }
@@ -39,16 +39,16 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
     const char* what;
   };
   const Line lines[] = {
-      {statistics.unknown_launches, "launches whose parameters could not be read, so that everything was touched"},
+      {statistics.unknown_launches, "launches whose parameters could not be read, so that everything was accessed"},
       {statistics.other_contexts, "allocations in another context, left to the driver"},
-      {statistics.unsearched_uploads,
+      {statistics.untracked_uploads,
        "copies of graphs that were not searched for addresses: what they brought is read when it matters"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
-      {statistics.left_out_targets,
+      {statistics.unfetched_targets,
        "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
-      {statistics.bare_evictions, "parts that left and lead nowhere although there is a safety net"},
-      {statistics.unseen_touches, "parts that were written to without being seen"},
+      {statistics.unmapped_evictions, "evictions without a host mapping although there is a host fallback"},
+      {statistics.unseen_accesses, "parts that were written to without being seen"},
   };
   std::string text;
   for (const Line& line : lines) {

@@ -2,7 +2,7 @@
 // Every function of cuda.h, 12.0 to 13.5, in one table: those that we stand in for, those that we call, and those that
 // go to the driver untouched, each with what it does to device memory or why it needs no hook. Exports, dlsym,
 // cuGetProcAddress and the table of real functions are made from it. A test compares it with the installed cuda.h and
-// cudaTypedefs.h, version by version and variant by variant, so that a new CUDA can not add a road unseen; what a
+// cudaTypedefs.h, version by version and variant by variant, so that a new CUDA can not add an API path unseen; what a
 // program asks a newer driver for is counted (proc_address.cc).
 //
 // Hooked: X(symbol, base, since, variant, does)
@@ -10,7 +10,7 @@
 //   base     as cuGetProcAddress knows it
 //   since    the first CUDA version that answers `base` with this symbol (cudaTypedefs.h)
 //   variant  which default stream is meant, where there are two
-//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, touches (or),
+//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, accesses (or),
 //            keeps (somebody may use it at any later time), names, forgets, waits, records (a stream captures), ends,
 //            counts, finds, tells, makes (with device memory of the driver's own); "on" names the stream
 // Called: X(symbol)
@@ -130,16 +130,16 @@
   X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, kLegacy, "writes dstDevice; on hStream") \
   X(cuMemsetD2D32Async_ptsz, cuMemsetD2D32Async, 7000, kPerThread, "writes dstDevice; on hStream") \
   /* Launches, and the ends of functions. */ \
-  X(cuLaunchKernel, cuLaunchKernel, 4000, kLegacy, "touches kernelParams, extra; on hStream") \
-  X(cuLaunchKernel_ptsz, cuLaunchKernel, 7000, kPerThread, "touches kernelParams, extra; on hStream") \
-  X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, kLegacy, "touches kernelParams, extra; on config") \
-  X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, 11060, kPerThread, "touches kernelParams, extra; on config") \
-  X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, kLegacy, "touches kernelParams; on hStream") \
-  X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, 9000, kPerThread, "touches kernelParams; on hStream") \
-  X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, kAny, "touches launchParamsList; on launchParamsList") \
-  X(cuLaunch, cuLaunch, 2000, kAny, "touches everything") \
-  X(cuLaunchGrid, cuLaunchGrid, 2000, kAny, "touches everything") \
-  X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, kAny, "touches everything; on hStream") \
+  X(cuLaunchKernel, cuLaunchKernel, 4000, kLegacy, "accesses kernelParams, extra; on hStream") \
+  X(cuLaunchKernel_ptsz, cuLaunchKernel, 7000, kPerThread, "accesses kernelParams, extra; on hStream") \
+  X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, kLegacy, "accesses kernelParams, extra; on config") \
+  X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, 11060, kPerThread, "accesses kernelParams, extra; on config") \
+  X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, 9000, kLegacy, "accesses kernelParams; on hStream") \
+  X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, 9000, kPerThread, "accesses kernelParams; on hStream") \
+  X(cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, 9000, kAny, "accesses launchParamsList; on launchParamsList") \
+  X(cuLaunch, cuLaunch, 2000, kAny, "accesses everything") \
+  X(cuLaunchGrid, cuLaunchGrid, 2000, kAny, "accesses everything") \
+  X(cuLaunchGridAsync, cuLaunchGridAsync, 2000, kAny, "accesses everything; on hStream") \
   X(cuLibraryGetKernel, cuLibraryGetKernel, 12000, kAny, "names pKernel") \
   X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, kAny, "names kernels") \
   X(cuModuleUnload, cuModuleUnload, 2000, kAny, "forgets hmod") \
@@ -178,8 +178,8 @@
   X(cuStreamWaitValue32_v2_ptsz, cuStreamWaitValue32, 11070, kPerThread, "reads addr; on stream") \
   X(cuStreamWaitValue64_v2, cuStreamWaitValue64, 11070, kLegacy, "reads addr; on stream") \
   X(cuStreamWaitValue64_v2_ptsz, cuStreamWaitValue64, 11070, kPerThread, "reads addr; on stream") \
-  X(cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, kLegacy, "touches paramArray; on stream") \
-  X(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp, 11070, kPerThread, "touches paramArray; on stream") \
+  X(cuStreamBatchMemOp_v2, cuStreamBatchMemOp, 11070, kLegacy, "accesses paramArray; on stream") \
+  X(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp, 11070, kPerThread, "accesses paramArray; on stream") \
   X(cuStreamWriteValue32, cuStreamWriteValue32, 8000, kLegacy, "writes addr; on stream") \
   X(cuStreamWriteValue32_ptsz, cuStreamWriteValue32, 8000, kPerThread, "writes addr; on stream") \
   X(cuStreamWriteValue64, cuStreamWriteValue64, 9000, kLegacy, "writes addr; on stream") \
@@ -188,10 +188,10 @@
   X(cuStreamWaitValue32_ptsz, cuStreamWaitValue32, 8000, kPerThread, "reads addr; on stream") \
   X(cuStreamWaitValue64, cuStreamWaitValue64, 9000, kLegacy, "reads addr; on stream") \
   X(cuStreamWaitValue64_ptsz, cuStreamWaitValue64, 9000, kPerThread, "reads addr; on stream") \
-  X(cuStreamBatchMemOp, cuStreamBatchMemOp, 8000, kLegacy, "touches paramArray; on stream") \
-  X(cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp, 8000, kPerThread, "touches paramArray; on stream") \
-  X(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync, 12060, kLegacy, "touches paramsArray; on stream") \
-  X(cuMemBatchDecompressAsync_ptsz, cuMemBatchDecompressAsync, 12060, kPerThread, "touches paramsArray; on stream") \
+  X(cuStreamBatchMemOp, cuStreamBatchMemOp, 8000, kLegacy, "accesses paramArray; on stream") \
+  X(cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp, 8000, kPerThread, "accesses paramArray; on stream") \
+  X(cuMemBatchDecompressAsync, cuMemBatchDecompressAsync, 12060, kLegacy, "accesses paramsArray; on stream") \
+  X(cuMemBatchDecompressAsync_ptsz, cuMemBatchDecompressAsync, 12060, kPerThread, "accesses paramsArray; on stream") \
   /* The life of a context. */ \
   X(cuCtxDestroy, cuCtxDestroy, 2000, kAny, "ends ctx") \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, kAny, "ends ctx") \
@@ -237,8 +237,8 @@
   X(cuGraphUpload, cuGraphUpload, 11010, kLegacy, "counts what the driver takes; on hStream") \
   X(cuGraphUpload_ptsz, cuGraphUpload, 11010, kPerThread, "counts what the driver takes; on hStream") \
   X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, kAny, "counts what the driver has left") \
-  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "touches what hGraphExec names; on hStream") \
-  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "touches what hGraphExec names; on hStream") \
+  X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "accesses what hGraphExec names; on hStream") \
+  X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "accesses what hGraphExec names; on hStream") \
   /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
   X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, kAny, "keeps dptr") \
   X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, kAny, "keeps addr") \
@@ -346,7 +346,7 @@
     "cuTexRefGetMaxAnisotropy cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp " \
     "cuTexRefSetAddressMode cuTexRefSetBorderColor cuTexRefSetFilterMode cuTexRefSetFlags cuTexRefSetFormat " \
     "cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp") \
-  X("parameters of cuLaunch, which counts as touching everything", \
+  X("parameters of cuLaunch, which counts as accessing everything", \
     "cuFuncSetBlockShape cuFuncSetSharedSize cuParamSetSize cuParamSetf cuParamSeti cuParamSetv") \
   X("memory of another interface", \
     "cuDestroyExternalMemory cuDestroyExternalSemaphore cuExternalMemoryGetMappedBuffer cuGraphicsMapResources " \
@@ -375,7 +375,7 @@
     "cuGraphKernelNodeSetParams_v2") \
   X("graph memory belongs to its graph", \
     "cuDeviceSetGraphMemAttribute cuGraphAddMemFreeNode") \
-  X("orders nodes of a graph; touches no memory", \
+  X("orders nodes of a graph; accesses no memory", \
     "cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddEventRecordNode " \
     "cuGraphAddEventWaitNode cuGraphCreate cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeSetEvent " \
     "cuGraphKernelNodeCopyAttributes cuGraphRemoveDependencies " \
@@ -418,12 +418,12 @@
     "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId") \
   X("what was opened to a device stays open", \
     "cuCtxDisablePeerAccess") \
-  X("orders streams; touches no memory", \
+  X("orders streams; accesses no memory", \
     "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
     "cuEventElapsedTime_v2 cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
     "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
     "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
-  X("how a context runs, not what it touches", \
+  X("how a context runs, not what it accesses", \
     "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetSharedMemConfig") \
   X("code and what describes it", \
     "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncSetAttribute " \
@@ -441,7 +441,7 @@
     "cuLogsRegisterCallback cuLogsUnregisterCallback cuProfilerInitialize cuProfilerStart cuProfilerStop") \
   X("tables that the driver does not describe", \
     "cuGetExportTable") \
-  X("orders; touches no memory of ours", \
+  X("orders; accesses no memory of ours", \
     "cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode " \
     "cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams " \
     "cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeSetParams " \

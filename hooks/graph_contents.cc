@@ -47,44 +47,44 @@ bool ask_kernel(const EngineSet* engines, CUgraphNode node, NodeContents* out) {
   return true;
 }
 
-bool ask_copy(CUgraphNode node, TouchList* touches) {
+bool ask_copy(CUgraphNode node, AccessList* accesses) {
   CUDA_MEMCPY3D copy{};
   if (real<Function::cuGraphMemcpyNodeGetParams>(node, &copy) != CUDA_SUCCESS) return false;
-  *touches = shape_of(&copy).touches;
+  *accesses = shape_of(&copy).accesses;
   return true;
 }
 
-bool ask_set(CUgraphNode node, TouchList* touches) {
+bool ask_set(CUgraphNode node, AccessList* accesses) {
   CUDA_MEMSET_NODE_PARAMS set{};
   if (real<Function::cuGraphMemsetNodeGetParams>(node, &set) != CUDA_SUCCESS) return false;
-  add_set(touches, set);
+  add_set(accesses, set);
   return true;
 }
 
-bool ask_values(CUgraphNode node, TouchList* touches) {
+bool ask_values(CUgraphNode node, AccessList* accesses) {
   CUDA_BATCH_MEM_OP_NODE_PARAMS values{};
   if (real<Function::cuGraphBatchMemOpNodeGetParams>(node, &values) != CUDA_SUCCESS) return false;
-  add_value_operations(values.paramArray, values.count, touches);
+  add_value_operations(values.paramArray, values.count, accesses);
   return true;
 }
 
-void keep_ours(const EngineSet* engines, TouchList* touches) {
-  touches->filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
+void keep_ours(const EngineSet* engines, AccessList* accesses) {
+  accesses->filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
 }
 
 bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeContents* out) {
-  TouchList touches;
+  AccessList accesses;
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return ask_kernel(engines, node, out);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      if (!ask_copy(node, &touches)) return false;
+      if (!ask_copy(node, &accesses)) return false;
       break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      if (!ask_set(node, &touches)) return false;
+      if (!ask_set(node, &accesses)) return false;
       break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      if (!ask_values(node, &touches)) return false;
+      if (!ask_values(node, &accesses)) return false;
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -98,8 +98,8 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
     default:
       return false;
   }
-  keep_ours(engines, &touches);
-  out->take(touches);
+  keep_ours(engines, &accesses);
+  out->take(accesses);
   return true;
 }
 
@@ -143,8 +143,8 @@ void add_graph(const EngineSet* engines, CUgraph graph, CUgraphNode parent, Grap
 
 }  // namespace
 
-void NodeContents::take(const TouchList& list) {
-  touches.assign(list.all().begin(), list.all().end());
+void NodeContents::take(const AccessList& list) {
+  accesses.assign(list.all().begin(), list.all().end());
   moves.assign(list.moves().begin(), list.moves().end());
 }
 
@@ -161,26 +161,26 @@ NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, v
   NodeContents contents;
   contents.is_kernel = true;
   if (engines == nullptr) return contents;
-  TouchList touches;
-  contents.is_known = add_arguments(*engines, function, {parameters, extra}, &touches);
-  keep_ours(engines, &touches);
-  contents.take(touches);
+  AccessList accesses;
+  contents.is_known = add_arguments(*engines, function, {parameters, extra}, &accesses);
+  keep_ours(engines, &accesses);
+  contents.take(accesses);
   return contents;
 }
 
-void add_node(const CUgraphNodeParams& params, TouchList* touches) {
+void add_node(const CUgraphNodeParams& params, AccessList* accesses) {
   switch (params.type) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      *touches = shape_of(&params.memcpy.copyParams).touches;
+      *accesses = shape_of(&params.memcpy.copyParams).accesses;
       break;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      add_write(touches, params.memset.dst,
+      add_write(accesses, params.memset.dst,
                 Box{.width = params.memset.width * params.memset.elementSize,
                     .rows = params.memset.height,
                     .pitch = params.memset.pitch});
       break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-      add_value_operations(params.memOp.paramArray, params.memOp.count, touches);
+      add_value_operations(params.memOp.paramArray, params.memOp.count, accesses);
       break;
     default:
       break;
@@ -190,11 +190,11 @@ void add_node(const CUgraphNodeParams& params, TouchList* touches) {
 NodeContents contents_of(const EngineSet* engines, const CUgraphNodeParams& params) {
   if (params.type == CU_GRAPH_NODE_TYPE_KERNEL)
     return contents_of_kernel(engines, function_of(params.kernel), params.kernel.kernelParams, params.kernel.extra);
-  TouchList touches;
-  add_node(params, &touches);
-  keep_ours(engines, &touches);
+  AccessList accesses;
+  add_node(params, &accesses);
+  keep_ours(engines, &accesses);
   NodeContents contents;
-  contents.take(touches);
+  contents.take(accesses);
   return contents;
 }
 

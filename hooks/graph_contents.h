@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "hooks/touches.h"
+#include "hooks/accesses.h"
 
 namespace thermocline {
 
@@ -17,13 +17,13 @@ class EngineSet;
 // What one node names of ours.
 struct NodeContents {
   CUgraphNode parent = nullptr;  // the node whose child graph, or body, it is in; null: none
-  std::vector<Touch> touches{};
+  std::vector<MemoryAccess> accesses{};
   std::vector<Move> moves{};  // of copies
   bool is_kernel = false;
   bool is_known = true;  // false: it may access anything
   bool is_enabled = true;
 
-  void take(const TouchList& list);
+  void take(const AccessList& list);
 };
 using GraphContents = std::unordered_map<CUgraphNode, NodeContents>;
 
@@ -40,7 +40,7 @@ CUfunction function_of(const Node& node) {
 }
 
 // What a copy, a set, operations on values name: what the driver may look at when it is given such a node.
-void add_node(const CUgraphNodeParams& params, TouchList* touches);
+void add_node(const CUgraphNodeParams& params, AccessList* accesses);
 
 // The bodies of a conditional node of `graph`, until either goes.
 void remember_bodies(CUgraph graph, CUgraphNode node, std::span<const CUgraph> bodies);

@@ -15,9 +15,9 @@ namespace {
 // All of it from the nodes, when they have changed.
 struct Summary {
   bool is_known = true;
-  std::vector<Touch> touches;
+  std::vector<MemoryAccess> accesses;
   std::vector<Move> moves;
-  std::vector<std::vector<Touch>> kernels;
+  std::vector<std::vector<MemoryAccess>> kernels;
 };
 
 struct Executable {
@@ -39,15 +39,17 @@ Executables& executables() {
   return *only;
 }
 
-auto key_of(const Touch& touch) { return std::make_tuple(touch.address.value, touch.bytes, touch.access); }
+auto key_of(const MemoryAccess& memory_access) {
+  return std::make_tuple(memory_access.address.value, memory_access.bytes, memory_access.access);
+}
 auto key_of(const Move& m) {
   return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
 }
 
-std::vector<std::uint64_t> key_of(const std::vector<Touch>& touches) {
+std::vector<std::uint64_t> key_of(const std::vector<MemoryAccess>& accesses) {
   std::vector<std::uint64_t> key;
-  key.reserve(touches.size());
-  for (const Touch& touch : touches) key.push_back(touch.address.value);
+  key.reserve(accesses.size());
+  for (const MemoryAccess& memory_access : accesses) key.push_back(memory_access.address.value);
   return key;
 }
 
@@ -59,9 +61,9 @@ void sort_each_once(std::vector<Of>* list) {
 }
 
 // A node may be preceded by others, or not run at all: what it writes it need not write whole.
-Touch as_of_a_graph(Touch touch) {
-  if (touch.access == Access::kWrite) touch.access = Access::kUnknown;
-  return touch;
+MemoryAccess as_of_a_graph(MemoryAccess memory_access) {
+  if (memory_access.access == Access::kWrite) memory_access.access = Access::kUnknown;
+  return memory_access;
 }
 
 bool is_disabled(const GraphContents& nodes, const NodeContents& contents) {
@@ -80,11 +82,11 @@ const Summary& summary_of(Executable& exec) {
   for (const auto& [node, contents] : exec.nodes) {
     if (is_disabled(exec.nodes, contents)) continue;
     sum.is_known = sum.is_known && contents.is_known;
-    for (const Touch& touch : contents.touches) sum.touches.push_back(as_of_a_graph(touch));
+    for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
     sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
-    if (contents.is_kernel && contents.touches.size() > 1) sum.kernels.push_back(contents.touches);
+    if (contents.is_kernel && contents.accesses.size() > 1) sum.kernels.push_back(contents.accesses);
   }
-  sort_each_once(&sum.touches);
+  sort_each_once(&sum.accesses);
   sort_each_once(&sum.moves);
   sort_each_once(&sum.kernels);
   exec.summary = std::move(sum);
@@ -177,13 +179,13 @@ GraphAccess access_of(CUgraphExec exec) {
   if (found == known.all.end()) return access;
   const Summary& sum = summary_of(found->second);
   access.is_known = sum.is_known;
-  for (const Touch& touch : sum.touches) access.touches.add(touch);
+  for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
   const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));
   access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);
   access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
   access.kernels = sum.kernels;
   if (!std::exchange(found->second.is_new, false)) return access;
-  for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUnsearchedUploads);
+  for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);
   return access;
 }
 

@@ -7,8 +7,8 @@
 // an executable that nobody saw made, nothing is known.
 #pragma once
 
+#include "hooks/accesses.h"
 #include "hooks/graph_contents.h"
-#include "hooks/touches.h"
 
 namespace thermocline {
 
@@ -25,9 +25,10 @@ bool device_launches(CUgraphExec exec);
 
 struct GraphAccess {
   bool is_known = false;
-  TouchList touches;
-  std::vector<Move> moves, beyond;          // each once; those that are searched at a launch, and those that are not
-  std::vector<std::vector<Touch>> kernels;  // what each was given, where that is more than one address; each once
+  AccessList accesses;
+  std::vector<Move> moves, beyond;  // each once; those that are searched at a launch, and those that are not
+  std::vector<std::vector<MemoryAccess>>
+      kernels;  // what each was given, where that is more than one address; each once
 };
 // For a launch. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);

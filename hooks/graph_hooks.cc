@@ -22,13 +22,13 @@ constexpr const char* kDeviceLaunches = "a graph names it that the device launch
 
 bool is_hooked() { return !Inside::now(); }
 
-CUresult hold(const TouchList& touches, Call call) {
-  if (touches.empty() || engines_now() == nullptr) return call();
+CUresult hold(const AccessList& accesses, Call call) {
+  if (accesses.empty() || engines_now() == nullptr) return call();
   return guarded([&] {
     const HeldEngines engines;
     HeldForCall held;
     if (!engines.none()) {
-      if (const CUresult result = held.hold(*engines, touches, kGiven); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = held.hold(*engines, accesses, kGiven); result != CUDA_SUCCESS) return result;
     }
     return call();
   });
@@ -48,15 +48,15 @@ void note(CUgraphExec exec, Note body) {
 // Of a graph that the device launches, nobody sees when: what it names stays.
 CUresult keep_for_device(const GraphContents& contents, Call call) {
   THERMOCLINE_LOG_ONCE("a graph is launched by the device; what it names stays on the device");
-  TouchList touches;
+  AccessList accesses;
   for (const auto& [node, one] : contents) {
     if (!one.is_known) {
       THERMOCLINE_LOG_ONCE("a graph that the device launches has a node that can not be read; it is refused");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
-    for (const Touch& touch : one.touches) touches.add(touch);
+    for (const MemoryAccess& access : one.accesses) accesses.add(access);
   }
-  return keep(touches, kDeviceLaunches, call);
+  return keep(accesses, kDeviceLaunches, call);
 }
 
 CUresult keep_for_device(CUgraphExec exec, CUgraph graph, Call call) {
@@ -121,36 +121,36 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, Call
 }
 
 // What a node of another kind names, from its own structure.
-TouchList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).touches; }
-TouchList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
-  TouchList touches;
-  if (set != nullptr) add_set(&touches, *set);
-  return touches;
+AccessList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).accesses; }
+AccessList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
+  AccessList accesses;
+  if (set != nullptr) add_set(&accesses, *set);
+  return accesses;
 }
-TouchList named_by(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values) {
-  TouchList touches;
-  if (values != nullptr) add_value_operations(values->paramArray, values->count, &touches);
-  return touches;
+AccessList named_by(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values) {
+  AccessList accesses;
+  if (values != nullptr) add_value_operations(values->paramArray, values->count, &accesses);
+  return accesses;
 }
-TouchList named_by(const CUgraphNodeParams* node) {
-  TouchList touches;
-  if (node != nullptr) add_node(*node, &touches);
-  return touches;
+AccessList named_by(const CUgraphNodeParams* node) {
+  AccessList accesses;
+  if (node != nullptr) add_node(*node, &accesses);
+  return accesses;
 }
 
-NodeContents contents_of(const EngineSet* engines, TouchList touches) {
-  touches.filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
+NodeContents contents_of(const EngineSet* engines, AccessList accesses) {
+  accesses.filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
   NodeContents contents;
-  contents.take(touches);
+  contents.take(accesses);
   return contents;
 }
 
 template <class Node>
 CUresult set_other(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
-  const TouchList touches = named_by(params);
-  return hold(touches, [&] {
+  const AccessList accesses = named_by(params);
+  return hold(accesses, [&] {
     return set_node(
-        exec, node, [&](const EngineSet* engines) { return contents_of(engines, touches); }, call);
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, accesses); }, call);
   });
 }
 
@@ -176,9 +176,9 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-// No look is made behind graphs (table_looks.h): what their kernels were given they may have written into what is
+// No look is made behind graphs (pointer_probes.h): what their kernels were given they may have written into what is
 // small.
-void note_tables(const std::vector<std::vector<Touch>>& kernels) {
+void note_tables(const std::vector<std::vector<MemoryAccess>>& kernels) {
   const HeldEngines engines;
   if (engines.none() || kernels.empty()) return;
   for (const ActiveEngine* active : *engines) active->engine->written_by_graph(kernels);
@@ -191,8 +191,8 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     GraphAccess access = access_of(exec);
     if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
-    const CUresult result = submit(stream, Host::kGoesOn, std::move(access.touches),
-                                   {.follows = true, .may_stand = any_waits_for_values()}, call);
+    const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
+                                   {.follows = true, .may_block = any_waits_for_values()}, call);
     if (result == CUDA_SUCCESS) note_tables(access.kernels);
     return result;
   });

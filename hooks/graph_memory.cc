@@ -37,8 +37,8 @@ void tell(const ActiveEngine& active, Counted* counted) {
   }
   counted->reserved = reserved;
   if (reserved < counted->told) {
-    active.engine->remove_foreign(counted->told - reserved);
-  } else if (reserved == counted->told || !active.engine->add_foreign(reserved - counted->told).ok()) {
+    active.engine->remove_external(counted->told - reserved);
+  } else if (reserved == counted->told || !active.engine->add_external(reserved - counted->told).ok()) {
     return;
   }
   counted->told = reserved;

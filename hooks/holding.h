@@ -19,7 +19,7 @@ class HeldForCall {
   HeldForCall& operator=(const HeldForCall&) = delete;
 
   // An error: the call must not be made. `reason` is a literal.
-  CUresult hold(const EngineSet& engines, const TouchList& touches, const char* reason);
+  CUresult hold(const EngineSet& engines, const AccessList& accesses, const char* reason);
 
  private:
   std::vector<std::pair<const ActiveEngine*, std::uint64_t>> held_;

@@ -9,11 +9,11 @@
 namespace thermocline {
 namespace {
 
-bool fits_at_once(const TouchList& touches) {
+bool fits_at_once(const AccessList& accesses) {
   const HeldEngines engines;
   if (engines.none() || Runtime::get().broken()) return true;
   return std::all_of(engines->begin(), engines->end(), [&](const ActiveEngine* active) {
-    const TouchList part = part_of(touches, *active);
+    const AccessList part = part_of(accesses, *active);
     return part.empty() || active->engine->fits(part.all());
   });
 }
@@ -28,14 +28,14 @@ Bytes unit_bytes_from(CUdeviceptr at) {
 
 }  // namespace
 
-CUresult in_parts(StreamHandle stream, const TouchList& touches, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
+CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part) {
   // Nothing so small is larger than the room for it and what it lies in.
   if (bytes <= kPartBytes || engines_now() == nullptr) return part(0, bytes);
   if (is_recording(stream)) return part(0, bytes);
   bool at_once = true;
   const CUresult asked = guarded([&] {
-    at_once = fits_at_once(touches);
+    at_once = fits_at_once(accesses);
     return CUDA_SUCCESS;
   });
   if (asked != CUDA_SUCCESS) return asked;

@@ -24,9 +24,9 @@ std::atomic<bool> any{false};
 
 }  // namespace
 
-void remember_kept(const Engine& engine, const TouchList& touches) {
-  for (const Touch& touch : touches.all()) {
-    const std::optional<BufferFacts> buffer = engine.find(touch.address);
+void remember_kept(const Engine& engine, const AccessList& accesses) {
+  for (const MemoryAccess& access : accesses.all()) {
+    const std::optional<BufferFacts> buffer = engine.find(access.address);
     if (!buffer.has_value()) continue;
     const std::lock_guard lock(kept().mutex);
     kept().numbers.insert({&engine, buffer->number});

@@ -4,13 +4,13 @@
 // to others behind all uses that it has seen, and these it has not.
 #pragma once
 
-#include "hooks/touches.h"
+#include "hooks/accesses.h"
 #include "offload/engine.h"
 
 namespace thermocline {
 
-// The buffers that are touched are kept from now on.
-void remember_kept(const Engine& engine, const TouchList& touches);
+// The buffers that are accessed are kept from now on.
+void remember_kept(const Engine& engine, const AccessList& accesses);
 
 // Both cost nothing as long as nothing is kept.
 bool is_kept(const Engine& engine, DeviceAddress address);

@@ -9,6 +9,6 @@ namespace thermocline {
 
 // Adds the words among the arguments that are addresses of the engine. False: they can not be read. May throw
 // bad_alloc.
-bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, TouchList* touches);
+bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses);
 
 }  // namespace thermocline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches. What a kernel touches is read from its parameters, at every launch.
+// Launches. What a kernel accesses is read from its parameters, at every launch.
 #include <algorithm>
 
 #include "hooks/captures.h"
@@ -12,12 +12,12 @@
 
 namespace thermocline {
 
-bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, TouchList* touches) {
+bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses) {
   // Without arguments there is nothing to ask the driver for.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
   const ParameterLayout* const layout = layouts().of(function);
-  scan_tensor_maps(tensor_maps(), layout, arguments, touches);
-  return scan_arguments(layout, arguments, engines.hull(), touches);
+  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
+  return scan_arguments(layout, arguments, engines.hull(), accesses);
 }
 
 namespace {
@@ -45,10 +45,10 @@ CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shap
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
   if (layouts().is_of_nccl(function)) nccl_launches();
-  TouchList touches;
+  AccessList accesses;
   const CUresult read = guarded(
-      [&] { return add_arguments(*engines, function, arguments, &touches) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
-  if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(touches), info_of(function, shape), call);
+      [&] { return add_arguments(*engines, function, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
+  if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, shape), call);
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
   invalidate_capture(stream);
   return read;
@@ -113,7 +113,7 @@ THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
 
 extern "C" {
 
-// One kernel for each of several devices, each in a stream of its own: too rare for more than keeping what they touch.
+// One kernel for each of several devices, each in a stream of its own: too rare for more than keeping what they access.
 CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
                                                       unsigned int flags) {
   using namespace thermocline;
@@ -124,15 +124,15 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   if (engines == nullptr || launchParamsList == nullptr) return call();
   bool reached = false, is_ours = false;
   const CUresult result = guarded([&]() -> CUresult {
-    TouchList touches;
+    AccessList accesses;
     for (unsigned int i = 0; i < numDevices; ++i) {
       const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
-      if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &touches))
+      if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &accesses))
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    touches.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
-    is_ours = !touches.empty();
-    return keep(touches, "a launch on several devices", [&] {
+    accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
+    is_ours = !accesses.empty();
+    return keep(accesses, "a launch on several devices", [&] {
       reached = true;
       return call();
     });

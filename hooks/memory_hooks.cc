@@ -11,6 +11,7 @@
 
 #include "driver/undisturbed.h"
 #include "hooks/allocation.h"
+#include "hooks/backoff.h"
 #include "hooks/captures.h"
 #include "hooks/graph_memory.h"
 #include "hooks/kept.h"
@@ -18,7 +19,6 @@
 #include "hooks/macros.h"
 #include "hooks/misuse.h"
 #include "hooks/nccl.h"
-#include "hooks/patience.h"
 #include "hooks/pool_usage.h"
 #include "hooks/recorder.h"
 #include "hooks/spanning.h"
@@ -29,14 +29,14 @@ namespace {
 // Rows begin at multiples of this, as on all devices since compute capability 3 (cuMemAllocPitch, observed).
 constexpr Bytes kPitch = 512;
 
-// Pools that the program made: the device of each, or kForeign, where its memory has to be the driver's own. Every
+// Pools that the program made: the device of each, or kExternal, where its memory has to be the driver's own. Every
 // device has one more, from the beginning.
 struct Pools {
   std::mutex mutex;
   std::map<CUmemoryPool, CUdevice> made;
-  std::atomic<bool> any_foreign{false};
+  std::atomic<bool> any_external{false};
 };
-constexpr CUdevice kForeign = -1;
+constexpr CUdevice kExternal = -1;
 Pools& pools() {
   static auto* const all = new Pools;
   return *all;
@@ -130,8 +130,8 @@ std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, Devic
 CUresult free_behind(const EngineSet& engines, const ActiveEngine& owner, const StreamPlace& place, DeviceAddress at,
                      StreamHandle stream) {
   Spanning span(place, stream);
-  const TouchList touches = TouchList().word(at.value);
-  const CUresult result = span.open(engines, engines.bit_of(&owner), touches, {});
+  const AccessList accesses = AccessList().word(at.value);
+  const CUresult result = span.open(engines, engines.bit_of(&owner), accesses, {});
   if (result != CUDA_SUCCESS) return result;
   const StreamHandle shadow = span.stream_in(owner.engine);
   span.commit(false);
@@ -184,7 +184,7 @@ std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool) {
     Pools& all = pools();
     const std::lock_guard lock(all.mutex);
     if (const auto found = all.made.find(pool); found != all.made.end()) {
-      return found->second == kForeign ? std::nullopt : std::optional(found->second);
+      return found->second == kExternal ? std::nullopt : std::optional(found->second);
     }
   }
   for (CUdevice device = 0; static_cast<std::size_t>(device) < EngineSet::kMost; ++device) {
@@ -200,7 +200,7 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   if (engines == nullptr) return otherwise();
   const DeviceAddress at{address};
   const ActiveEngine* active = engines->owner(at);
-  if (active == nullptr) return free_foreign(address, otherwise);
+  if (active == nullptr) return free_external(address, otherwise);
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
@@ -227,7 +227,7 @@ CUresult capture_allows_allocation() {
 
 CUresult allocate_at_once(CUdeviceptr* out, std::size_t bytes, Call otherwise) {
   if (const CUresult allowed = capture_allows_allocation(); allowed != CUDA_SUCCESS) return allowed;
-  if (Runtime::get().wants_shareable()) return allocate_foreign(out, bytes, otherwise);
+  if (Runtime::get().wants_shareable()) return allocate_external(out, bytes, otherwise);
   return allocate_memory(out, bytes, std::nullopt, otherwise);
 }
 
@@ -261,7 +261,7 @@ CUresult create_array(CUarray* out, std::size_t width, std::size_t height, std::
   }
   if (const CUresult allowed = capture_allows_allocation(); allowed != CUDA_SUCCESS) return allowed;
   CUdeviceptr handle = 0;
-  return allocate_foreign(&handle, bytes, [&] {
+  return allocate_external(&handle, bytes, [&] {
     const CUresult result = call();
     if (result == CUDA_SUCCESS) handle = reinterpret_cast<CUdeviceptr>(*out);
     return result;
@@ -269,7 +269,7 @@ CUresult create_array(CUarray* out, std::size_t width, std::size_t height, std::
 }
 
 bool may_be_ours(StreamHandle stream, std::optional<CUmemoryPool> pool) {
-  if (!pool.has_value() && !pools().any_foreign.load(std::memory_order_relaxed)) return true;
+  if (!pool.has_value() && !pools().any_external.load(std::memory_order_relaxed)) return true;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return false;
   const CurrentContext context(context_of(stream, current));
@@ -284,7 +284,7 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, StreamHandle str
     graphs_allocate();
     return otherwise();
   }
-  if (is_of_nccl(caller)) return allocate_foreign(out, bytes, otherwise);
+  if (is_of_nccl(caller)) return allocate_external(out, bytes, otherwise);
   if (Inside::now() || !may_be_ours(stream, pool)) return otherwise();
   if (pool.has_value() && !pool_has_room(*pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = allocate_memory(out, bytes, stream, otherwise);
@@ -306,7 +306,7 @@ extern "C" {
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   using namespace thermocline;
   const auto call = [&] { return real<Function::cuMemAlloc_v2>(dptr, bytesize); };
-  if (is_of_nccl(__builtin_return_address(0))) return allocate_foreign(dptr, bytesize, call);
+  if (is_of_nccl(__builtin_return_address(0))) return allocate_external(dptr, bytesize, call);
   return allocate_at_once(dptr, bytesize, call);
 }
 
@@ -357,7 +357,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray* pHandle, const CUDA_ARRAY3D_DESCRIP
 
 CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
   using namespace thermocline;
-  return free_foreign(reinterpret_cast<CUdeviceptr>(hArray), [&] { return real<Function::cuArrayDestroy>(hArray); });
+  return free_external(reinterpret_cast<CUdeviceptr>(hArray), [&] { return real<Function::cuArrayDestroy>(hArray); });
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
@@ -370,8 +370,8 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
     Pools& all = pools();
     const std::lock_guard lock(all.mutex);
     // The handle may have been another pool's before.
-    all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kForeign);
-    if (!plain) all.any_foreign.store(true, std::memory_order_relaxed);
+    all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kExternal);
+    if (!plain) all.any_external.store(true, std::memory_order_relaxed);
     pool_made(*pool, poolProps->maxSize);
     return result;
   });

@@ -85,8 +85,8 @@ CUstream stream_or_default(std::optional<StreamHandle> stream) {
 template <class Work>
 bool operate(const ActiveEngine& active, DeviceAddress at, Bytes bytes, Access access,
              std::optional<StreamHandle> stream, Work work) {
-  const Touch touch{at, bytes, access};
-  Operation operation = active.engine->begin(stream.value_or(StreamHandle{}), {&touch, 1});
+  const MemoryAccess memory_access{at, bytes, access};
+  Operation operation = active.engine->begin(stream.value_or(StreamHandle{}), {&memory_access, 1});
   if (!operation.status().ok() || work(stream_or_default(stream)) != CUDA_SUCCESS) return false;
   operation.commit();
   return true;
@@ -227,23 +227,23 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
   return active.engine->free(address, stream);
 }
 
-void look_at(const TouchList& touches, StreamHandle stream) {
+void look_at(const AccessList& accesses, StreamHandle stream) {
   const CallSite now = here(stream);
   const std::lock_guard lock(watch().mutex);
   const BufferRecords& records = watch().records;
-  for (const Touch& touch : touches.all()) {
-    if (const BufferRecord* live = records.live(touch.address)) {
-      if (touch.bytes > 0 && touch.address + touch.bytes > live->end()) {
+  for (const MemoryAccess& memory_access : accesses.all()) {
+    if (const BufferRecord* live = records.live(memory_access.address)) {
+      if (memory_access.bytes > 0 && memory_access.address + memory_access.bytes > live->end()) {
         report("an operation goes past the end of its buffer", live->end(), live, &now);
       }
       continue;
     }
-    const BufferRecord* const gone = records.gone(touch.address);
+    const BufferRecord* const gone = records.gone(memory_access.address);
     // A word may be one past the end of what is before.
-    if (gone == nullptr || (touch.bytes == 0 && records.ends_live(touch.address))) continue;
-    report(touch.bytes > 0 ? "an operation uses a buffer that was freed"
-                           : "an operation is given the address of a buffer that was freed",
-           touch.address, gone, &now);
+    if (gone == nullptr || (memory_access.bytes == 0 && records.ends_live(memory_access.address))) continue;
+    report(memory_access.bytes > 0 ? "an operation uses a buffer that was freed"
+                                   : "an operation is given the address of a buffer that was freed",
+           memory_access.address, gone, &now);
   }
 }
 

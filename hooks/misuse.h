@@ -15,8 +15,8 @@
 #include <atomic>
 #include <optional>
 
+#include "hooks/accesses.h"
 #include "hooks/runtime.h"
-#include "hooks/touches.h"
 
 namespace thermocline {
 
@@ -42,6 +42,6 @@ Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<S
                         DeviceAddress* out);
 Status free_watched(const ActiveEngine& active, DeviceAddress address, std::optional<StreamHandle> stream);
 // Before an operation.
-void look_at(const TouchList& touches, StreamHandle stream);
+void look_at(const AccessList& accesses, StreamHandle stream);
 
 }  // namespace thermocline

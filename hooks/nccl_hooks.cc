@@ -5,8 +5,8 @@
 // engine can not be locked meanwhile, since NCCL may wait for threads of its own that allocate. In a group all of this
 // ends with the group. Work that NCCL goes on submitting in the background (communicators that do not block) keeps its
 // buffers on the device for good.
+#include "hooks/backoff.h"
 #include "hooks/nccl.h"
-#include "hooks/patience.h"
 
 #include <map>
 #include <mutex>
@@ -37,16 +37,16 @@ Bytes bytes_of(ncclDataType_t type) {
 }
 
 // Where a size is not known, all of the buffer.
-void add(TouchList* touches, const void* at, std::size_t count, ncclDataType_t type, int times, bool writes) {
+void add(AccessList* accesses, const void* at, std::size_t count, ncclDataType_t type, int times, bool writes) {
   if (at == nullptr || count == 0) return;
   const auto address = reinterpret_cast<CUdeviceptr>(at);
   const Bytes bytes = count * bytes_of(type) * static_cast<Bytes>(times);
   if (bytes == 0) {
-    touches->word(address);
+    accesses->word(address);
   } else if (writes) {
-    touches->touch(address, bytes);
+    accesses->access(address, bytes);
   } else {
-    touches->read(address, bytes);
+    accesses->read(address, bytes);
   }
 }
 
@@ -57,7 +57,7 @@ struct Held {
   const ActiveEngine* engine = nullptr;
   StreamHandle stream{};
   OperationInfo info;
-  TouchList touches;
+  AccessList accesses;
   std::vector<std::pair<const ActiveEngine*, DeviceAddress>> pinned;
 };
 
@@ -70,15 +70,15 @@ void let_go(Held* held) {
 }
 
 CUresult pin_for_now(Held* held, const char* reason) {
-  for (const Touch& touch : held->touches.all()) {
-    const ActiveEngine* const active = owner_now(touch.address);
-    if (active == nullptr || !active->engine->find(touch.address).has_value()) continue;
+  for (const MemoryAccess& access : held->accesses.all()) {
+    const ActiveEngine* const active = owner_now(access.address);
+    if (active == nullptr || !active->engine->find(access.address).has_value()) continue;
     const CurrentContext context(*active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status status = patiently([&] { return active->engine->pin_for_now(touch.address, reason); });
+    const Status status = patiently([&] { return active->engine->pin_for_now(access.address, reason); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
-    held->pinned.emplace_back(active, touch.address);
+    held->pinned.emplace_back(active, access.address);
   }
   return CUDA_SUCCESS;
 }
@@ -86,15 +86,15 @@ CUresult pin_for_now(Held* held, const char* reason) {
 CUresult show(const Held& held) {
   if (!is_explicit(held.stream) && Runtime::get().is_there(held.engine)) {
     const CurrentContext context(*held.engine);
-    return submit(held.stream, Host::kGoesOn, held.touches, held.info, [] { return CUDA_SUCCESS; });
+    return submit(held.stream, Host::kGoesOn, held.accesses, held.info, [] { return CUDA_SUCCESS; });
   }
-  return submit(held.stream, Host::kGoesOn, held.touches, held.info, [] { return CUDA_SUCCESS; });
+  return submit(held.stream, Host::kGoesOn, held.accesses, held.info, [] { return CUDA_SUCCESS; });
 }
 
 // What NCCL has recorded names its buffers nowhere that we could read.
 CUresult keep_recorded(const Held& held) {
   THERMOCLINE_LOG_ONCE("NCCL was recorded into a graph; the buffers that it works on stay on the device");
-  return keep(held.touches, kRecorded, [] { return CUDA_SUCCESS; });
+  return keep(held.accesses, kRecorded, [] { return CUDA_SUCCESS; });
 }
 
 bool hold(Held* held) {
@@ -116,7 +116,7 @@ void finish(Held* held, bool in_background) {
   if (in_background) {
     THERMOCLINE_LOG_ONCE("a communicator of NCCL does not block; the buffers that it works on stay on the device");
     count(Counter::kUnseenCollectives);
-    keep(held->touches, kBackground, [] { return CUDA_SUCCESS; });
+    keep(held->accesses, kBackground, [] { return CUDA_SUCCESS; });
   }
   show(*held);
   let_go(held);
@@ -137,23 +137,23 @@ void end_group(ncclResult_t result) {
 }
 
 template <Nccl F, class... Arguments>
-ncclResult_t collective(TouchList touches, CUstream stream, Arguments... arguments) {
+ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... arguments) {
   const EngineSet* const engines = InNccl::now() ? nullptr : engines_now();
   const InNccl mark;
   if (engines == nullptr) return real_call<F>(arguments...);
-  touches.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
-  if (touches.empty()) return real_call<F>(arguments...);
+  accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
+  if (accesses.empty()) return real_call<F>(arguments...);
   if (Runtime::get().broken()) {
     invalidate_capture(legacy(stream));
     return kNcclUnhandledCudaError;
   }
   // Equal for equal operations, and unlike the numbers of functions.
   const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
-  const ActiveEngine* const first = engines->owner(touches.all().front().address);
+  const ActiveEngine* const first = engines->owner(accesses.all().front().address);
   Held held{.engine = first,
             .stream = legacy(stream),
             .info = {.kind = kind, .operator_class = OperatorClass::kCopy, .name = name_of(F)},
-            .touches = std::move(touches),
+            .accesses = std::move(accesses),
             .pinned = {}};
   if (!hold(&held)) return kNcclUnhandledCudaError;
   const ncclResult_t result = real_call<F>(arguments...);
@@ -182,7 +182,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
   const InNccl mark;
   if (active == nullptr) return real_call<F>(arguments...);
   if (Runtime::get().broken()) return kNcclUnhandledCudaError;
-  Held held{.engine = active, .info = {}, .touches = TouchList().word(at.value), .pinned = {}};
+  Held held{.engine = active, .info = {}, .accesses = AccessList().word(at.value), .pinned = {}};
   if (guarded([&] { return pin_for_now(&held, kRegistered); }) != CUDA_SUCCESS) return kNcclUnhandledCudaError;
   const ncclResult_t result = real_call<F>(arguments...);
   if (result != kNcclSuccess && result != kNcclInProgress) {
@@ -191,7 +191,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
     const std::lock_guard lock(registrations().mutex);
     registrations().all.insert_or_assign({comm, *handle}, std::move(held));
   } else {
-    keep(held.touches, kRegistered, [] { return CUDA_SUCCESS; });
+    keep(held.accesses, kRegistered, [] { return CUDA_SUCCESS; });
     let_go(&held);
   }
   return result;
@@ -262,10 +262,10 @@ THERMOCLINE_NCCL(ncclAllReduce,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                   ncclComm_t comm, CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, op, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, comm,
                                                 stream);
                  });
 
@@ -273,28 +273,28 @@ THERMOCLINE_NCCL(ncclBroadcast,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                   CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, root, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
                                                 stream);
                  });
 
 THERMOCLINE_NCCL(ncclBcast,
                  (void* buffer, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm, CUstream stream), {
-                   TouchList touches;
-                   add(&touches, buffer, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, buffer, count, type, root, comm, stream);
+                   AccessList accesses;
+                   add(&accesses, buffer, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, buffer, count, type, root, comm, stream);
                  });
 
 THERMOCLINE_NCCL(ncclReduce,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                   ncclComm_t comm, CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, op, root, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, root, comm,
                                                 stream);
                  });
 
@@ -302,20 +302,20 @@ THERMOCLINE_NCCL(ncclAllGather,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                   CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   add(&touches, receive, count, type, ranks_of(comm), true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, comm, stream);
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, ranks_of(comm), true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, comm, stream);
                  });
 
 THERMOCLINE_NCCL(ncclReduceScatter,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                   ncclComm_t comm, CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, ranks_of(comm), false);
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, op, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, ranks_of(comm), false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, comm,
                                                 stream);
                  });
 
@@ -323,10 +323,10 @@ THERMOCLINE_NCCL(ncclAlltoAll,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
                   CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, ranks_of(comm), false);
-                   add(&touches, receive, count, type, ranks_of(comm), true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, comm, stream);
+                   AccessList accesses;
+                   add(&accesses, send, count, type, ranks_of(comm), false);
+                   add(&accesses, receive, count, type, ranks_of(comm), true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, comm, stream);
                  });
 
 // Of gather and scatter, what only the root uses may be of any size with the others.
@@ -334,10 +334,10 @@ THERMOCLINE_NCCL(ncclGather,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                   CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   add(&touches, receive, count, type, 0, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, root, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 0, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
                                                 stream);
                  });
 
@@ -345,35 +345,35 @@ THERMOCLINE_NCCL(ncclScatter,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                   CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 0, false);
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, send, receive, count, type, root, comm,
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 0, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
                                                 stream);
                  });
 
 THERMOCLINE_NCCL(ncclSend,
                  (const void* send, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, send, count, type, 1, false);
-                   return collective<kFunction>(std::move(touches), stream, send, count, type, peer, comm, stream);
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   return collective<kFunction>(std::move(accesses), stream, send, count, type, peer, comm, stream);
                  });
 
 THERMOCLINE_NCCL(ncclRecv,
                  (void* receive, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream), {
-                   TouchList touches;
-                   add(&touches, receive, count, type, 1, true);
-                   return collective<kFunction>(std::move(touches), stream, receive, count, type, peer, comm, stream);
+                   AccessList accesses;
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, receive, count, type, peer, comm, stream);
                  });
 
 THERMOCLINE_NCCL(ncclPutSignal,
                  (const void* local, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
                   std::size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm, CUstream stream),
                  {
-                   TouchList touches;
-                   add(&touches, local, count, type, 1, false);
-                   return collective<kFunction>(std::move(touches), stream, local, count, type, peer, window, offset,
+                   AccessList accesses;
+                   add(&accesses, local, count, type, 1, false);
+                   return collective<kFunction>(std::move(accesses), stream, local, count, type, peer, window, offset,
                                                 signal, context, flags, comm, stream);
                  });
 
@@ -414,7 +414,7 @@ THERMOCLINE_NCCL(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window
 // A scalar on the device is read whenever the operation runs.
 THERMOCLINE_NCCL(ncclRedOpCreatePreMulSum,
                  (ncclRedOp_t * op, void* scalar, ncclDataType_t type, int residence, ncclComm_t comm), {
-                   keep(TouchList().word(reinterpret_cast<CUdeviceptr>(scalar)), "NCCL multiplies by it",
+                   keep(AccessList().word(reinterpret_cast<CUdeviceptr>(scalar)), "NCCL multiplies by it",
                         [] { return CUDA_SUCCESS; });
                    return inside_nccl<kFunction>(op, scalar, type, residence, comm);
                  });

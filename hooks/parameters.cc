@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-void scan_word(const unsigned char* at, OwnRange owns, TouchList* out) {
+void scan_word(const unsigned char* at, OwnRange owns, AccessList* out) {
   std::uint64_t word;
   std::memcpy(&word, at, sizeof word);
   if (owns(DeviceAddress{word})) out->word(word);
@@ -54,7 +54,7 @@ class Sieve {
 
 }  // namespace
 
-void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, TouchList* out) {
+void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
   const auto* at = static_cast<const unsigned char*>(parameter);
   std::size_t offset = 0;
 #if defined(__SSE2__)

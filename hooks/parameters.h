@@ -3,7 +3,7 @@
 //
 // A parameter of eight bytes is one word. A longer one is a structure passed by value, which may be packed: every eight
 // bytes in it, at every byte offset, are a word. Words do not span parameters, and shorter parameters hold none. A word
-// that falls into our range touches; a false one costs a touch and nothing else.
+// that falls into our range accesses; a false one costs an access and nothing else.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "hooks/touches.h"
+#include "hooks/accesses.h"
 
 namespace thermocline {
 
@@ -34,16 +34,16 @@ struct OwnRange {
 };
 
 // At every byte offset there is a word.
-void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, TouchList* out);
+void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
 // kernelParams: one pointer for each parameter.
-inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, TouchList* out) {
+inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, AccessList* out) {
   for (std::size_t i = 0; i < layout.size(); ++i) scan_parameter(parameters[i], layout[i].bytes, owns, out);
 }
 
 // The block of `extra`; what the layout has beyond `bytes` was not handed over.
 inline void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, OwnRange owns,
-                       TouchList* out) {
+                       AccessList* out) {
   for (const ParameterSlot& slot : layout) {
     if (slot.offset >= bytes) continue;
     const std::size_t there = bytes - slot.offset < slot.bytes ? bytes - slot.offset : slot.bytes;
@@ -64,9 +64,9 @@ struct ExtraBlock {
 // Reads CU_LAUNCH_PARAM_*; an entry that is not known ends the list, as it does in the driver (an error).
 ExtraBlock read_extra(void* const* extra);
 
-// False when nothing can be known: then everything counts as touched. A launch by nvcc's code hands over an array of
+// False when nothing can be known: then everything counts as accessed. A launch by nvcc's code hands over an array of
 // parameters to kernels without any, too. Without a layout the block of `extra` is scanned as one parameter.
-inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, TouchList* out) {
+inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, AccessList* out) {
   if (arguments.parameters != nullptr) {
     if (layout == nullptr) return false;
     scan_parameters(*layout, arguments.parameters, owns, out);

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "hooks/allocation.h"
+#include "hooks/backoff.h"
 #include "hooks/driver_room.h"
-#include "hooks/foreign_memory.h"
-#include "hooks/patience.h"
+#include "hooks/external_memory.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -15,8 +15,8 @@ namespace {
 
 // What a device's engine has been told of.
 struct Ledger {
-  ForeignMemory memory;
-  ForeignMemory allocations;  // by address, not by handle
+  ExternalMemory memory;
+  ExternalMemory allocations;  // by address, not by handle
 };
 
 struct Ledgers {
@@ -45,13 +45,13 @@ const ActiveEngine* engine_of(const CUmemAllocationProp* properties) {
 }
 
 // Memory that is known as what `out` says when the call has succeeded.
-CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ExternalMemory Ledger::*kind,
                    Call call) {
   return guarded([&] {
     const CurrentContext context(active);
     const Inside inside;
     const CaptureTruce truce;
-    const Status counted = patiently([&] { return active.engine->add_foreign(bytes); });
+    const Status counted = patiently([&] { return active.engine->add_external(bytes); });
     if (!counted.ok()) return static_cast<CUresult>(counted.code());
     const std::lock_guard lock(ledgers().mutex);
     Ledger& ledger = ledgers().all[&active];
@@ -59,13 +59,13 @@ CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes by
     if (result == CUDA_SUCCESS) {
       (ledger.*kind).created(*out, bytes);
     } else {
-      active.engine->remove_foreign(bytes);
+      active.engine->remove_external(bytes);
     }
     return result;
   });
 }
 
-CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ForeignMemory Ledger::*kind,
+CUresult take(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ExternalMemory Ledger::*kind,
               Call call) {
   return with_driver_room([&] { return take_once(active, out, bytes, kind, call); });
 }
@@ -91,7 +91,7 @@ CUresult follow(CUresult result, Change change) {
     std::erase_if(all, [&](const auto& entry) { return engines.none() || !engines->has(entry.first); });
     for (auto& [active, ledger] : all) {
       const Bytes bytes = change(ledger);
-      if (bytes != 0 && !Runtime::get().broken()) active->engine->remove_foreign(bytes);
+      if (bytes != 0 && !Runtime::get().broken()) active->engine->remove_external(bytes);
     }
     return result;
   });
@@ -99,13 +99,13 @@ CUresult follow(CUresult result, Change change) {
 
 }  // namespace
 
-CUresult allocate_foreign(CUdeviceptr* out, Bytes bytes, Call call) {
+CUresult allocate_external(CUdeviceptr* out, Bytes bytes, Call call) {
   const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr || out == nullptr || bytes == 0) return call();
   return take(*active, out, bytes, &Ledger::allocations, call);
 }
 
-CUresult free_foreign(CUdeviceptr address, Call call) {
+CUresult free_external(CUdeviceptr address, Call call) {
   return follow(call(), [&](Ledger& ledger) { return ledger.allocations.released(address); });
 }
 
@@ -142,7 +142,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
 // Of our memory: then its buffer stays, for the handle may be mapped anywhere. Of the program's: one more reference.
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
   using namespace thermocline;
-  const TouchList at = TouchList().word(reinterpret_cast<CUdeviceptr>(addr));
+  const AccessList at = AccessList().word(reinterpret_cast<CUdeviceptr>(addr));
   const CUresult result = keep(at, "its physical memory was asked for",
                                [&] { return real<Function::cuMemRetainAllocationHandle>(handle, addr); });
   if (handle == nullptr) return result;

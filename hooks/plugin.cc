@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "hooks/allocation.h"
-#include "hooks/patience.h"
+#include "hooks/backoff.h"
 #include "hooks/recorder.h"
 #include "include/thermocline/thermocline.h"
 
@@ -110,9 +110,9 @@ class OnDevice {
 // Where no hook tells, work of the stream on the buffer: it waits for what used these pages before, and whoever has
 // them next waits for what the stream was given up to now.
 CUresult stand_for_work(const ActiveEngine& active, StreamHandle stream, void* address) {
-  const std::array touches{Touch{.address = DeviceAddress{reinterpret_cast<std::uintptr_t>(address)}}};
+  const std::array accesses{MemoryAccess{.address = DeviceAddress{reinterpret_cast<std::uintptr_t>(address)}}};
   const Status status = patiently([&] {
-    Operation operation = active.engine->begin(stream, touches);
+    Operation operation = active.engine->begin(stream, accesses);
     if (operation.status().ok()) operation.commit();
     return operation.status();
   });

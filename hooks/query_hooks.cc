@@ -159,7 +159,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
       return CUDA_SUCCESS;
     };
     // It is asked for where another device is about to be given the address.
-    return on ? keep(TouchList().word(ptr), "another device may use it", set) : set();
+    return on ? keep(AccessList().word(ptr), "another device may use it", set) : set();
   });
 }
 

@@ -191,10 +191,10 @@ void Recorder::end(bool without_driver) noexcept {
 
 void Recorder::abandon() noexcept { recorder.store(nullptr); }
 
-std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const Touch> touches) {
+std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const MemoryAccess> accesses) {
   std::uint64_t token = info.kind;
   // The multiplier of 64-bit FNV-1a.
-  for (const Touch& touch : touches) token = (token ^ touch.bytes) * 0x100000001B3u;
+  for (const MemoryAccess& access : accesses) token = (token ^ access.bytes) * 0x100000001B3u;
   return token;
 }
 
@@ -243,17 +243,17 @@ void Recorder::freed(DeviceAddress address, std::optional<StreamHandle> stream) 
   write_if_full();
 }
 
-void Recorder::submitting(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches) {
+void Recorder::submitting(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses) {
   const Writing lock(mutex_);
-  if (durations_ != nullptr) durations_->begin(token_of(info, touches), stream);
+  if (durations_ != nullptr) durations_->begin(token_of(info, accesses), stream);
 }
 
-void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches) {
+void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses) {
   const Writing lock(mutex_);
   if (durations_ != nullptr) durations_->end(stream);
   say_thread();
   const std::uint64_t name = id_of(info.name);
-  writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, touches), touches);
+  writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, accesses), accesses);
   // At the end of the process the driver is not asked any more.
   if (++operations_ % kAskEvery == 0) {
     write_durations();

@@ -50,8 +50,8 @@ class Recorder {
   // Before it is freed: behind that, the address may be another thread's.
   void freed(DeviceAddress address, std::optional<StreamHandle> stream);
   // Around the call that submits; `stream` does not record a graph. What was not submitted is not recorded.
-  void submitting(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches);
-  void submitted(StreamHandle stream, const OperationInfo& info, std::span<const Touch> touches);
+  void submitting(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses);
+  void submitted(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses);
   void step();
 
   // What this thread allocates from here on; "": nothing in particular. Whether anybody records or not.
@@ -66,7 +66,7 @@ class Recorder {
   Recorder(const Driver& driver, const Engine* engine, std::string path, int file, std::uint64_t limit,
            Recorder* before);
 
-  static std::uint64_t token_of(const OperationInfo& info, std::span<const Touch> touches);
+  static std::uint64_t token_of(const OperationInfo& info, std::span<const MemoryAccess> accesses);
   std::uint64_t id_of(const char* name);
   void say_thread();
   void say_tag();

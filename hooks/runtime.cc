@@ -257,8 +257,8 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   }
   if (!share_host_limit(&options)) return nullptr;
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
-  if (options.safety_net == SafetyNet::kFull && !facts->can_map_host) {
-    THERMOCLINE_LOG_ONCE("safety_net = \"full\": the device can not map memory of the host; there is no net");
+  if (options.host_fallback == HostFallback::kFull && !facts->can_map_host) {
+    THERMOCLINE_LOG_ONCE("host_fallback = \"full\": the device can not map memory of the host; there is no net");
   }
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin", facts->device);

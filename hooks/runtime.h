@@ -113,14 +113,14 @@ bool sees_operations();
 
 // Counters of the hooks, beside the engine's. Relaxed: for people.
 enum class Counter {
-  kUnknownLaunches,     // parameters that could not be read: everything counted as touched
+  kUnknownLaunches,     // parameters that could not be read: everything counted as accessed
   kCapturedOperations,  // recorded into graphs
   kOtherContexts,       // allocations in contexts without an engine, passed through
   kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
-  kObjectsPastUs,       // libraries that call the driver past us; counted at the end
+  kBypassingLibraries,  // libraries that call the driver past the hooks; counted at the end
   kRefusedShares,       // memory of ours that the driver does not share with other processes
-  kUnsearchedUploads,   // copies of graphs whose source could not be read, or that are too many
+  kUntrackedUploads,    // copies of graphs whose source could not be read, or that are too many
   kCount
 };
 void count(Counter counter) noexcept;

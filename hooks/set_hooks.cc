@@ -7,8 +7,8 @@
 namespace thermocline {
 namespace {
 
-TouchList filled(CUdeviceptr at, std::size_t elements, std::size_t element_bytes) {
-  return TouchList().write(at, elements * element_bytes);
+AccessList filled(CUdeviceptr at, std::size_t elements, std::size_t element_bytes) {
+  return AccessList().write(at, elements * element_bytes);
 }
 
 template <Function F, class Element, class... More>
@@ -20,11 +20,11 @@ CUresult fill(StreamHandle stream, Host host, CUdeviceptr at, Element value, std
   });
 }
 
-TouchList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std::size_t rows,
-                      std::size_t element_bytes) {
-  TouchList touches;
-  add_write(&touches, at, Box{.width = width * element_bytes, .rows = rows, .pitch = pitch});
-  return touches;
+AccessList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std::size_t rows,
+                       std::size_t element_bytes) {
+  AccessList accesses;
+  add_write(&accesses, at, Box{.width = width * element_bytes, .rows = rows, .pitch = pitch});
+  return accesses;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of one device that touches memory of another device's engine. That engine can not record its events in such
+// A stream of one device that accesses memory of another device's engine. That engine can not record its events in such
 // a stream; but streams of different devices can wait for each other's events. So the engine has a stream of its own
 // that stands for it, its shadow: what the engine orders goes there; the program's stream waits for the shadow before
 // the operation, and the shadow for the program's stream behind it. The host waits for nothing.

@@ -17,11 +17,11 @@ CUresult in_stream(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
 }
 
 template <Function F, class Copy, class... Arguments>
-CUresult submit_shape(StreamHandle stream, Host host, TouchList touches, const Copy* copy, Arguments... arguments) {
+CUresult submit_shape(StreamHandle stream, Host host, AccessList accesses, const Copy* copy, Arguments... arguments) {
   // Arrays are of their own device.
-  if (touches.moves().empty()) return operate<F>(stream, host, std::move(touches), copy, arguments...);
+  if (accesses.moves().empty()) return operate<F>(stream, host, std::move(accesses), copy, arguments...);
   return submit_copy(
-      stream, host, std::move(touches), info_of_copy<F>(), [&] { return real<F>(copy, arguments...); },
+      stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(copy, arguments...); },
       [&](CUstream another) { return in_stream(copy, another); });
 }
 
@@ -29,25 +29,25 @@ template <Function F, class Copy>
 CUresult copy_and_wait(StreamHandle stream, const Copy* copy) {
   ShapedCopy shape = shape_of(copy);
   const Host host = shape.host == Host::kGoesOn ? Host::kMayGoOn : shape.host;
-  return submit_shape<F>(stream, host, std::move(shape.touches), copy);
+  return submit_shape<F>(stream, host, std::move(shape.accesses), copy);
 }
 
 template <Function F, class Copy>
 CUresult copy_in_order(StreamHandle stream, const Copy* copy, CUstream argument) {
-  return submit_shape<F>(stream, Host::kGoesOn, shape_of(copy).touches, copy, argument);
+  return submit_shape<F>(stream, Host::kGoesOn, shape_of(copy).accesses, copy, argument);
 }
 
-TouchList batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {
-  TouchList touches;
-  if (to == nullptr || from == nullptr || bytes == nullptr) return touches;
-  for (std::size_t i = 0; i < count; ++i) touches.copy(to[i], from[i], bytes[i]);
-  return touches;
+AccessList batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {
+  AccessList accesses;
+  if (to == nullptr || from == nullptr || bytes == nullptr) return accesses;
+  for (std::size_t i = 0; i < count; ++i) accesses.copy(to[i], from[i], bytes[i]);
+  return accesses;
 }
 
-TouchList batch(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
-  TouchList touches;
-  for (std::size_t i = 0; copies != nullptr && i < count; ++i) add_shape(&touches, copies[i]);
-  return touches;
+AccessList batch(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  AccessList accesses;
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) add_shape(&accesses, copies[i]);
+  return accesses;
 }
 
 Host host_of(CUmemcpySrcAccessOrder order) {
@@ -61,14 +61,14 @@ Host host_of(const CUmemcpyAttributes* attributes, std::size_t count) {
   return Host::kGoesOn;
 }
 
-TouchList batch(const CUDA_FABRIC_COPY_BATCH_OP* copies, std::size_t count) {
-  TouchList touches;
+AccessList batch(const CUDA_FABRIC_COPY_BATCH_OP* copies, std::size_t count) {
+  AccessList accesses;
   for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
     const CUDA_FABRIC_COPY_BATCH_OP& copy = copies[i];
-    if (copy.dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) touches.write(copy.dst.op.ptr.ptr, copy.size);
-    if (copy.src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) touches.read(copy.src.op.ptr.ptr, copy.size);
+    if (copy.dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) accesses.write(copy.dst.op.ptr.ptr, copy.size);
+    if (copy.src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) accesses.read(copy.src.op.ptr.ptr, copy.size);
   }
-  return touches;
+  return accesses;
 }
 
 Host host_of(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {

@@ -10,8 +10,8 @@ Bytes span_of(const Box& box) {
 }
 
 bool is_solid(const Box& box) {
-  const bool rows_touch = box.rows == 1 || box.pitch == box.width;
-  return rows_touch && (box.layers == 1 || box.layer_rows == box.rows);
+  const bool rows_access = box.rows == 1 || box.pitch == box.width;
+  return rows_access && (box.layers == 1 || box.layer_rows == box.rows);
 }
 
 // One end of a copy between memories of any kind.
@@ -27,20 +27,20 @@ struct Placed {
   Box box;
 };
 
-void add_copy(TouchList* touches, const Placed& to, const Placed& from) {
-  add_read(touches, from.at, from.box);
-  add_write(touches, to.at, to.box);
+void add_copy(AccessList* accesses, const Placed& to, const Placed& from) {
+  add_read(accesses, from.at, from.box);
+  add_write(accesses, to.at, to.box);
   // Arrays hold no addresses.
   if (to.box.width == 0 || from.box.width == 0) return;
-  touches->move({.to = to.at,
-                 .from = from.at,
-                 .bytes = to.box.width,
-                 .rows = to.box.rows,
-                 .layers = to.box.layers,
-                 .to_pitch = to.box.pitch,
-                 .from_pitch = from.box.pitch,
-                 .to_layer = to.box.layer_rows * to.box.pitch,
-                 .from_layer = from.box.layer_rows * from.box.pitch});
+  accesses->move({.to = to.at,
+                  .from = from.at,
+                  .bytes = to.box.width,
+                  .rows = to.box.rows,
+                  .layers = to.box.layers,
+                  .to_pitch = to.box.pitch,
+                  .from_pitch = from.box.pitch,
+                  .to_layer = to.box.layer_rows * to.box.pitch,
+                  .from_layer = from.box.layer_rows * from.box.pitch});
 }
 
 Placed place(const End& end, Box box) {
@@ -55,7 +55,7 @@ ShapedCopy shape_of_ends(const End& from, const End& to, const Box& box) {
   ShapedCopy shape;
   const Placed source = place(from, box);
   const Placed target = place(to, box);
-  add_copy(&shape.touches, target, source);
+  add_copy(&shape.accesses, target, source);
   const bool to_host = to.type == CU_MEMORYTYPE_HOST;
   const bool from_host = from.type == CU_MEMORYTYPE_HOST;
   const bool perhaps_host = from.type == CU_MEMORYTYPE_UNIFIED || to.type == CU_MEMORYTYPE_UNIFIED;
@@ -90,13 +90,13 @@ Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
 
 }  // namespace
 
-void add_read(TouchList* touches, CUdeviceptr at, const Box& box) { touches->read(at, span_of(box)); }
+void add_read(AccessList* accesses, CUdeviceptr at, const Box& box) { accesses->read(at, span_of(box)); }
 
-void add_write(TouchList* touches, CUdeviceptr at, const Box& box) {
+void add_write(AccessList* accesses, CUdeviceptr at, const Box& box) {
   if (is_solid(box)) {
-    touches->write(at, span_of(box));
+    accesses->write(at, span_of(box));
   } else {
-    touches->touch(at, span_of(box));
+    accesses->access(at, span_of(box));
   }
 }
 
@@ -112,12 +112,12 @@ ShapedCopy shape_of(const CUDA_MEMCPY2D* copy) {
 ShapedCopy shape_of(const CUDA_MEMCPY3D* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
 ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
 
-void add_shape(TouchList* touches, const CUDA_MEMCPY3D_BATCH_OP& copy) {
-  add_copy(touches, place(copy.dst, copy.extent), place(copy.src, copy.extent));
+void add_shape(AccessList* accesses, const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  add_copy(accesses, place(copy.dst, copy.extent), place(copy.src, copy.extent));
 }
 
-void add_set(TouchList* touches, const CUDA_MEMSET_NODE_PARAMS& set) {
-  add_write(touches, set.dst, Box{.width = set.width * set.elementSize, .rows = set.height, .pitch = set.pitch});
+void add_set(AccessList* accesses, const CUDA_MEMSET_NODE_PARAMS& set) {
+  add_write(accesses, set.dst, Box{.width = set.width * set.elementSize, .rows = set.height, .pitch = set.pitch});
 }
 
 }  // namespace thermocline

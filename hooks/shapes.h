@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies and sets of rows touch: from the first byte of the first row to the last byte of the last. The gaps
-// between rows are touched, too (their buffer is the same), but not as written whole.
+// What copies and sets of rows access: from the first byte of the first row to the last byte of the last. The gaps
+// between rows are accessed, too (their buffer is the same), but not as written whole.
 #pragma once
 
 #include "hooks/submit.h"
@@ -16,11 +16,11 @@ struct Box {
   Bytes layer_rows = 0;
 };
 
-void add_read(TouchList* touches, CUdeviceptr at, const Box& box);
-void add_write(TouchList* touches, CUdeviceptr at, const Box& box);
+void add_read(AccessList* accesses, CUdeviceptr at, const Box& box);
+void add_write(AccessList* accesses, CUdeviceptr at, const Box& box);
 
 struct ShapedCopy {
-  TouchList touches;
+  AccessList accesses;
   // What the host does in the variant that is not asynchronous.
   Host host = Host::kGoesOn;
 };
@@ -28,7 +28,7 @@ struct ShapedCopy {
 ShapedCopy shape_of(const CUDA_MEMCPY2D* copy);
 ShapedCopy shape_of(const CUDA_MEMCPY3D* copy);
 ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy);
-void add_shape(TouchList* touches, const CUDA_MEMCPY3D_BATCH_OP& copy);
-void add_set(TouchList* touches, const CUDA_MEMSET_NODE_PARAMS& set);
+void add_shape(AccessList* accesses, const CUDA_MEMCPY3D_BATCH_OP& copy);
+void add_set(AccessList* accesses, const CUDA_MEMSET_NODE_PARAMS& set);
 
 }  // namespace thermocline

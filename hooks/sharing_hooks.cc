@@ -2,17 +2,17 @@
 // Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a
 // texture. Its buffer comes to the device and stays. Whether the driver can do the call on
 // memory like ours is for it to say.
+#include "hooks/backoff.h"
 #include "hooks/kept.h"
-#include "hooks/patience.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
 namespace {
 
-TouchList at(CUdeviceptr address) { return TouchList().word(address); }
-TouchList at(const void* address) { return at(reinterpret_cast<CUdeviceptr>(address)); }
+AccessList at(CUdeviceptr address) { return AccessList().word(address); }
+AccessList at(const void* address) { return at(reinterpret_cast<CUdeviceptr>(address)); }
 
-TouchList in(const CUDA_RESOURCE_DESC* resource) {
+AccessList in(const CUDA_RESOURCE_DESC* resource) {
   if (resource == nullptr) return {};
   if (resource->resType == CU_RESOURCE_TYPE_LINEAR) return at(resource->res.linear.devPtr);
   if (resource->resType == CU_RESOURCE_TYPE_PITCH2D) return at(resource->res.pitch2D.devPtr);

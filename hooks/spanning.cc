@@ -6,22 +6,22 @@
 
 namespace thermocline {
 
-TouchList part_of(const TouchList& touches, const ActiveEngine& active) {
-  TouchList part = touches;
+AccessList part_of(const AccessList& accesses, const ActiveEngine& active) {
+  AccessList part = accesses;
   part.filter([&](DeviceAddress address) { return active.owns(address); });
   return part;
 }
 
-CUresult Spanning::open(const EngineSet& engines, EngineBits bits, const TouchList& touches, const OperationInfo& info,
-                        bool unknown) {
+CUresult Spanning::open(const EngineSet& engines, EngineBits bits, const AccessList& accesses,
+                        const OperationInfo& info, bool unknown) {
   CUresult result = CUDA_SUCCESS;
   engines.for_each(bits, [&](const ActiveEngine& active) {
-    if (result == CUDA_SUCCESS) result = open_one(active, part_of(touches, active), info, unknown);
+    if (result == CUDA_SUCCESS) result = open_one(active, part_of(accesses, active), info, unknown);
   });
   return result;
 }
 
-CUresult Spanning::open_one(const ActiveEngine& active, const TouchList& touches, const OperationInfo& info,
+CUresult Spanning::open_one(const ActiveEngine& active, const AccessList& accesses, const OperationInfo& info,
                             bool unknown) {
   Shadow* shadow = nullptr;
   {
@@ -33,7 +33,7 @@ CUresult Spanning::open_one(const ActiveEngine& active, const TouchList& touches
     }
     const StreamHandle stream = shadow == nullptr ? stream_ : shadow->handle();
     Operation operation =
-        unknown ? active.engine->begin_unknown(stream) : active.engine->begin(stream, touches.all(), info);
+        unknown ? active.engine->begin_unknown(stream) : active.engine->begin(stream, accesses.all(), info);
     if (!operation.status().ok()) return static_cast<CUresult>(operation.status().code());
     shares_.push_back({&active, shadow, std::move(operation)});
     if (shadow == nullptr) return CUDA_SUCCESS;

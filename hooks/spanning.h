@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scope of an operation that belongs to several engines, or to one whose context is not the current one: all that
-// it touches is made resident in each, and stays there until it has been submitted.
+// it accesses is made resident in each, and stays there until it has been submitted.
 //
 // Engines are opened in the order of their set, whatever stream it is, so that two threads do not wait for each other.
 #pragma once
@@ -8,9 +8,9 @@
 #include <boost/container/small_vector.hpp>
 #include <optional>
 
+#include "hooks/accesses.h"
 #include "hooks/places.h"
 #include "hooks/shadows.h"
-#include "hooks/touches.h"
 
 namespace thermocline {
 
@@ -21,9 +21,9 @@ class Spanning {
   Spanning(const Spanning&) = delete;
   Spanning& operator=(const Spanning&) = delete;
 
-  // Of these engines, with what of the touches is theirs; or (`unknown`) with all that is live in them. An error: the
+  // Of these engines, with what of the accesses is theirs; or (`unknown`) with all that is live in them. An error: the
   // operation must not be submitted.
-  CUresult open(const EngineSet& engines, EngineBits bits, const TouchList& touches, const OperationInfo& info,
+  CUresult open(const EngineSet& engines, EngineBits bits, const AccessList& accesses, const OperationInfo& info,
                 bool unknown = false);
   // An engine knows the stream, or its shadow, to be behind one that stands.
   bool is_held_up() const;
@@ -40,7 +40,7 @@ class Spanning {
     Operation operation;
   };
 
-  CUresult open_one(const ActiveEngine& active, const TouchList& touches, const OperationInfo& info, bool unknown);
+  CUresult open_one(const ActiveEngine& active, const AccessList& accesses, const OperationInfo& info, bool unknown);
   bool follow(Share& share);
 
   const StreamPlace place_;
@@ -50,6 +50,6 @@ class Spanning {
 };
 
 // What of them is the engine's.
-TouchList part_of(const TouchList& touches, const ActiveEngine& active);
+AccessList part_of(const AccessList& accesses, const ActiveEngine& active);
 
 }  // namespace thermocline

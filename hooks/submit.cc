@@ -12,16 +12,16 @@
 #include <thread>
 
 #include "driver/undisturbed.h"
+#include "hooks/backoff.h"
 #include "hooks/captures.h"
 #include "hooks/holding.h"
 #include "hooks/kept.h"
 #include "hooks/misuse.h"
-#include "hooks/patience.h"
 #include "hooks/peers.h"
+#include "hooks/proxy_streams.h"
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/spanning.h"
-#include "hooks/stand_ins.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
 #include "hooks/values.h"
@@ -35,29 +35,29 @@ CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
 std::atomic<int> captures{0};
 std::atomic<bool> device_updatable{false};
 
-CUresult pin_all(Engine& engine, const TouchList& touches, const char* reason) {
-  for (const Touch& touch : touches.all()) {
-    const Status status = patiently([&] { return engine.pin(touch.address, reason); });
+CUresult pin_all(Engine& engine, const AccessList& accesses, const char* reason) {
+  for (const MemoryAccess& access : accesses.all()) {
+    const Status status = patiently([&] { return engine.pin(access.address, reason); });
     if (!status.ok()) return to_cu(status);
   }
   return CUDA_SUCCESS;
 }
 
 // A word may be one past the end, where no buffer needs to be: only what stands at a live buffer is kept.
-CUresult keep_ours(const ActiveEngine& active, const TouchList& touches, const char* reason) {
+CUresult keep_ours(const ActiveEngine& active, const AccessList& accesses, const char* reason) {
   const CurrentContext context(active);
   if (context.is_refused()) return CUDA_SUCCESS;
   const Inside inside;
   const CaptureTruce truce;
-  TouchList live = touches;
+  AccessList live = accesses;
   live.filter([&](DeviceAddress address) { return active.engine->find(address).has_value(); });
   return pin_all(*active.engine, live, reason);
 }
 
 // The same of all to whom something of it belongs, whichever device that is.
-CUresult keep_all(const EngineSet& engines, const TouchList& touches, const char* reason) {
+CUresult keep_all(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   for (const ActiveEngine* active : engines) {
-    const TouchList part = engines.size() == 1 ? touches : part_of(touches, *active);
+    const AccessList part = engines.size() == 1 ? accesses : part_of(accesses, *active);
     if (part.empty()) continue;
     if (CUresult result = keep_ours(*active, part, reason); result != CUDA_SUCCESS) return result;
   }
@@ -66,7 +66,7 @@ CUresult keep_all(const EngineSet& engines, const TouchList& touches, const char
 
 // Until nothing else uses their pages, and they are back. Waiting for the whole context would fail while any thread
 // records, and end its recording.
-CUresult wait_for(const ActiveEngine& active, const TouchList& touches) {
+CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
   CUstream behind = nullptr;
   if (CUresult result = real<Function::cuStreamCreate>(&behind, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS) {
     return result;
@@ -74,7 +74,7 @@ CUresult wait_for(const ActiveEngine& active, const TouchList& touches) {
   const StreamHandle stream{reinterpret_cast<std::uintptr_t>(behind)};
   CUresult result = CUDA_SUCCESS;
   {
-    Operation operation = active.engine->begin(stream, touches.all());
+    Operation operation = active.engine->begin(stream, accesses.all());
     result = to_cu(operation.status());
     if (result == CUDA_SUCCESS) operation.commit();
   }
@@ -87,13 +87,13 @@ CUresult wait_for(const ActiveEngine& active, const TouchList& touches) {
 // In a context without an engine, or one that is not known: nobody follows its streams. So the buffers stay, and the
 // host waits: before the call for what still uses their pages, or is bringing them back, and behind it for the call.
 // Right, and slow.
-CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const TouchList& touches, Call call) {
-  if (touches.empty()) return call();
+CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, Call call) {
+  if (accesses.empty()) return call();
   THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
-  if (CUresult result = keep_all(engines, touches, "used in another context"); result != CUDA_SUCCESS) return result;
+  if (CUresult result = keep_all(engines, accesses, "used in another context"); result != CUDA_SUCCESS) return result;
   const Inside inside;
   for (const ActiveEngine* active : engines) {
-    const TouchList part = part_of(touches, *active);
+    const AccessList part = part_of(accesses, *active);
     if (part.empty()) continue;
     const CurrentContext context(*active);
     const CaptureTruce truce;
@@ -108,10 +108,10 @@ CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const T
 // may be synchronous, and may wait for the stream first. None is known to have run when it returns. Copies to such
 // memory wait in all drivers that stage; the others are waited for only where streams may stand, for to wait first
 // costs a driver that does not the time by which the host is ahead.
-Host host_of_copy(const TouchList& touches) {
-  const bool may_stand = any_waits_for_values();
-  const bool waits = std::any_of(touches.moves().begin(), touches.moves().end(), [&](const Move& move) {
-    return is_pageable(move.to) || (may_stand && is_pageable(move.from));
+Host host_of_copy(const AccessList& accesses) {
+  const bool may_block = any_waits_for_values();
+  const bool waits = std::any_of(accesses.moves().begin(), accesses.moves().end(), [&](const Move& move) {
+    return is_pageable(move.to) || (may_block && is_pageable(move.from));
   });
   return waits ? Host::kWaitsFirst : Host::kGoesOn;
 }
@@ -150,7 +150,7 @@ CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info
 }
 
 template <class Begin>
-CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const TouchList& touches,
+CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
                      const OperationInfo& info, Begin begin, Call call, const CallFrom* from_host = nullptr) {
   const Inside inside;
   std::optional<CaptureTruce> truce;
@@ -160,42 +160,42 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
     return result;
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
   Recorder* const recorder = Recorder::of(active.engine);
-  if (recorder != nullptr) recorder->submitting(stream, info, touches.all());
+  if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
   const void* const copy = operation->host_copy();
   const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
   if (result != CUDA_SUCCESS) return result;
-  if (recorder != nullptr) recorder->submitted(stream, info, touches.all());
+  if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
   operation->commit(host == Host::kWaits);
   if (active.engine->audits()) say_what_was_found(*active.engine);
   return result;
 }
 
 // A copy, where the stream's device can not reach the memory.
-CUresult submit_by_stand_in(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
-                            const TouchList& touches, const OperationInfo& info, CallIn copy) {
+CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
+                                const AccessList& accesses, const OperationInfo& info, CallIn copy) {
   const Inside inside;
   const bool waits = host == Host::kWaits || host == Host::kWaitsFirst;
   if (waits_for_the_stream(host)) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
   const CurrentContext context(owner);
-  StandIn stand_in(owner, place, stream);
-  if (!stand_in.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
+  ProxyStream proxy_stream(owner, place, stream);
+  if (!proxy_stream.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
   return submit_here(
-      owner, stand_in.handle(), host, touches, info,
-      [&](const OperationInfo& asked) { return owner.engine->begin(stand_in.handle(), touches.all(), asked); },
-      [&] { return stand_in.run(copy, waits); });
+      owner, proxy_stream.handle(), host, accesses, info,
+      [&](const OperationInfo& asked) { return owner.engine->begin(proxy_stream.handle(), accesses.all(), asked); },
+      [&] { return proxy_stream.run(copy, waits); });
 }
 
 // Of an operation that several engines are shown, what belongs to the one that is recorded.
 class SharedRecording {
  public:
-  SharedRecording(const EngineSet& engines, EngineBits bits, const Spanning& span, const TouchList& touches,
+  SharedRecording(const EngineSet& engines, EngineBits bits, const Spanning& span, const AccessList& accesses,
                   const OperationInfo& info)
       : info_(info) {
     engines.for_each(bits, [&](const ActiveEngine& active) {
       if (Recorder::of(active.engine) == nullptr) return;
       recorder_ = Recorder::get();
-      part_ = part_of(touches, active);
+      part_ = part_of(accesses, active);
       stream_ = span.stream_in(active.engine);
     });
     if (recorder_ != nullptr) recorder_->submitting(stream_, info_, part_.all());
@@ -207,20 +207,20 @@ class SharedRecording {
  private:
   const OperationInfo& info_;
   Recorder* recorder_ = nullptr;
-  TouchList part_;
+  AccessList part_;
   StreamHandle stream_{};
 };
 
 // Several engines are shown it, or it is of a stream whose context is not the current one.
 CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
-                       Host host, const TouchList& touches, const OperationInfo& info, bool unknown, Call call) {
+                       Host host, const AccessList& accesses, const OperationInfo& info, bool unknown, Call call) {
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Spanning> span;
   const auto open = [&](OperationInfo asked) {
     return patiently([&] {
       span.emplace(place, stream);
-      const Status status(span->open(engines, bits, touches, asked, unknown));
+      const Status status(span->open(engines, bits, accesses, asked, unknown));
       if (!status.ok()) span.reset();
       asked.again = true;
       return status;
@@ -229,7 +229,7 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
     return result;
   if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
-  SharedRecording recording(engines, bits, *span, touches, info);
+  SharedRecording recording(engines, bits, *span, accesses, info);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
   recording.submitted();
@@ -248,26 +248,26 @@ struct Instead {
 
 // `bits`: whom it is shown, whether they own something of it or follow what it may follow.
 CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
-                     Host host, const TouchList& touches, const OperationInfo& info, Call call, Instead instead) {
-  if (watches_misuse()) look_at(touches, stream);
+                     Host host, const AccessList& accesses, const OperationInfo& info, Call call, Instead instead) {
+  if (watches_misuse()) look_at(accesses, stream);
   if (place.refused) return call();
   const ActiveEngine* const owner = instead.in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
-  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, touches, call);
+  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, accesses, call);
   CUresult result = CUDA_SUCCESS;
   if (owner != nullptr) {
-    result = submit_by_stand_in(*owner, place, stream, host, touches, info, *instead.in_another);
+    result = submit_by_proxy_stream(*owner, place, stream, host, accesses, info, *instead.in_another);
   } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
     Engine& engine = *place.here->engine;
     OperationInfo here = info;
     here.reads_host_copy = instead.from_host != nullptr;
     result = submit_here(
-        *place.here, stream, host, touches, here,
-        [&](const OperationInfo& asked) { return engine.begin(stream, touches.all(), asked); }, call,
+        *place.here, stream, host, accesses, here,
+        [&](const OperationInfo& asked) { return engine.begin(stream, accesses.all(), asked); }, call,
         instead.from_host);
   } else {
-    result = submit_across(engines, bits, place, stream, host, touches, info, false, call);
+    result = submit_across(engines, bits, place, stream, host, accesses, info, false, call);
   }
-  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(engines, touches)) return result;
+  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(engines, accesses)) return result;
   const Inside inside;
   return real<Function::cuStreamSynchronize>(to_cu(stream));
 }
@@ -357,16 +357,16 @@ namespace {
 // Every operation that a stream records, and the one place where the library refuses one: its capture ends without a
 // graph then. Of what it accesses, kernels need nothing before the graph is launched; the driver may look at the memory
 // of copies and sets at once.
-CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const TouchList& touches, bool is_kernel,
+CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, bool is_kernel,
                          Call call) {
   count(Counter::kCapturedOperations);
   bool reached = false;
   const CUresult result = guarded([&]() -> CUresult {
-    if (Runtime::get().broken() && !touches.empty()) return CUDA_ERROR_UNKNOWN;
-    if (watches_misuse()) look_at(touches, stream);
+    if (Runtime::get().broken() && !accesses.empty()) return CUDA_ERROR_UNKNOWN;
+    if (watches_misuse()) look_at(accesses, stream);
     HeldForCall held;
     if (!is_kernel) {
-      if (CUresult kept = held.hold(engines, touches, "being recorded"); kept != CUDA_SUCCESS) return kept;
+      if (CUresult kept = held.hold(engines, accesses, "being recorded"); kept != CUDA_SUCCESS) return kept;
     }
     reached = true;
     const Inside inside;
@@ -376,38 +376,38 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const To
   return result;
 }
 
-CUresult submit_what(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+CUresult submit_what(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
                      Instead instead) {
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
   EngineBits bits = 0;
-  touches.filter([&](DeviceAddress address) {
+  accesses.filter([&](DeviceAddress address) {
     const EngineBits owner = engines.bit_of_owner(address);
     bits |= owner;
     return owner != 0;
   });
-  if (bits == 0 && touches.moves().empty() && !info.follows && !info.may_stand) return call();
-  if (is_recording(stream)) return submit_recorded(engines, stream, touches, info.follows, call);
+  if (bits == 0 && accesses.moves().empty() && !info.follows && !info.may_block) return call();
+  if (is_recording(stream)) return submit_recorded(engines, stream, accesses, info.follows, call);
   const StreamPlace place = place_of(engines, stream);
-  const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), touches);
+  const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), accesses);
   if (info.follows) bits |= followers_of(engines, place);
-  if (info.may_stand && place.here != nullptr) bits |= engines.bit_of(place.here);
+  if (info.may_block && place.here != nullptr) bits |= engines.bit_of(place.here);
   if (bits == 0 && changing == 0) return call();
-  if (host == Host::kGoesOn && info.operator_class == OperatorClass::kCopy) host = host_of_copy(touches);
-  if (Runtime::get().broken()) return touches.empty() ? call() : CUDA_ERROR_UNKNOWN;
+  if (host == Host::kGoesOn && info.operator_class == OperatorClass::kCopy) host = host_of_copy(accesses);
+  if (Runtime::get().broken()) return accesses.empty() ? call() : CUDA_ERROR_UNKNOWN;
   return guarded([&] {
     if (info.operator_class == OperatorClass::kTables) {
-      const CUresult result = submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
+      const CUresult result = submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
       if (result != CUDA_SUCCESS) return result;
       engines.for_each(
-          bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(touches, active).all()); });
+          bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(accesses, active).all()); });
       return result;
     }
-    if (changing == 0) return submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
-    AllChanges made(engines, changing, touches);
+    if (changing == 0) return submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
+    AllChanges made(engines, changing, accesses);
     const CUresult result =
-        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, touches, info, call, instead);
+        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
     if (result == CUDA_SUCCESS) made.happened();
     return result;
   });
@@ -415,18 +415,18 @@ CUresult submit_what(StreamHandle stream, Host host, TouchList touches, Operatio
 
 }  // namespace
 
-CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call) {
-  return submit_what(stream, host, std::move(touches), info, call, {});
+CUresult submit(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call) {
+  return submit_what(stream, host, std::move(accesses), info, call, {});
 }
 
-CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
                      CallIn in_another) {
-  return submit_what(stream, host, std::move(touches), info, call, {.in_another = &in_another});
+  return submit_what(stream, host, std::move(accesses), info, call, {.in_another = &in_another});
 }
 
-CUresult submit_copy_to_host(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
                              CallIn in_another, CallFrom from_host) {
-  return submit_what(stream, host, std::move(touches), info, call,
+  return submit_what(stream, host, std::move(accesses), info, call,
                      {.in_another = &in_another, .from_host = &from_host});
 }
 
@@ -437,7 +437,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);
-  THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as touched");
+  THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as accessed");
   return guarded([&] {
     const StreamPlace place = place_of(*engines, stream);
     if (place.refused) return call();
@@ -446,10 +446,10 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   });
 }
 
-CUresult keep(const TouchList& touches, const char* reason, Call call) {
+CUresult keep(const AccessList& accesses, const char* reason, Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
-  TouchList ours = touches;
+  AccessList ours = accesses;
   ours.filter([&](DeviceAddress address) { return engines->owner(address) != nullptr; });
   if (ours.empty()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
@@ -458,7 +458,7 @@ CUresult keep(const TouchList& touches, const char* reason, Call call) {
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
     for (const ActiveEngine* active : *engines) {
-      if (const TouchList part = part_of(ours, *active); !part.empty()) remember_kept(*active->engine, part);
+      if (const AccessList part = part_of(ours, *active); !part.empty()) remember_kept(*active->engine, part);
     }
     return result;
   });

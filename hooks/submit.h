@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every hook that orders work reaches the driver: what it touches is shown to the engine, then the driver is
-// called, under one scope, so that nothing that is touched can leave in between. What belongs to several engines is
+// How every hook that orders work reaches the driver: what it accesses is shown to the engine, then the driver is
+// called, under one scope, so that nothing that is accessed can leave in between. What belongs to several engines is
 // shown to each (spanning.h).
 //
 // While a stream records a graph, work is not run: what it accesses is of no matter before the graph is launched
@@ -10,10 +10,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "hooks/accesses.h"
 #include "hooks/places.h"
 #include "hooks/runtime.h"
 #include "hooks/symbols.h"
-#include "hooks/touches.h"
 
 namespace thermocline {
 
@@ -57,20 +57,20 @@ CUresult guarded(Call body);
 // The same where the engine sees to that itself (allocate, free).
 CUresult guarded_lightly(Call body);
 
-// `touches` may name anything; what is not ours is left out.
-CUresult submit(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call);
-// A copy that names no context. `in_another`: the same in a given stream, where it has to be (stand_ins.h).
-CUresult submit_copy(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+// `accesses` may name anything; what is not ours is left out.
+CUresult submit(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call);
+// A copy that names no context. `in_another`: the same in a given stream, where it has to be (proxy_streams.h).
+CUresult submit_copy(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
                      CallIn in_another);
 // A copy to the host, of one range. `from_host`: the same out of that memory of ours, where what it reads is evicted.
-CUresult submit_copy_to_host(StreamHandle stream, Host host, TouchList touches, OperationInfo info, Call call,
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
                              CallIn in_another, CallFrom from_host);
-// Nothing is known about what the work touches.
+// Nothing is known about what the work accesses.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
 // Before a call that lets somebody else keep the addresses: their buffers come to the device and stay. An error: the
 // call is not made.
-CUresult keep(const TouchList& touches, const char* reason, Call call);
+CUresult keep(const AccessList& accesses, const char* reason, Call call);
 
 // Whether a call that succeeds has written all of the ranges that it names. Of a batch that ends with an error, part
 // may have been submitted; of what is decompressed the size is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
@@ -103,8 +103,8 @@ OperationInfo info_of_copy() {
 
 // What a hook looks like: as long as nothing of ours exists, a call.
 template <Function F, class... Arguments>
-CUresult operate(StreamHandle stream, Host host, TouchList touches, Arguments... arguments) {
-  return submit(stream, host, std::move(touches), info_of_copy<F>(), [&] { return real<F>(arguments...); });
+CUresult operate(StreamHandle stream, Host host, AccessList accesses, Arguments... arguments) {
+  return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(arguments...); });
 }
 
 // Stream capture, as far as it must be known: whether any stream records.
@@ -130,7 +130,7 @@ class CaptureTruce {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// Kernels on the device may change what a node of some graph is given: from then on a launch of a graph touches all
+// Kernels on the device may change what a node of some graph is given: from then on a launch of a graph accesses all
 // that is live, where that fits.
 void nodes_change_on_the_device();
 bool any_node_changes_on_the_device();

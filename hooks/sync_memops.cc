@@ -47,12 +47,12 @@ bool is_synchronous(const ActiveEngine& active, const BufferFacts& buffer) {
   return all().buffers.contains({&active, buffer.number});
 }
 
-bool any_is_synchronous(const EngineSet& engines, const TouchList& touches) {
+bool any_is_synchronous(const EngineSet& engines, const AccessList& accesses) {
   if (!all().any.load(std::memory_order_acquire)) return false;
-  for (const Touch& touch : touches.all()) {
-    const ActiveEngine* const owner = engines.owner(touch.address);
+  for (const MemoryAccess& access : accesses.all()) {
+    const ActiveEngine* const owner = engines.owner(access.address);
     if (owner == nullptr) continue;
-    const auto buffer = owner->engine->find(touch.address);
+    const auto buffer = owner->engine->find(access.address);
     if (buffer.has_value() && is_synchronous(*owner, *buffer)) return true;
   }
   return false;

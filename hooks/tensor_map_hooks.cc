@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that write tensor maps. What they write is remembered (tensor_maps.h), so that the tensor's buffer is
-// touched by the kernels that are given the map. Making a map touches no memory.
+// accessed by the kernels that are given the map. Making a map accesses no memory.
 #include "hooks/submit.h"
 #include "hooks/tensor_maps.h"
 
@@ -11,7 +11,7 @@ static_assert(sizeof(CUtensorMap) == TensorMaps::kBytes);
 
 // The buffer stays on the device from then on; what is known of it does not matter.
 CUresult keep_tensor(DeviceAddress address, const char* why, Call call) {
-  return keep(TouchList().word(address.value), why, call);
+  return keep(AccessList().word(address.value), why, call);
 }
 
 CUresult remember(const CUtensorMap* map, DeviceAddress address) {

@@ -56,14 +56,14 @@ TensorMaps& tensor_maps() {
 }
 
 void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
-                      TouchList* out) {
+                      AccessList* out) {
   if (maps.empty()) return;
   const auto scan = [&](const void* at, std::size_t bytes) {
     maps.search(at, bytes, 0, TensorMaps::kParameterAlignment,
                 [&](std::size_t, DeviceAddress address) { out->word(address.value); });
   };
   if (arguments.parameters != nullptr) {
-    if (layout == nullptr) return;  // everything counts as touched
+    if (layout == nullptr) return;  // everything counts as accessed
     for (std::size_t i = 0; i < layout->size(); ++i) scan(arguments.parameters[i], (*layout)[i].bytes);
     return;
   }

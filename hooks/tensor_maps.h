@@ -81,7 +81,8 @@ class TensorMaps {
 
 TensorMaps& tensor_maps();
 
-// Touches what the maps among the arguments name. Where there is no layout, the block of `extra` is searched.
-void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments, TouchList* out);
+// Accesses what the maps among the arguments name. Where there is no layout, the block of `extra` is searched.
+void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
+                      AccessList* out);
 
 }  // namespace thermocline

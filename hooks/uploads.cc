@@ -29,7 +29,7 @@ struct MemoryKind {
   bool device = false;
 };
 
-// Memory of any engine is a device's, whatever the driver says of what was sent away.
+// Memory of any engine is a device's, whatever the driver says of what was evicted.
 MemoryKind kind_of(CUdeviceptr at) {
   const EngineSet* const engines = engines_now();
   if (engines != nullptr && engines->owner(DeviceAddress{at}) != nullptr) return {.known = true, .device = true};
@@ -98,7 +98,7 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     const Reading reading = read_own_memory(from + done, block.data(), part);
     if (reading == Reading::kRefused) {
-      count(Counter::kUnsearchedUploads);
+      count(Counter::kUntrackedUploads);
       engine.hold_unknown({DeviceAddress{to + done}, bytes - done});
     }
     if (reading != Reading::kRead) return;
@@ -116,21 +116,22 @@ void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes byt
 
 }  // namespace
 
-EngineBits changing_references(const EngineSet& engines, EngineBits bits, const TouchList& touches) {
-  if (!touches.moves().empty()) return bits;
+EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
+  if (!accesses.moves().empty()) return bits;
   EngineBits changing = 0;
   engines.for_each(bits, [&](const ActiveEngine& active) {
     if (active.engine->has_references()) changing |= engines.bit_of(&active);
   });
   if (changing == 0) return 0;
-  const std::span<const Touch> all = touches.all();
+  const std::span<const MemoryAccess> all = accesses.all();
   const bool writes =
-      std::any_of(all.begin(), all.end(), [](const Touch& touch) { return touch.access == Access::kWrite; });
+      std::any_of(all.begin(), all.end(), [](const MemoryAccess& access) { return access.access == Access::kWrite; });
   return writes ? changing : 0;
 }
 
-Changes::Changes(const ActiveEngine& active, const TouchList& touches) : engine_(*active.engine), touches_(touches) {
-  for (const Move& move : touches.moves()) {
+Changes::Changes(const ActiveEngine& active, const AccessList& accesses)
+    : engine_(*active.engine), accesses_(accesses) {
+  for (const Move& move : accesses.moves()) {
     const Known known{move, source_of(move)};
     if (known.source == Source::kPinned) search(move);
     moves_.push_back(known);
@@ -189,9 +190,9 @@ void Changes::search(const Move& move) {
 
 void Changes::happened() {
   if (engine_.has_references()) {
-    for (const Touch& touch : touches_.all()) {
+    for (const MemoryAccess& access : accesses_.all()) {
       // Of a copy on the device, what is in its way is known below.
-      if (touch.access == Access::kWrite && moves_.empty()) engine_.overwritten({touch.address, touch.bytes});
+      if (access.access == Access::kWrite && moves_.empty()) engine_.overwritten({access.address, access.bytes});
     }
     for (const Known& known : moves_) {
       if (known.source == Source::kDevice || has_many_rows(known.move)) continue;

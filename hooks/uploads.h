@@ -8,7 +8,7 @@
 // program writes into pinned memory between submitting a copy and its turn in the stream is not seen.
 //
 // Copies that a graph was given are looked at when it is launched, each time. Of one executable so many; each one
-// beyond counts as unsearched_uploads: what a launch brings through it is not known, and read from the device when it
+// beyond counts as untracked_uploads: what a launch brings through it is not known, and read from the device when it
 // matters (Engine::hold_unknown).
 #pragma once
 
@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "hooks/accesses.h"
 #include "hooks/runtime.h"
-#include "hooks/touches.h"
 
 namespace thermocline {
 
@@ -31,7 +31,7 @@ bool is_pinned(CUdeviceptr at);
 // The changes of one operation: made before it is submitted, and told when it has been.
 class Changes {
  public:
-  Changes(const ActiveEngine& active, const TouchList& touches);
+  Changes(const ActiveEngine& active, const AccessList& accesses);
   // The operation was submitted.
   void happened();
 
@@ -50,19 +50,19 @@ class Changes {
   void give_in();
 
   Engine& engine_;
-  const TouchList& touches_;
+  const AccessList& accesses_;
   boost::container::small_vector<Known, 1> moves_;
   std::vector<HeldWord> words_;
 };
 
 // Of these, those whose references it changes: for nearly all launches none, and Changes need not be made.
-EngineBits changing_references(const EngineSet& engines, EngineBits bits, const TouchList& touches);
+EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses);
 
 // The changes of one operation in each of these.
 class AllChanges {
  public:
-  AllChanges(const EngineSet& engines, EngineBits bits, const TouchList& touches) {
-    engines.for_each(bits, [&](const ActiveEngine& active) { all_.emplace_back(active, touches); });
+  AllChanges(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
+    engines.for_each(bits, [&](const ActiveEngine& active) { all_.emplace_back(active, accesses); });
   }
   void happened() {
     for (Changes& one : all_) one.happened();

@@ -24,17 +24,17 @@ const std::uint64_t* kept_value(std::uint64_t value) {
 }
 
 // `value` is the host's, as long as the call.
-void add_write(TouchList* touches, CUdeviceptr to, const std::uint64_t* value, bool kept) {
+void add_write(AccessList* accesses, CUdeviceptr to, const std::uint64_t* value, bool kept) {
   if (kept) value = kept_value(*value);
-  touches->write(to, sizeof *value);
-  touches->move({.to = to, .from = reinterpret_cast<CUdeviceptr>(value), .bytes = sizeof *value});
+  accesses->write(to, sizeof *value);
+  accesses->move({.to = to, .from = reinterpret_cast<CUdeviceptr>(value), .bytes = sizeof *value});
 }
 
 }  // namespace
 
 bool any_waits_for_values() { return any_waits.load(std::memory_order_relaxed); }
 
-void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches,
+void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, AccessList* accesses,
                           bool kept) {
   for (unsigned int i = 0; operations != nullptr && i < count; ++i) {
     const CUstreamBatchMemOpParams& one = operations[i];
@@ -42,13 +42,13 @@ void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned i
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
         any_waits.store(true, std::memory_order_relaxed);
-        touches->read(one.waitValue.address, one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
+        accesses->read(one.waitValue.address, one.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8);
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-        touches->write(one.writeValue.address, 4);
+        accesses->write(one.writeValue.address, 4);
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-        add_write(touches, one.writeValue.address, reinterpret_cast<const std::uint64_t*>(&one.writeValue.value64),
+        add_write(accesses, one.writeValue.address, reinterpret_cast<const std::uint64_t*>(&one.writeValue.value64),
                   kept);
         break;
       default:
@@ -68,9 +68,9 @@ bool waits(const CUstreamBatchMemOpParams* operations, unsigned int count) {
 
 CUresult submit_batch(StreamHandle stream, const CUstreamBatchMemOpParams* operations, unsigned int count, Call call) {
   if (engines_now() == nullptr && !waits(operations, count)) return call();
-  TouchList touches;
-  add_value_operations(operations, count, &touches, any_capture() && is_recording(stream));
-  return submit(stream, Host::kGoesOn, std::move(touches), {.may_stand = waits(operations, count)}, call);
+  AccessList accesses;
+  add_value_operations(operations, count, &accesses, any_capture() && is_recording(stream));
+  return submit(stream, Host::kGoesOn, std::move(accesses), {.may_block = waits(operations, count)}, call);
 }
 
 CUresult submit_wait(StreamHandle stream, CUstreamBatchMemOpType operation, CUdeviceptr at, cuuint64_t /*value*/,
@@ -90,15 +90,15 @@ CUresult submit_write(StreamHandle stream, CUstreamBatchMemOpType operation, CUd
   return submit_batch(stream, &one, 1, call);
 }
 
-TouchList of_decompression(const CUmemDecompressParams* parameters, std::size_t count) {
-  TouchList touches;
+AccessList of_decompression(const CUmemDecompressParams* parameters, std::size_t count) {
+  AccessList accesses;
   for (std::size_t i = 0; parameters != nullptr && i < count; ++i) {
     const CUmemDecompressParams& one = parameters[i];
-    touches.read(reinterpret_cast<CUdeviceptr>(one.src), one.srcNumBytes);
-    touches.write(reinterpret_cast<CUdeviceptr>(one.dst), one.dstNumBytes);
-    if (one.dstActBytes != nullptr) touches.word(reinterpret_cast<CUdeviceptr>(one.dstActBytes));
+    accesses.read(reinterpret_cast<CUdeviceptr>(one.src), one.srcNumBytes);
+    accesses.write(reinterpret_cast<CUdeviceptr>(one.dst), one.dstNumBytes);
+    if (one.dstActBytes != nullptr) accesses.word(reinterpret_cast<CUdeviceptr>(one.dstActBytes));
   }
-  return touches;
+  return accesses;
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 // Memory operations of streams, for the calls and the graph nodes that carry them.
 #pragma once
 
-#include "hooks/touches.h"
+#include "hooks/accesses.h"
 
 namespace thermocline {
 
 // `kept`: some graph may run them later, and asks again then what they write.
-void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, TouchList* touches,
+void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, AccessList* accesses,
                           bool kept = true);
 
 // Some stream, or some graph, waits for a value or has: what comes behind may stand until the program writes it.

@@ -108,20 +108,20 @@ void Aliasing::assign(const Link& link) {
 }
 
 // Null where it has gone, or is elsewhere each time.
-const Block* Aliasing::block_of(const Known& known, const Tenant& tenant) const {
-  if (tenant.named) return known.berths.block_of(static_cast<Berths::Name>(tenant.id));
-  const Block* const block = heap_.block_of(tenant.block);
-  return block != nullptr && block->serial() == tenant.id ? block : nullptr;
+const Block* Aliasing::block_of(const Known& known, const PageOwner& page_owner) const {
+  if (page_owner.named) return known.berths.block_of(static_cast<Berths::Name>(page_owner.id));
+  const Block* const block = heap_.block_of(page_owner.block);
+  return block != nullptr && block->serial() == page_owner.id ? block : nullptr;
 }
 
 // Which pages they are: who has pages now is at home, the others share what is nobody's.
 std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assigned) {
   std::vector<PageHandle> pages(assigned.homes.pages);
   for (const PageHome& one : assigned.homes.homes) {
-    const Tenant& tenant = assigned.history.tenants[one.tenant];
-    const Block* const block = block_of(known, tenant);
-    if (tenant.stays[one.stay].from != 0 || block == nullptr) continue;
-    pages[one.home] = block->page_handles()[tenant.range.first + one.page];
+    const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
+    const Block* const block = block_of(known, page_owner);
+    if (page_owner.stays[one.stay].from != 0 || block == nullptr) continue;
+    pages[one.home] = block->page_handles()[page_owner.range.first + one.page];
   }
   heap_.loosen();
   auto next = pages.begin();
@@ -140,17 +140,17 @@ void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nano
   const std::vector<PageHandle> pages = bind(known, assigned);
   for (const PageHome& one : assigned.homes.homes) {
     if (pages[one.home] == PageHandle{}) continue;
-    const Tenant& tenant = assigned.history.tenants[one.tenant];
+    const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
     const auto time_of = [&](std::uint32_t change) {
       if (change == 0) return std::uint64_t{0};
       return change == assigned.history.end() ? nanoseconds : assigned.history.changes[change - 1].nanoseconds;
     };
-    const Tenant::Stay stay = tenant.stays[one.stay];
-    const Home home{tenant.range.first + one.page, time_of(stay.from), time_of(stay.to), pages[one.home]};
-    if (const Block* const block = block_of(known, tenant); block != nullptr) {
+    const PageOwner::Stay stay = page_owner.stays[one.stay];
+    const Home home{page_owner.range.first + one.page, time_of(stay.from), time_of(stay.to), pages[one.home]};
+    if (const Block* const block = block_of(known, page_owner); block != nullptr) {
       put(*block, home);
-    } else if (tenant.named) {
-      known.homes[static_cast<Berths::Name>(tenant.id)].push_back(home);
+    } else if (page_owner.named) {
+      known.homes[static_cast<Berths::Name>(page_owner.id)].push_back(home);
     }
   }
   // Who always stays may be driven out by something else that comes between.

@@ -4,7 +4,7 @@
 // A steady step then consists of copies and waits on the device alone.
 //
 // Addresses lead to pages of others as long as their own contents are away. So this is for programs all of whose
-// touches are known (trusting); without that, nothing here does anything.
+// accesses are known (trusting); without that, nothing here does anything.
 //
 // Under a plan (rounds, see aliasing.cc): two iterations show which buffers there are, and how long they take; in the
 // third parts give up their pages as they will with homes; the fourth is written down: who has pages, and when. Homes
@@ -25,10 +25,10 @@
 #include "offload/berths.h"
 #include "offload/iteration_meter.h"
 #include "offload/link_meter.h"
+#include "offload/live_range_log.h"
 #include "offload/page_homes.h"
-#include "offload/recogniser.h"
+#include "offload/period_detector.h"
 #include "offload/residency.h"
-#include "offload/tenancy_log.h"
 
 namespace thermocline {
 
@@ -40,7 +40,7 @@ class Aliasing {
   Aliasing(const Aliasing&) = delete;
   Aliasing& operator=(const Aliasing&) = delete;
 
-  // An iteration (by the recogniser's number) begins in which a plan decides.
+  // An iteration (by the period detector's number) begins in which a plan decides.
   void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
   // An operation of it arrives; device time of all that was submitted before.
   void arriving(std::size_t iteration, std::uint64_t submitted_ns);
@@ -79,7 +79,7 @@ class Aliasing {
     std::unordered_map<Berths::Name, std::vector<Home>> homes;
   };
   struct Assigned {
-    TenancyHistory history;
+    LiveRangeHistory history;
     PageHomes homes;
   };
   bool vacated_by_name(const Block& block);
@@ -90,14 +90,14 @@ class Aliasing {
   void settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds);
   void rebind();
   std::vector<PageHandle> bind(const Known& known, const Assigned& assigned);
-  const Block* block_of(const Known& known, const Tenant& tenant) const;
+  const Block* block_of(const Known& known, const PageOwner& page_owner) const;
   void put(const Block& block, const Home& home);
 
   Heap& heap_;
   Residency& residency_;
-  std::array<Known, Recogniser::kIterations> known_;  // by the recogniser's number
+  std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
   IterationMeter meter_;
-  TenancyLog log_;
+  LiveRangeLog log_;
   bool watching_ = false;
   bool any_names_ = false;
   Background<Assigned> assigning_;

@@ -48,16 +48,16 @@ std::string audit_text(const AuditStatistics& audit) {
   if (audit.fault != 0) {
     const std::string what = audit.faulty == nullptr ? "an operation" : std::string("'") + audit.faulty + "'";
     return "audit: not safe: " + what + " (operation " + std::to_string(audit.fault) +
-           ") touched memory that it was not seen to touch, or that is nobody's (error " + std::to_string(audit.error) +
-           "); nothing behind it was looked at, of " + looked;
+           ") accessed memory that it was not seen to access, or that is nobody's (error " +
+           std::to_string(audit.error) + "); nothing behind it was looked at, of " + looked;
   }
   if (audit.launches == 0) return "audit: nothing to say: no kernel with memory of the library was launched";
   if (audit.left_open != 0 || audit.unknown != 0) {
     return "audit: nothing was found, and not everything was looked at: access could not be taken away " +
            std::to_string(audit.left_open) + " times, and " + std::to_string(audit.unknown) +
-           " launches count as touching everything; " + looked;
+           " launches count as accessing everything; " + looked;
   }
-  return "audit: safe, as far as this run went: " + looked + " touched nothing that they were not seen to touch";
+  return "audit: safe, as far as this run went: " + looked + " accessed nothing that they were not seen to access";
 }
 
 }  // namespace thermocline

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dry run: nothing leaves the device, but an operation is let into the blocks alone that it is known to touch. Every
+// A dry run: nothing leaves the device, but an operation is let into the blocks alone that it is known to access. Every
 // other block of the program has its access taken away meanwhile, so whatever would meet an evicted buffer faults,
 // with the same budget for everybody: the device's. Slow: the device is waited for behind each operation, which also
 // tells which of them faulted.
 //
-// A block is open while an operation runs that touches it, and for good once a buffer in it may not leave. Else it is
+// A block is open while an operation runs that accesses it, and for good once a buffer in it may not leave. Else it is
 // shut. What cannot be shut or opened counts as not looked at.
 #pragma once
 

@@ -13,9 +13,9 @@
 //   1. A part without pages whose contents are defined has a current host copy (trusting: or one that is leaving, on
 //   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
 //   2. copy == kNone exactly when host == nullptr.
-//   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kAway; `place` says which.
-//   4. kClean holds the parts whose copy is kLeaving or kCurrent; a touch that may write moves them to kDirty and drops
-//   the copy.
+//   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `place` says which.
+//   4. kClean holds the parts whose copy is kLeaving or kCurrent; an access that may write moves them to kDirty and
+//   drops the copy.
 //   5. pins > 0 implies all parts have pages, or are about to get them within the call that pinned the block; those of
 //   one part, that it has.
 //   6. The parts of a block cover its pages in order, each once.
@@ -37,22 +37,22 @@ namespace thermocline {
 // passed and nothing can have written to the part since.
 enum class HostCopy : std::uint8_t { kNone, kLeaving, kCurrent };
 
-// The list a part is in. Each list is in order of last touch, oldest first.
-enum class Place : std::uint8_t { kNowhere, kDirty, kClean, kAway };
+// The list a part is in. Each list is in order of last access, oldest first.
+enum class Place : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
 
 struct BlockState;
 
-struct BlockPart : boost::intrusive::list_base_hook<> {
+struct EvictionUnit : boost::intrusive::list_base_hook<> {
   BlockState* whole = nullptr;
   PageRange range;
   void* host = nullptr;  // pinned, host_bytes long
   Bytes host_bytes = 0;
   HostCopy copy = HostCopy::kNone;
-  Place place = Place::kNowhere;
-  bool covered = false;      // its addresses lead to `host` while it is away (safety_net.h)
+  Place place = Place::kUnmapped;
+  bool covered = false;      // its addresses lead to `host` while it is away (host_fallback.h)
   bool defined = false;      // accessed since its block was handed out: its contents must survive
   bool hollow = false;       // whatever its pages hold, its contents are its host copy
-  bool prefetched = false;   // brought back for a use to come, and not touched since
+  bool prefetched = false;   // brought back for a use to come, and not accessed since
   std::uint64_t digest = 0;  // of `host` when that began
   Use leaving;               // the copy out, while kLeaving
   std::uint32_t pins = 0;    // ranges in it that are held on the device (held_ranges.cc)
@@ -75,37 +75,38 @@ struct BlockState {
   bool whole = false;      // all parts are accessed; else those that `named` says
   bool may_write = false;  // where they are
   std::uint32_t pins = 0;
-  std::uint32_t absent_parts = 0;
+  std::uint32_t nonresident_units = 0;
   std::uint32_t hollow_parts = 0;
-  UseSet wait_for;  // what any stream must wait for before its next touch: earlier tenants of the pages, our copies
-  std::uint64_t operation = 0;  // the last operation that touched it, by the engine's count
+  UseSet
+      wait_for;  // what any stream must wait for before its next access: earlier page owners of the pages, our copies
+  std::uint64_t operation = 0;  // the last operation that accessed it, by the engine's count
   std::uint64_t held = 0;       // the preparation (Residency) that may not lose it
   std::uint64_t listed = 0;     // the resolution (Engine::State) that has it among its operands
 
-  std::span<BlockPart> parts() { return {many ? many.get() : &one, count}; }
-  std::span<const BlockPart> parts() const { return {many ? many.get() : &one, count}; }
-  bool resident() const { return absent_parts == 0 && hollow_parts == 0; }
+  std::span<EvictionUnit> parts() { return {many ? many.get() : &one, count}; }
+  std::span<const EvictionUnit> parts() const { return {many ? many.get() : &one, count}; }
+  bool resident() const { return nonresident_units == 0 && hollow_parts == 0; }
   bool defined() const;
   // Of the operation in preparation:
-  bool wants(const BlockPart& part) const { return whole || part.named == listed; }
-  bool overwrites(const BlockPart& part) const { return !whole && part.named == listed && part.overwritten; }
-  bool writes(const BlockPart& part) const { return whole ? may_write : part.may_write; }
+  bool wants(const EvictionUnit& part) const { return whole || part.named == listed; }
+  bool overwrites(const EvictionUnit& part) const { return !whole && part.named == listed && part.overwritten; }
+  bool writes(const EvictionUnit& part) const { return whole ? may_write : part.may_write; }
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;
 
-  BlockPart one;                      // where it is the only part
-  std::unique_ptr<BlockPart[]> many;  // where there are several
+  EvictionUnit one;                      // where it is the only part
+  std::unique_ptr<EvictionUnit[]> many;  // where there are several
   std::size_t count = 0;
 };
 
-inline DeviceAddress BlockPart::begin() const {
+inline DeviceAddress EvictionUnit::begin() const {
   const Block& block = *whole->block;
   return block.begin() + range.first * block.page_bytes();
 }
-inline Bytes BlockPart::bytes() const { return range.count * whole->block->page_bytes(); }
+inline Bytes EvictionUnit::bytes() const { return range.count * whole->block->page_bytes(); }
 
 inline bool BlockState::defined() const {
-  for (const BlockPart& part : parts()) {
+  for (const EvictionUnit& part : parts()) {
     if (part.defined) return true;
   }
   return false;
@@ -113,7 +114,7 @@ inline bool BlockState::defined() const {
 inline bool BlockState::has_wanted() const {
   if (resident()) return true;
   if (whole) return false;
-  for (const BlockPart& part : parts()) {
+  for (const EvictionUnit& part : parts()) {
     if (wants(part) && (!part.mapped() || (part.hollow && !overwrites(part)))) return false;
   }
   return true;
@@ -121,10 +122,10 @@ inline bool BlockState::has_wanted() const {
 inline Bytes BlockState::wanted_bytes() const {
   if (whole) return block->bytes();
   Bytes bytes = 0;
-  for (const BlockPart& part : parts()) bytes += wants(part) ? part.bytes() : 0;
+  for (const EvictionUnit& part : parts()) bytes += wants(part) ? part.bytes() : 0;
   return bytes;
 }
 
-using PartList = boost::intrusive::list<BlockPart, boost::intrusive::constant_time_size<true>>;
+using PartList = boost::intrusive::list<EvictionUnit, boost::intrusive::constant_time_size<true>>;
 
 }  // namespace thermocline

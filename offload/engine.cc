@@ -71,16 +71,16 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
   return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
 }
 
-Operation Engine::begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info) {
+Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
   std::unique_lock lock(mutex_);
-  Status status = state_->resolve(touches, info, stream);
+  Status status = state_->resolve(accesses, info, stream);
   if (status.ok()) status = state_->prepare(stream);
   return Operation(this, std::move(lock), status);
 }
 
-bool Engine::fits(std::span<const Touch> touches) {
+bool Engine::fits(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
-  return state_->fits(touches);
+  return state_->fits(accesses);
 }
 
 Bytes Engine::unit_bytes_from(DeviceAddress at) const {
@@ -144,27 +144,27 @@ void Engine::copied(AddressRange to, AddressRange from, bool exact) {
   state_->show_references();
 }
 
-void Engine::written_by_kernel(std::span<const Touch> touches) {
+void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
   const std::lock_guard lock(mutex_);
   state_->hear();
-  static_cast<void>(state_->references.written_by_kernel(state_->references.given(touches)));
+  static_cast<void>(state_->references.written_by_kernel(state_->references.given(accesses)));
   state_->show_references();
 }
 
-void Engine::written_by_graph(std::span<const std::vector<Touch>> kernels) {
+void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels) {
   const std::lock_guard lock(mutex_);
   State& state = *state_;
   if (!state.looks_at_tables) return;
   state.hear();
-  const auto is_small = [&](const Touch& touch) {
-    const Buffer* const buffer = state.heap.find(touch.address);
+  const auto is_small = [&](const MemoryAccess& access) {
+    const Buffer* const buffer = state.heap.find(access.address);
     return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
   };
-  for (const std::vector<Touch>& given : kernels) {
+  for (const std::vector<MemoryAccess>& given : kernels) {
     if (std::none_of(given.begin(), given.end(), is_small)) continue;
-    const auto stays = [&](const Touch& touch) {
-      return state.heap.find(touch.address) == nullptr ||
-             state.pin(touch.address, "a kernel of a graph may have stored its address", true).ok();
+    const auto stays = [&](const MemoryAccess& access) {
+      return state.heap.find(access.address) == nullptr ||
+             state.pin(access.address, "a kernel of a graph may have stored its address", true).ok();
     };
     // Where not all of it can stay, the tables are read when it matters.
     if (!std::all_of(given.begin(), given.end(), stays))
@@ -198,14 +198,14 @@ void Engine::let_go(std::uint64_t hold) {
   state_->let_go(hold);
 }
 
-Status Engine::send_away(DeviceAddress address) {
+Status Engine::evict(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
-  return state_->send_away(address);
+  return state_->evict(address);
 }
 
-Status Engine::bring_back(DeviceAddress address) {
+Status Engine::prefetch(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
-  return state_->bring_back(address);
+  return state_->prefetch(address);
 }
 
 void Engine::synchronized(StreamHandle stream) {
@@ -258,29 +258,29 @@ void Engine::retire(StreamHandle stream) {
   state_->clock.retire(stream);
 }
 
-Status Engine::add_foreign(Bytes bytes) {
+Status Engine::add_external(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   State& state = *state_;
   state.reclaim();
-  if (state.foreign_bytes + bytes > state.budget_bytes)
+  if (state.external_bytes + bytes > state.budget_bytes)
     return state.refuse("memory that the program maps itself", bytes);
-  Bytes limit = state.budget_bytes - state.foreign_bytes - bytes;
+  Bytes limit = state.budget_bytes - state.external_bytes - bytes;
   // What is left free for the driver stays free.
   if (state.leaving_free != 0) limit = std::min(limit, state.heap.limit());
   if (Status status = state.residency.make_room_for_limit(limit); !status.ok()) {
     return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
   }
-  state.foreign_bytes += bytes;
+  state.external_bytes += bytes;
   state.counters.allocated_bytes += bytes;
   state.note_peaks();
   return {};
 }
 
-void Engine::remove_foreign(Bytes bytes) {
+void Engine::remove_external(Bytes bytes) {
   const std::lock_guard lock(mutex_);
-  THERMOCLINE_CHECK(bytes <= state_->foreign_bytes, "only memory that was counted is given back");
+  THERMOCLINE_CHECK(bytes <= state_->external_bytes, "only memory that was counted is given back");
   state_->note_peaks();
-  state_->foreign_bytes -= bytes;
+  state_->external_bytes -= bytes;
   if (state_->leaving_free == 0) state_->limit_pages();
 }
 
@@ -322,7 +322,7 @@ Status Engine::trim() {
 void Engine::memory_info(Bytes* free, Bytes* total) const {
   const std::lock_guard lock(mutex_);
   state_->hear();
-  const Bytes taken = state_->live_block_bytes() + state_->foreign_bytes;
+  const Bytes taken = state_->live_block_bytes() + state_->external_bytes;
   *total = state_->budget_bytes;
   *free = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the
-// operation touches on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the same
-// calls.
+// operation accesses on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the
+// same calls.
 //
 // It is a deterministic state machine: it reads no clock and draws no random number. All it knows of the world are
 // these calls and the answers of the driver it was given. A plan is made on a thread, from copies, and is taken at a
@@ -9,7 +9,7 @@
 //
 // An operation:
 //
-//   Operation operation = engine.begin(stream, touches);
+//   Operation operation = engine.begin(stream, accesses);
 //   if (!operation.status().ok()) return operation.status();   // out of memory: nothing was submitted
 //   ... submit to `stream` ...
 //   operation.commit();                                        // or not, if the submission failed
@@ -17,7 +17,7 @@
 // Where streams stand behind values that the program writes later, the engine waits for none of them. What can not be
 // had before they have gone on is answered not_ready: the caller may ask again, without the engine's lock meanwhile.
 //
-// Between begin and commit the engine is locked: nothing that the operation touches can leave. Thread-safe; a context
+// Between begin and commit the engine is locked: nothing that the operation accesses can leave. Thread-safe; a context
 // of the device must be current on the calling thread.
 #pragma once
 
@@ -42,16 +42,17 @@
 namespace thermocline {
 
 // none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings
-// back on touch. learned: reactive until the program has repeated itself, then by plan.
+// back on access. learned: reactive until the program has repeated itself, then by plan.
 enum class Policy { kNone, kReactive, kLearned };
 
 // When a live buffer's pages change hands. strict: when all that may use them has passed, and its addresses lead
-// nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose touches are known.
+// nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose accesses are known.
 enum class Safety { kStrict, kTrusting };
 
-// What an evicted buffer's addresses lead to (safety_net.h, docs/safety_net.md). off: nowhere. auto: to its copy on the
-// host, where the device can map that. full: the same, and no buffer changes its place while anything runs; slow.
-enum class SafetyNet { kOff, kAuto, kFull };
+// What an evicted buffer's addresses lead to (host_fallback.h, docs/host_fallback.md). off: nowhere. auto: to its copy
+// on the host, where the device can map that. full: the same, and no buffer changes its place while anything runs;
+// slow.
+enum class HostFallback { kOff, kAuto, kFull };
 
 class HostLedger;
 
@@ -64,7 +65,7 @@ struct EngineOptions {
   // measurements.
   bool ahead_of_need = true;
   Safety safety = Safety::kStrict;
-  SafetyNet safety_net = SafetyNet::kOff;
+  HostFallback host_fallback = HostFallback::kOff;
   // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found.
   bool host_is_readable = true;
   // Most bytes of pinned host memory. 0: no limit of ours.
@@ -82,7 +83,7 @@ struct EngineOptions {
   // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
   // and none is kept by a thread for itself.
   Bytes redzone_bytes = 0;
-  // Evicts nothing, and lets an operation into nothing but what it is known to touch (audit.h). The policy is none.
+  // Evicts nothing, and lets an operation into nothing but what it is known to access (audit.h). The policy is none.
   bool audit = false;
 };
 
@@ -92,7 +93,7 @@ enum class Access { kUnknown, kRead, kWrite };
 // A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands
 // for the buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins
 // there.
-struct Touch {
+struct MemoryAccess {
   DeviceAddress address;
   Bytes bytes = 0;
   Access access = Access::kUnknown;
@@ -111,7 +112,7 @@ struct HeldWord {
   std::uint64_t value = 0;
 };
 
-// What is known of an operation beside its touches. kind: equal for equal work (a hash of function and grid, or of the
+// What is known of an operation beside its accesses. kind: equal for equal work (a hash of function and grid, or of the
 // kind of copy); 0 when unknown. nanoseconds: its duration as recorded; 0 when unknown, and
 // then it is measured (duration_meter.h).
 struct OperationInfo {
@@ -123,7 +124,7 @@ struct OperationInfo {
   // A kernel, or a graph: it may go wherever the words lead that stand in the buffers whose addresses it was given.
   bool follows = false;
   // It waits for a value that may be written later, or may come behind such a wait in ways that nobody sees.
-  bool may_stand = false;
+  bool may_block = false;
   // Ranges that it writes it writes whole, without looking at what was there (copies, sets).
   bool overwrites = false;
   // It reads the one range that it names, and nothing else: a copy to the host. What of a single eviction unit is not
@@ -152,7 +153,7 @@ struct AuditStatistics {
   std::uint64_t kernels = 0;    // by name
   std::uint64_t unknown = 0;    // launches to which everything was open
   std::uint64_t left_open = 0;  // times that access could not be taken away
-  std::uint64_t fault = 0;      // the operation, by number, that touched what it was not let into; 0: none
+  std::uint64_t fault = 0;      // the operation, by number, that accessed what it was not let into; 0: none
   int error = 0;                // the driver's
   const char* faulty = nullptr;
 };
@@ -163,14 +164,15 @@ struct EngineStatistics {
   Bytes live_bytes = 0, peak_live_bytes = 0;      // what the program holds
   Bytes device_bytes = 0, peak_device_bytes = 0;  // what the engine holds on the device
   Bytes host_bytes = 0, peak_host_bytes = 0;      // pinned host memory taken
-  Bytes foreign_bytes = 0;                        // the program's own mappings
+  Bytes external_bytes = 0;                       // the program's own mappings
   Bytes evicted_bytes = 0, restored_bytes = 0;    // copied out and in
   std::uint64_t allocations = 0, frees = 0;
   std::uint64_t operations = 0;
   std::uint64_t evictions = 0, restores = 0;  // blocks that left and came back
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
-  // Under a safety net: parts that left and lead to their copy, that left and lead nowhere, and that came back changed.
-  std::uint64_t covered_evictions = 0, bare_evictions = 0, unseen_touches = 0;
+  // Under a host fallback: units evicted with a host mapping, evicted without one, and that came back
+  // changed.
+  std::uint64_t fallback_evictions = 0, unmapped_evictions = 0, unseen_accesses = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the plan in force; 0: there is none
@@ -180,24 +182,25 @@ struct EngineStatistics {
   std::uint64_t pinned_buffers = 0;                 // buffers that may not leave the device
   Bytes pinned_bytes = 0;                           // blocks of these
   std::uint64_t references = 0;                     // places in memory where addresses of buffers stand
-  std::uint64_t followed = 0;                       // touches of buffers that such addresses led to
-  // Under a full net: blocks that stored addresses lead to, and that were used at their copies on the host for lack of
-  // room.
-  std::uint64_t left_out_targets = 0;
+  std::uint64_t followed = 0;                       // accesses of buffers that such addresses led to
+  // Under a full host fallback: blocks that stored addresses lead to, and that were used at their copies on the host
+  // for lack of room.
+  std::uint64_t unfetched_targets = 0;
   std::uint64_t host_reads = 0;   // copies to the host that were served from the host copy of what is evicted
   std::uint64_t table_reads = 0;  // tables of kernels that were read because what they may lead to does not fit
-  std::uint64_t table_looks = 0, table_kernels = 0;  // launches looked at for tables, and kernels that write such
+  std::uint64_t pointer_probes = 0,
+                pointer_writing_kernels = 0;  // launches looked at for tables, and kernels that write such
   // Of the hooks, which fill them in (hooks/fallbacks.h).
   std::uint64_t unknown_launches = 0, captured_operations = 0, other_contexts = 0, unknown_functions = 0;
-  std::uint64_t unsearched_uploads = 0, unseen_collectives = 0, refused_shares = 0;
+  std::uint64_t untracked_uploads = 0, unseen_collectives = 0, refused_shares = 0;
 
   // The peak may count some that their threads had just freed (ThreadCache::kSlots a thread at most).
   std::uint64_t live_buffers = 0, peak_live_buffers = 0;
   Bytes allocated_bytes = 0, freed_bytes = 0;  // what made live_bytes, and its own mappings; their difference is live
   Bytes largest_allocation_bytes = 0;
   Bytes block_bytes = 0;                         // whole pages of live buffers, wherever they are
-  Bytes away_bytes = 0;                          // of these, not on the device
-  Bytes created_bytes = 0, destroyed_bytes = 0;  // pages; their difference, and foreign_bytes, is device_bytes
+  Bytes nonresident_bytes = 0;                   // of these, not on the device
+  Bytes created_bytes = 0, destroyed_bytes = 0;  // pages; their difference, and external_bytes, is device_bytes
   Bytes free_mapped_bytes = 0;                   // pages held behind no live buffer
   Bytes slab_bytes = 0, slab_live_bytes = 0;     // pages that small buffers share, and what of them is live
   // The largest allocation for which nothing would have to leave the device.
@@ -256,7 +259,7 @@ class Engine {
   // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory
   // leaves everything as it was and writes a report through the report handler.
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
-  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that touched
+  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that accessed
   // it.
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
 
@@ -266,15 +269,15 @@ class Engine {
   std::uint64_t range_bytes() const noexcept { return range_bytes_; }
   std::optional<BufferFacts> find(DeviceAddress address) const;
 
-  Operation begin(StreamHandle stream, std::span<const Touch> touches, OperationInfo info = {});
+  Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
   // Whether all that the operation accesses can be on the device at once.
-  bool fits(std::span<const Touch> touches);
+  bool fits(std::span<const MemoryAccess> accesses);
   // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.
   Bytes unit_bytes_from(DeviceAddress at) const;
   // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
   // on the device, or all that lies before the first such unit. All of it where nothing is evicted.
   Bytes host_copy_run(AddressRange range) const;
-  // For an operation of which nothing is known: everything live is touched.
+  // For an operation of which nothing is known: everything live is accessed.
   Operation begin_unknown(StreamHandle stream);
 
   // Which addresses of ours stand in memory (references.h). The calls follow the submission of what changes them.
@@ -289,10 +292,10 @@ class Engine {
   // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
   void copied(AddressRange to, AddressRange from, bool exact);
   // A kernel was given these, and may have written them into the small ones among them.
-  void written_by_kernel(std::span<const Touch> touches);
+  void written_by_kernel(std::span<const MemoryAccess> accesses);
   // The same of each of a graph's kernels, behind which no look is made: what those with small buffers were given stays
   // on the device until it is freed, or counts as written there where it can not stay.
-  void written_by_graph(std::span<const std::vector<Touch>> kernels);
+  void written_by_graph(std::span<const std::vector<MemoryAccess>> kernels);
 
   // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
   // reports).
@@ -307,9 +310,9 @@ class Engine {
 
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
   // others when room is needed. not_supported: the policy is none.
-  Status send_away(DeviceAddress address);
+  Status evict(DeviceAddress address);
   // It is used soon, and comes back now where there is room for it without evicting others; else not_ready.
-  Status bring_back(DeviceAddress address);
+  Status prefetch(DeviceAddress address);
 
   // The program itself waited: what it submitted to the stream (to all streams) has passed.
   void synchronized(StreamHandle stream);
@@ -332,8 +335,8 @@ class Engine {
 
   // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget;
   // out_of_memory when no room can be made.
-  Status add_foreign(Bytes bytes);
-  void remove_foreign(Bytes bytes);
+  Status add_external(Bytes bytes);
+  void remove_external(Bytes bytes);
 
   // The driver is out of memory for something of its own: so many bytes fewer than are held now are held until as many
   // calls of take_again. out_of_memory when no room can be made; then nothing has to be taken again.
@@ -354,7 +357,7 @@ class Engine {
   void reset_peaks();
   // Every kernel is shown to the engine then, also one that is given no address.
   bool audits() const noexcept;
-  // Operations that touch nothing of ours are to be shown, too: somebody wants to know what may be running.
+  // Operations that access nothing of ours are to be shown, too: somebody wants to know what may be running.
   bool wants_all_launches() const noexcept;
   AuditStatistics audit() const;
 

@@ -14,8 +14,8 @@ namespace {
 // What the options come to on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
   const bool can = facts.can_map_host && options.policy != Policy::kNone && options.safety == Safety::kStrict;
-  if (!can) options.safety_net = SafetyNet::kOff;
-  if (options.safety_net == SafetyNet::kFull) {
+  if (!can) options.host_fallback = HostFallback::kOff;
+  if (options.host_fallback == HostFallback::kFull) {
     options.policy = Policy::kReactive;
     options.ahead_of_need = false;
   }
@@ -24,7 +24,7 @@ EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
 
 std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
                                             const DeviceFacts& facts) {
-  if (options.safety_net == SafetyNet::kOff) return nullptr;
+  if (options.host_fallback == HostFallback::kOff) return nullptr;
   return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes,
                                         options.host_is_readable);
 }
@@ -49,7 +49,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       clock(foundation->clock),
       host(*foundation->host),
       heap(*foundation->heap),
-      net(heap, clock, host, options.safety_net, options.host_is_readable),
+      net(heap, clock, host, options.host_fallback, options.host_is_readable),
       migration(foundation->driver, clock, host, net),
       residency(heap, clock, migration, net,
                 ResidencyOptions{.may_evict = options.policy != Policy::kNone,
@@ -105,9 +105,9 @@ Engine::State::~State() { residency.release_host_copies(); }
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (options.policy == Policy::kLearned && !info.again)
-    learned.arriving({info, touches, operands, live_bytes(), live_block_bytes()});
+    learned.arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
   if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
-  if (info.may_stand) clock.about_to_stand();
+  if (info.may_block) clock.about_to_block();
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
   }
@@ -145,14 +145,14 @@ void Engine::State::commit(bool completed) {
     show_references();
   }
   const Use use{stream, clock.advance(stream)};
-  if (info.may_stand) clock.may_stand(stream);
+  if (info.may_block) clock.may_block(stream);
   if (host_read != nullptr) {
     host_read->host_reads.add(use);
     ++counters.host_reads;
     operands.clear();
   }
   for (BlockState* state : operands) {
-    residency.touched(*state, operation);
+    residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
@@ -176,10 +176,10 @@ void Engine::State::commit(bool completed) {
 void Engine::State::keep_unseen() {
   for (const DeviceAddress address : net.take_unseen()) {
     const Block* const block = heap.block_at(address);
-    if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - foreign_bytes) continue;
+    if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - external_bytes) continue;
     std::vector<DeviceAddress> buffers;
     heap.for_each_buffer(*block, [&](const Buffer& buffer) { buffers.push_back(buffer.address()); });
-    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "touched without being seen"));
+    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "accessed without being seen"));
   }
 }
 
@@ -221,7 +221,7 @@ bool Engine::State::host_holds(Bytes live, Bytes limit) {
 }
 
 void Engine::State::lower_host_claim() {
-  const Bytes needed = held_block_bytes > budget_bytes - foreign_bytes ? held_block_bytes : 0;
+  const Bytes needed = held_block_bytes > budget_bytes - external_bytes ? held_block_bytes : 0;
   if (needed < host_claim && host.claim(needed)) host_claim = needed;
 }
 
@@ -237,7 +237,7 @@ Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out
   return heap.allocate(bytes, hint, out);
 }
 
-// Addresses, and a block that has pages or may get them at its first touch. What is parked goes before more pages are
+// Addresses, and a block that has pages or may get them at its first access. What is parked goes before more pages are
 // taken, and before anything is refused.
 Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   hear();
@@ -255,7 +255,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   const bool new_block = block.live_buffers() == 1;
   const bool evicts = options.policy != Policy::kNone;
   if (options.policy == Policy::kLearned && new_block) learned.placed(bytes, block);
-  // A slab that is away has contents: it comes back with them, at its first touch.
+  // A slab that is away has contents: it comes back with them, at its first access.
   if (new_block && !block.mapped()) {
     heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
     status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
@@ -263,9 +263,9 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
   if (status.is_out_of_memory() && evicts) {
-    // It gets pages at its first touch. Once more is live than the device holds, the host must be able to hold all of
+    // It gets pages at its first access. Once more is live than the device holds, the host must be able to hold all of
     // it: what leaves and what returns are both there while they change places.
-    const Bytes limit = budget_bytes - foreign_bytes;
+    const Bytes limit = budget_bytes - external_bytes;
     const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
     if (pinned_block_bytes + block.bytes() <= limit && host_holds(live, limit)) status = Status();
   }
@@ -276,7 +276,7 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
 Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, DeviceAddress* address) {
   if (asked == 0 || asked > ~Bytes{0} - options.redzone_bytes) return Status::invalid_value();
   const Bytes bytes = asked + options.redzone_bytes;
-  if (bytes > budget_bytes - foreign_bytes) return refuse("an allocation", bytes);
+  if (bytes > budget_bytes - external_bytes) return refuse("an allocation", bytes);
   if (caches.may_join()) reclaim();
   Buffer* buffer = nullptr;
   if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
@@ -335,7 +335,7 @@ void Engine::State::detain(const Buffer& buffer) {
 void Engine::State::release_detained() {
   std::vector<Buffer*> passed;
   for (const Buffer* one : detained) {
-    if (!clock.stands(one->block().uses)) passed.push_back(heap.find(one->address()));
+    if (!clock.is_blocked(one->block().uses)) passed.push_back(heap.find(one->address()));
   }
   // In an order that does not depend on where they lie in memory.
   std::sort(passed.begin(), passed.end(), [](const Buffer* a, const Buffer* b) { return a->number() < b->number(); });
@@ -349,7 +349,7 @@ void Engine::State::release_detained() {
 
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
-  if (clock.stands(block.uses)) return detain(buffer);
+  if (clock.is_blocked(block.uses)) return detain(buffer);
   if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
@@ -417,20 +417,20 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
   Block& block = buffer->block();
-  // Under a full net nothing moves but on demand.
+  // Under a full host fallback nothing moves but on demand.
   *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
   return {};
 }
 
-// Small buffers stay: their slab's other tenants may be in use.
-Status Engine::State::send_away(DeviceAddress address) {
+// Small buffers stay: their slab's other page owners may be in use.
+Status Engine::State::evict(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   if (state->block->bytes() >= options.min_offload_bytes) residency.leave(*state, state->count);
   return {};
 }
 
-Status Engine::State::bring_back(DeviceAddress address) {
+Status Engine::State::prefetch(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   return residency.bring_back(*state, false) ? Status() : Status::not_ready();
@@ -439,21 +439,21 @@ Status Engine::State::bring_back(DeviceAddress address) {
 void Engine::State::note_peaks() {
   // With that what is live and what is parked together never exceed the record, so that no thread can set another one
   // without the lock.
-  if (heap.live_bytes() - detained_bytes + foreign_bytes > counters.peak_live_bytes) reclaim();
+  if (heap.live_bytes() - detained_bytes + external_bytes > counters.peak_live_bytes) reclaim();
   // Their number is not worth it.
   counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers() - detained.size());
-  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + foreign_bytes);
-  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + foreign_bytes);
+  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + external_bytes);
+  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + external_bytes);
 }
 
 void Engine::State::reset_peaks() {
   reclaim();
   heap.reset_peaks();
   host.reset_peaks();
-  counters.peak_live_bytes = heap.live_bytes() - detained_bytes + foreign_bytes;
+  counters.peak_live_bytes = heap.live_bytes() - detained_bytes + external_bytes;
   counters.peak_live_buffers = heap.buffers() - detained.size();
   counters.largest_allocation_bytes = 0;
-  counters.peak_device_bytes = heap.created_bytes() + foreign_bytes;
+  counters.peak_device_bytes = heap.created_bytes() + external_bytes;
 }
 
 EngineStatistics Engine::State::collect() const {
@@ -472,7 +472,7 @@ EngineStatistics Engine::State::collect() const {
     --size_class.buffers;
   }
   const Bytes live = h.live_bytes - cached.parked_bytes - detained_bytes;
-  all.live_bytes = live + foreign_bytes;
+  all.live_bytes = live + external_bytes;
   all.live_buffers = h.buffers - cached.parked_buffers - detained.size();
   all.allocations += cached.takes;
   all.frees += cached.parks;
@@ -481,21 +481,21 @@ EngineStatistics Engine::State::collect() const {
   all.block_bytes = held_block_bytes - cached.parked_block_bytes - detained_block_bytes;
   all.pinned_bytes = pinned_block_bytes;
   all.references = references.runs();
-  all.table_looks = looks.looks();
-  all.table_kernels = looks.kernels();
+  all.pointer_probes = looks.looks();
+  all.pointer_writing_kernels = looks.kernels();
   // What is parked is on the device, or has gone: then it is away, and nobody's.
   const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
-  all.away_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
+  all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
   all.free_mapped_bytes = h.free_mapped_bytes;
   all.slab_bytes = h.slab_bytes;
   all.slab_live_bytes = h.slab_live_bytes;
   all.available_bytes = heap.free_bytes() + cached.parked_block_bytes;
   all.created_bytes = h.creates * heap.page_bytes();
   all.destroyed_bytes = h.destroys * heap.page_bytes();
-  all.device_bytes = h.created_bytes + foreign_bytes;
+  all.device_bytes = h.created_bytes + external_bytes;
   all.peak_device_bytes = std::max({counters.peak_device_bytes, h.peak_created_bytes, all.device_bytes});
   collect_host(&all);
-  all.foreign_bytes = foreign_bytes;
+  all.external_bytes = external_bytes;
   collect_movements(&all);
   all.creates = h.creates;
   all.maps = h.maps;
@@ -524,9 +524,9 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->evictions = residency.statistics().evictions;
   all->restores = residency.statistics().restores;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
-  all->covered_evictions = net.statistics().covered;
-  all->bare_evictions = net.statistics().bare;
-  all->unseen_touches = net.statistics().unseen;
+  all->fallback_evictions = net.statistics().covered;
+  all->unmapped_evictions = net.statistics().bare;
+  all->unseen_accesses = net.statistics().unseen;
   all->prefetches = reactive.prefetches();
   all->write_behinds = reactive.write_behinds();
   all->plans = learned.plans();

@@ -20,11 +20,11 @@
 #include "offload/engine.h"
 #include "offload/learned.h"
 #include "offload/migration.h"
+#include "offload/pointer_probes.h"
 #include "offload/reactive.h"
 #include "offload/references.h"
 #include "offload/report.h"
 #include "offload/residency.h"
-#include "offload/table_looks.h"
 
 namespace thermocline {
 
@@ -43,11 +43,11 @@ class Engine::State {
   static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out);
   ~State();
 
-  // Collects the distinct blocks that the touches name into `operands`, with what may be written.
+  // Collects the distinct blocks that the accesses name into `operands`, with what may be written.
   // `stream` is where the operation will be submitted.
-  Status resolve(std::span<const Touch> list, const OperationInfo& info, StreamHandle stream);
+  Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle stream);
   void resolve_all();
-  bool fits(std::span<const Touch> list);
+  bool fits(std::span<const MemoryAccess> list);
   Bytes unit_bytes_from(DeviceAddress at);
   // See Operation, and Engine.
   const void* host_copy() const;
@@ -63,8 +63,8 @@ class Engine::State {
   void let_go_pin(const Buffer& buffer);
   Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
   void let_go(std::uint64_t hold);
-  Status send_away(DeviceAddress address);
-  Status bring_back(DeviceAddress address);
+  Status evict(DeviceAddress address);
+  Status prefetch(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
 
@@ -87,7 +87,7 @@ class Engine::State {
 
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
-  void limit_pages() { static_cast<void>(heap.set_limit(budget_bytes - foreign_bytes)); }
+  void limit_pages() { static_cast<void>(heap.set_limit(budget_bytes - external_bytes)); }
   void note_peaks();
   void reset_peaks();
   EngineStatistics collect() const;
@@ -107,7 +107,7 @@ class Engine::State {
   Reactive reactive;
   Learned learned;
   References references;
-  TableLooks looks;
+  PointerProbes looks;
   ThreadCaches caches;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
   std::unique_ptr<Audit> audit;             // null unless asked for
@@ -116,12 +116,12 @@ class Engine::State {
   std::vector<BlockState*> operands;  // its blocks
   std::size_t named_operands = 0;     // of these, those that it was given; they come first
   OperationInfo info;
-  BlockPart* host_read = nullptr;           // whose host copy the operation reads; null: it uses the device's memory
+  EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory
   DeviceAddress host_read_at;               // from where on
-  std::uint64_t touches = 0;                // that it was given
+  std::uint64_t accesses = 0;               // that it was given
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
-  std::vector<DeviceAddress> led_to;        // by words in memory: of the operation
+  std::vector<DeviceAddress> reachable;     // by words in memory: of the operation
   std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
   std::atomic<bool> has_global_references{false};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
@@ -147,7 +147,7 @@ class Engine::State {
   // on. For the heap they live. Invariant: none is parked, and the sums below are theirs.
   std::unordered_set<Buffer const*> detained;
   Bytes detained_bytes = 0, detained_block_bytes = 0;
-  Bytes foreign_bytes = 0;
+  Bytes external_bytes = 0;
   std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
   EngineStatistics counters;       // those that no part keeps
   ReportHandler report_handler = nullptr;
@@ -157,20 +157,20 @@ class Engine::State {
   // Its buffer's block, where that has no other buffers; null where it has.
   Status own_block_at(DeviceAddress address, BlockState** out);
   void add_operand(Block* block, Access access);
-  void add_range(Block* block, const Touch& touch);
+  void add_range(Block* block, const MemoryAccess& access);
   void list_operand(BlockState& state);
-  void touch(const Touch& touch);
+  void access(const MemoryAccess& access);
   void add_all();
-  void begin_operands(std::span<const Touch> list);
-  References::Followed collect_operands(std::span<const Touch> list, bool follows);
+  void begin_operands(std::span<const MemoryAccess> list);
+  References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
   // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.
-  BlockPart* evicted_at(AddressRange range);
+  EvictionUnit* evicted_at(AddressRange range);
   Status read_host_copy(StreamHandle handle);
   void pin_block(BlockState& state);
   void unpin_block(BlockState& state);
   static Bytes held_part_bytes(const BlockState& state);
   void forget_held(const Block& block);
-  Status read_tables(std::span<const Touch> list, StreamHandle handle, bool may_reach_anything);
+  Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
   Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
   bool is_given_small_buffers() const;
   bool settle_looks(Wait wait);
@@ -179,7 +179,7 @@ class Engine::State {
   // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
   static bool leads_to_a_copy(const BlockState& state);
   void leave_out_what_is_mapped();
-  bool any_absent() const;
+  bool any_nonresident() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);

@@ -8,7 +8,7 @@ namespace thermocline {
 // What the block's own pinned parts take, which counts where the block itself is not pinned.
 Bytes Engine::State::held_part_bytes(const BlockState& state) {
   Bytes bytes = 0;
-  for (const BlockPart& part : state.parts()) bytes += part.pins > 0 ? part.bytes() : 0;
+  for (const EvictionUnit& part : state.parts()) bytes += part.pins > 0 ? part.bytes() : 0;
   return bytes;
 }
 
@@ -28,8 +28,8 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
   looks.abandoned();
   info = {};
   host_read = nullptr;
-  const Touch touch{range.at, range.bytes, Access::kUnknown};
-  begin_operands({&touch, 1});
+  const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
+  begin_operands({&access, 1});
   if (Status status = residency.make_resident(operands); !status.ok()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();
@@ -38,7 +38,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
   std::vector<HeldParts> held;
   for (BlockState* const state : operands) {
     HeldParts& of_block = held.emplace_back(HeldParts{state->block, {}});
-    const std::span<BlockPart> parts = state->parts();
+    const std::span<EvictionUnit> parts = state->parts();
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!state->wants(parts[i])) continue;
       of_block.parts.push_back(i);
@@ -57,7 +57,7 @@ void Engine::State::let_go(std::uint64_t hold) {
   for (const HeldParts& held : found->second) {
     BlockState& state = residency.state_of(*held.block);
     for (const std::size_t i : held.parts) {
-      BlockPart& part = state.parts()[i];
+      EvictionUnit& part = state.parts()[i];
       if (--part.pins == 0 && state.pins == 0) pinned_block_bytes -= part.bytes();
     }
   }

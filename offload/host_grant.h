@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much may be live under a limit of pinned host memory. Under a safety net copies lie in whole pages side by side,
-// between which something may be left that no part fits into: an eighth of the limit, and no less than a part, is not
-// granted.
+// How much may be live under a limit of pinned host memory. Under a host fallback copies lie in whole pages side by
+// side, between which something may be left that no part fits into: an eighth of the limit, and no less than a part, is
+// not granted.
 #pragma once
 
 #include <algorithm>

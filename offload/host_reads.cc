@@ -9,16 +9,18 @@ namespace thermocline {
 namespace {
 
 // Its contents are its host copy, or will be when the copy out has passed.
-bool is_evicted(const BlockPart& part) { return part.host != nullptr && (part.place == Place::kAway || part.hollow); }
+bool is_evicted(const EvictionUnit& part) {
+  return part.host != nullptr && (part.place == Place::kEvicted || part.hollow);
+}
 
 // Of what begins there, as much as the host copy has.
-Bytes host_bytes_from(const BlockPart& part, DeviceAddress at) {
+Bytes host_bytes_from(const EvictionUnit& part, DeviceAddress at) {
   const DeviceAddress end = part.begin() + part.host_bytes;
   return is_evicted(part) && at < end ? end - at : 0;
 }
 
-BlockPart* part_at(Residency& residency, const Block& block, DeviceAddress at) {
-  for (BlockPart& part : residency.state_of(block).parts()) {
+EvictionUnit* part_at(Residency& residency, const Block& block, DeviceAddress at) {
+  for (EvictionUnit& part : residency.state_of(block).parts()) {
     if (part.begin() <= at && at < part.begin() + part.bytes()) return &part;
   }
   return nullptr;
@@ -26,19 +28,19 @@ BlockPart* part_at(Residency& residency, const Block& block, DeviceAddress at) {
 
 }  // namespace
 
-BlockPart* Engine::State::evicted_at(AddressRange range) {
-  if (range.bytes == 0 || !residency.any_absent()) return nullptr;
+EvictionUnit* Engine::State::evicted_at(AddressRange range) {
+  if (range.bytes == 0 || !residency.any_nonresident()) return nullptr;
   const Block* const block = heap.block_at(range.at);
-  BlockPart* const part = block == nullptr ? nullptr : part_at(residency, *block, range.at);
+  EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, range.at);
   return part != nullptr && range.bytes <= host_bytes_from(*part, range.at) ? part : nullptr;
 }
 
 Bytes Engine::State::host_copy_run(AddressRange range) {
-  if (!residency.any_absent()) return range.bytes;
+  if (!residency.any_nonresident()) return range.bytes;
   hear();
   for (DeviceAddress at = range.at; at < range.end();) {
     const Block* const block = heap.block_at(at);
-    const BlockPart* const part = block == nullptr ? nullptr : part_at(residency, *block, at);
+    const EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, at);
     if (part == nullptr) return range.bytes;
     if (const Bytes bytes = host_bytes_from(*part, at); bytes > 0) {
       return at == range.at ? std::min(bytes, range.bytes) : at - range.at;

@@ -30,7 +30,7 @@ std::uint64_t scramble(std::uint64_t x) {
 // to the next.
 std::uint64_t Learned::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
-  token = scramble(token ^ arrival.touches);
+  token = scramble(token ^ arrival.accesses);
   for (const BlockState* state : arrival.operands) {
     if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
   }
@@ -67,40 +67,40 @@ void Learned::arriving(const Arrival& arrival) {
   aliasing_.arriving(current_, submitted_ns_);
   submitted_ns_ += nanoseconds;
   const Reuse reuse = recorder_.add(scratch_, own_pages_, nanoseconds, arrival.live_block_bytes);
-  const std::size_t before = recogniser_.position();
-  switch (recogniser_.add(token_, arrival.live_bytes, reuse)) {
-    case Recogniser::Event::kFound:
+  const std::size_t before = period_detector_.position();
+  switch (period_detector_.add(token_, arrival.live_bytes, reuse)) {
+    case PeriodDetector::Event::kFound:
       learn();
       break;
-    case Recogniser::Event::kMatch:
+    case PeriodDetector::Event::kMatch:
       match(before);
       break;
-    case Recogniser::Event::kDiverged:
+    case PeriodDetector::Event::kDiverged:
       if (following_) ++divergences_;
       aliasing_.diverged();
       following_ = false;
       returns_.clear();
       break;
-    case Recogniser::Event::kNothing:
+    case PeriodDetector::Event::kNothing:
       break;
   }
 }
 
 void Learned::step() {
-  if (recogniser_.mark()) learn();
+  if (period_detector_.mark()) learn();
 }
 
 void Learned::match(std::size_t before) {
-  if (planning_.begun() && recogniser_.operations() >= adopt_at_) adopt();
+  if (planning_.begun() && period_detector_.operations() >= adopt_at_) adopt();
   // What was to return belongs to the way that has been left.
-  const bool goes_on = recogniser_.position() == before + 1 || recogniser_.position() == 0;
-  if (current_ != recogniser_.iteration() || !goes_on) {
+  const bool goes_on = period_detector_.position() == before + 1 || period_detector_.position() == 0;
+  if (current_ != period_detector_.iteration() || !goes_on) {
     returns_.clear();
     aliasing_.diverged();
   }
-  current_ = recogniser_.iteration();
+  current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
-  if (following_ && !known_[current_].plan.gaps.empty() && recogniser_.position() == 0) {
+  if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     aliasing_.begins(current_, submitted_ns_, migration_.link());
   }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
@@ -111,15 +111,15 @@ void Learned::learn() {
   if (planning_.begun()) adopt();
   following_ = false;
   returns_.clear();
-  current_ = recogniser_.iteration();
+  current_ = period_detector_.iteration();
   Known& known = known_[current_];
   known.plan = {};
   aliasing_.forget(current_);
-  known.profile = recorder_.make(recogniser_.period());
+  known.profile = recorder_.make(period_detector_.period());
   if (!timed_) {
     durations_.collect();
     for (std::size_t place = 0; place < known.profile.places(); ++place) {
-      const std::uint64_t measured = durations_.nanoseconds(recogniser_.token_at(place));
+      const std::uint64_t measured = durations_.nanoseconds(period_detector_.token_at(place));
       if (measured != 0) known.profile.nanoseconds[place] = measured;
     }
   }
@@ -127,7 +127,7 @@ void Learned::learn() {
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link()] {
     return plan_iteration(profile, limit, link);
   });
-  adopt_at_ = recogniser_.operations() + recogniser_.period();
+  adopt_at_ = period_detector_.operations() + period_detector_.period();
   known.actors.assign(known.profile.buffers.size(), {});
   std::unordered_map<std::uint64_t, std::uint32_t> names;
   for (std::uint32_t name = 0; name < known.profile.buffers.size(); ++name) {
@@ -154,7 +154,7 @@ std::uint64_t Learned::predicted_ns() const {
 
 void Learned::bind() {
   Known& known = known_[current_];
-  const std::span<const std::uint32_t> names = known.profile.operands(recogniser_.position());
+  const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
   const std::size_t bound = names.size() == operands_.size() ? names.size() : own_pages_;
   THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");
@@ -174,7 +174,7 @@ void Learned::after_operation(StreamIndex stream) {
     // What has left will want its addresses back when there is less time than now.
     if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
-  const std::size_t place = recogniser_.position();
+  const std::size_t place = period_detector_.position();
   const Known& known = known_[current_];
   for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
   for (const std::uint32_t gap : known.plan.returns[place]) {

@@ -21,9 +21,9 @@
 #include "offload/duration_meter.h"
 #include "offload/engine.h"
 #include "offload/migration.h"
+#include "offload/period_detector.h"
 #include "offload/planner.h"
 #include "offload/profile.h"
-#include "offload/recogniser.h"
 #include "offload/residency.h"
 
 namespace thermocline {
@@ -43,8 +43,8 @@ class Learned {
   // An operation that is being prepared.
   struct Arrival {
     OperationInfo info;
-    std::uint64_t touches = 0;              // as the caller counted them
-    std::span<BlockState* const> operands;  // in order of their first touches, each once
+    std::uint64_t accesses = 0;             // as the caller counted them
+    std::span<BlockState* const> operands;  // in order of their first accesses, each once
     Bytes live_bytes = 0;                   // as the program asked for them
     Bytes live_block_bytes = 0;             // whole blocks
   };
@@ -66,10 +66,12 @@ class Learned {
   void freed(const Block& block);
 
   // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
-  Block* berth(Bytes bytes) { return following_ ? aliasing_.berth(current_, recogniser_.position(), bytes) : nullptr; }
+  Block* berth(Bytes bytes) {
+    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
+  }
   // A buffer has got this block to itself.
   void placed(Bytes bytes, Block& block) {
-    if (following_) aliasing_.occupied(current_, recogniser_.position(), bytes, block);
+    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
   }
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
@@ -116,7 +118,7 @@ class Learned {
   const Bytes min_offload_bytes_;
 
   Aliasing aliasing_;
-  Recogniser recogniser_;
+  PeriodDetector period_detector_;
   ProfileRecorder recorder_;
   // What is known of an iteration. Without leaves there is no plan for it, or none yet.
   struct Known {
@@ -124,9 +126,9 @@ class Learned {
     Plan plan;
     std::vector<Actor> actors;  // by buffer of the profile
   };
-  std::array<Known, Recogniser::kIterations> known_;  // by the recogniser's number
-  std::size_t current_ = 0;                           // the iteration that is followed
-  Background<Plan> planning_;                         // uses the profile of known_[planned_]
+  std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
+  std::size_t current_ = 0;                               // the iteration that is followed
+  Background<Plan> planning_;                             // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
   std::deque<Actor> returns_;   // on their way back, what is needed first first

@@ -11,7 +11,7 @@ namespace {
 
 // What a copy has to move: the part's bytes up to the end of what any buffer of the block has. `any_use`: also what
 // nobody is seen to use, which in a slab may be a buffer that it is given while it is away.
-Bytes contents_of(const BlockPart& part, bool any_use) {
+Bytes contents_of(const EvictionUnit& part, bool any_use) {
   const Block& block = *part.whole->block;
   if (any_use && block.is_slab()) return part.bytes();
   const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
@@ -41,12 +41,12 @@ Status Migration::open() {
   return {};
 }
 
-Status Migration::copy_out(BlockPart& part) {
+Status Migration::copy_out(EvictionUnit& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.mapped() && part.defined && part.copy == HostCopy::kNone,
                     "only defined contents on the device, without a host copy, are copied out");
   // The copies behind it would stand, too.
-  if (clock_.stands(state.block->uses) || clock_.stands(part.uses)) return Status::not_ready();
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
   const Bytes bytes = contents_of(part, net_.on());
   void* host = allocate_host(bytes, part.bytes());
   host_refused_ = host == nullptr ? bytes : 0;
@@ -74,7 +74,7 @@ Status Migration::copy_out(BlockPart& part) {
   return {};
 }
 
-bool Migration::set_aside(BlockPart& part) {
+bool Migration::set_aside(EvictionUnit& part) {
   void* const host = allocate_host(contents_of(part, net_.on()), part.bytes());
   if (host == nullptr) return false;
   part.host = host;
@@ -83,11 +83,11 @@ bool Migration::set_aside(BlockPart& part) {
   return true;
 }
 
-Status Migration::copy_in(BlockPart& part) {
+Status Migration::copy_in(EvictionUnit& part) {
   BlockState& state = *part.whole;
   THERMOCLINE_CHECK(part.host != nullptr, "a copy back needs a host copy");
-  if (clock_.stands(state.block->uses) || clock_.stands(part.uses)) return Status::not_ready();
-  // The pages may still be in use by an earlier tenant's last operations, and the host copy may be on its way out.
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
+  // The pages may still be in use by an earlier page owner's last operations, and the host copy may be on its way out.
   Status status = clock_.wait_all(in_index_, state.block->uses);
   if (status.ok()) status = clock_.wait_all(in_index_, part.uses);
   if (status.ok()) {
@@ -105,7 +105,7 @@ Status Migration::copy_in(BlockPart& part) {
   return {};
 }
 
-void Migration::drop_host_copy(BlockPart& part) {
+void Migration::drop_host_copy(EvictionUnit& part) {
   if (part.host == nullptr) return;
   // Every copy of ours that reads or writes the host memory is among the part's uses.
   UseSet uses = part.uses;
@@ -117,14 +117,14 @@ void Migration::drop_host_copy(BlockPart& part) {
   part.copy = HostCopy::kNone;
 }
 
-bool Migration::has_left(BlockPart& part) {
+bool Migration::has_left(EvictionUnit& part) {
   if (part.copy == HostCopy::kCurrent) return true;
   if (part.copy != HostCopy::kLeaving || !clock_.passed(part.leaving)) return false;
   part.copy = HostCopy::kCurrent;
   return true;
 }
 
-Status Migration::finish(BlockPart& part) {
+Status Migration::finish(EvictionUnit& part) {
   if (part.copy != HostCopy::kLeaving) return {};
   if (Status status = clock_.synchronize(part.leaving); !status.ok()) return status;
   part.copy = HostCopy::kCurrent;
@@ -177,7 +177,7 @@ void Migration::free_abandoned(Wait wait) {
 }
 
 std::deque<Migration::Retired>::iterator Migration::first_that_goes_on() {
-  return std::ranges::find_if(retired_, [this](const Retired& retired) { return !clock_.stands(retired.uses); });
+  return std::ranges::find_if(retired_, [this](const Retired& retired) { return !clock_.is_blocked(retired.uses); });
 }
 
 void Migration::collect_retired() {

@@ -2,7 +2,7 @@
 // Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a
 // direction, so that both directions of the link work at once and neither stands behind the program's kernels.
 //
-// Contract: a copy out waits on the device for everything submitted that may use the part; whoever touches the block
+// Contract: a copy out waits on the device for everything submitted that may use the part; whoever accesses the block
 // afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
 // passed. Guarded by the engine's lock.
 #pragma once
@@ -14,8 +14,8 @@
 #include "allocator/stream_clock.h"
 #include "driver/driver.h"
 #include "offload/block_state.h"
+#include "offload/host_fallback.h"
 #include "offload/link_meter.h"
-#include "offload/safety_net.h"
 
 namespace thermocline {
 
@@ -32,18 +32,18 @@ class Migration {
   Status open();
 
   // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
-  Status copy_out(BlockPart& part);
+  Status copy_out(EvictionUnit& part);
   // A part without contents gets host memory, to which its addresses can lead; false: there is none.
-  bool set_aside(BlockPart& part);
+  bool set_aside(EvictionUnit& part);
   // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
-  Status copy_in(BlockPart& part);
+  Status copy_in(EvictionUnit& part);
   // The host copy is stale or not needed any more.
-  void drop_host_copy(BlockPart& part);
+  void drop_host_copy(EvictionUnit& part);
 
   // True once the copy out has passed; never blocks. The part is then kCurrent.
-  bool has_left(BlockPart& part);
+  bool has_left(EvictionUnit& part);
   // Blocks the host until the copy out has passed.
-  Status finish(BlockPart& part);
+  Status finish(EvictionUnit& part);
 
   // Copies submitted and not known to have passed, per direction; polls.
   std::size_t leaving();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks an operation accesses: those that it was given, and those that addresses stored in memory lead to from
 // there. None of these is left out for lack of room, but where all that has left is mapped to its copy on the host
-// (safety_net = "full"): the operation is refused.
+// (host_fallback = "full"): the operation is refused.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -34,52 +34,52 @@ void Engine::State::list_operand(BlockState& state) {
   operands.push_back(&state);
 }
 
-// Small buffers share their pages, and under a full net all of a block is where it is.
-void Engine::State::add_range(Block* block, const Touch& touch) {
-  if (block->is_slab() || net.full()) return add_operand(block, touch.access);
+// Small buffers share their pages, and under a full host fallback all of a block is where it is.
+void Engine::State::add_range(Block* block, const MemoryAccess& access) {
+  if (block->is_slab() || net.full()) return add_operand(block, access.access);
   BlockState& state = residency.state_of(*block);
   list_operand(state);
-  const DeviceAddress end = touch.address + touch.bytes, contents_end = block->begin() + block->contents_end();
-  for (BlockPart& part : state.parts()) {
+  const DeviceAddress end = access.address + access.bytes, contents_end = block->begin() + block->contents_end();
+  for (EvictionUnit& part : state.parts()) {
     const DeviceAddress part_end = part.begin() + part.bytes();
-    if (part.begin() >= end || part_end <= touch.address) continue;
-    const bool covers = touch.access == Access::kWrite && info.overwrites && touch.address <= part.begin() &&
+    if (part.begin() >= end || part_end <= access.address) continue;
+    const bool covers = access.access == Access::kWrite && info.overwrites && access.address <= part.begin() &&
                         (end >= part_end || end >= contents_end);
     const bool first = part.named != resolution;
     part.overwritten = covers && (first || part.overwritten);
-    part.may_write = touch.access != Access::kRead || (!first && part.may_write);
+    part.may_write = access.access != Access::kRead || (!first && part.may_write);
     part.named = resolution;
   }
 }
 
-void Engine::State::touch(const Touch& touch) {
+void Engine::State::access(const MemoryAccess& access) {
   const DeviceAddress end = heap.range_begin() + heap.range_bytes();
-  if (touch.address < heap.range_begin() || touch.address >= end) return;
-  if (touch.bytes == 0) {
+  if (access.address < heap.range_begin() || access.address >= end) return;
+  if (access.bytes == 0) {
     // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
-    if (Block* block = heap.block_at(touch.address)) add_operand(block, touch.access);
+    if (Block* block = heap.block_at(access.address)) add_operand(block, access.access);
     return;
   }
-  for (DeviceAddress at = touch.address; at < touch.address + touch.bytes && at < end;) {
+  for (DeviceAddress at = access.address; at < access.address + access.bytes && at < end;) {
     Block* block = heap.block_at(at);
-    if (block != nullptr) add_range(block, touch);
+    if (block != nullptr) add_range(block, access);
     at = block != nullptr && at < block->end() ? block->end() : at + heap.page_bytes();
   }
 }
 
-Status Engine::State::resolve(std::span<const Touch> list, const OperationInfo& what, StreamHandle handle) {
+Status Engine::State::resolve(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
   hear();
   if (!detained.empty()) release_detained();
   looks.abandoned();
   info = what;
-  touches = list.size();
+  accesses = list.size();
   References::Followed followed = collect_operands(list, what.follows);
   host_read = what.reads_host_copy && list.size() == 1 ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
   if (host_read != nullptr) {
     host_read_at = list[0].address;
     return {};
   }
-  if (any_absent() || (followed.anywhere && residency.any_absent())) {
+  if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
     // Room has to be made: what is parked goes first, and may be what a stale word led to.
     bool again = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
     pressed = true;
@@ -96,7 +96,7 @@ Status Engine::State::resolve(std::span<const Touch> list, const OperationInfo& 
   }
   counters.followed += operands.size() - named_operands;
   if (what.is_kernel() && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {
-    looks.arriving(what, list, !led_to.empty());
+    looks.arriving(what, list, !reachable.empty());
   }
   return {};
 }
@@ -114,7 +114,7 @@ bool Engine::State::settle_looks(Wait wait) {
 
 // Kernels may have written more addresses than there are: what may be reached by them does not fit, or is not known at
 // all. So what stands in their tables now, when the operation's turn in its stream comes, is read.
-Status Engine::State::read_tables(std::span<const Touch> list, StreamHandle handle, bool may_reach_anything) {
+Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything) {
   const StreamIndex in = clock.index_of(handle);
   References::TableWords read;
   // Memory that has not been written yet may hold addresses of former owners. So reading only takes away from what may
@@ -126,17 +126,17 @@ Status Engine::State::read_tables(std::span<const Touch> list, StreamHandle hand
   for (;;) {
     begin_operands(list);
     std::vector<AddressRange> unread;
-    anywhere = references.follow_read(list, read, &led_to, &unread);
+    anywhere = references.follow_read(list, read, &reachable, &unread);
     if (unread.empty()) break;
     for (const AddressRange range : unread) {
       if (Status status = read_table(range, in, &read[{range.at.value, range.end().value}]); !status.ok())
         return status;
     }
   }
-  for (const DeviceAddress address : led_to) {
+  for (const DeviceAddress address : reachable) {
     Block* const block = heap.block_at(address);
     const bool may = block != nullptr && std::ranges::binary_search(may_reach, &residency.state_of(*block));
-    if (may || may_reach_anything) touch({address, 0, Access::kUnknown});
+    if (may || may_reach_anything) access({address, 0, Access::kUnknown});
   }
   if (anywhere) add_all();
   return {};
@@ -153,7 +153,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
   if (status.is_out_of_memory()) return refuse("a table of addresses", block->bytes(), true);
   if (!status.ok()) return status;
   UseSet before = state->wait_for;
-  clock.join_without_standing(block->uses, &before);
+  clock.join_without_blocking(block->uses, &before);
   if (status = clock.wait_all(in, before); !status.ok()) return status;
   std::vector<std::byte> bytes(range.bytes);
   {
@@ -182,12 +182,13 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
 }
 
 bool Engine::State::leads_to_a_copy(const BlockState& state) {
-  const std::span<const BlockPart> parts = state.parts();
-  return std::all_of(parts.begin(), parts.end(), [](const BlockPart& part) { return part.mapped() || part.covered; });
+  const std::span<const EvictionUnit> parts = state.parts();
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const EvictionUnit& part) { return part.mapped() || part.covered; });
 }
 
-// Under a full net, where nothing has left but what is mapped to its copy. What is nearest comes first; what does not
-// fit into seven eighths of the budget, and is mapped, may be used where it is.
+// Under a full host fallback, where nothing has left but what is mapped to its copy. What is nearest comes first; what
+// does not fit into seven eighths of the budget, and is mapped, may be used where it is.
 void Engine::State::leave_out_what_is_mapped() {
   const std::vector<BlockState*> all = operands;
   operands.resize(named_operands);
@@ -209,39 +210,39 @@ void Engine::State::leave_out_what_is_mapped() {
       state->listed = 0;
     }
   }
-  counters.left_out_targets += all.size() - operands.size();
+  counters.unfetched_targets += all.size() - operands.size();
 }
 
-void Engine::State::begin_operands(std::span<const Touch> list) {
+void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
   ++resolution;
   operands.clear();
-  led_to.clear();
-  for (const Touch& one : list) touch(one);
+  reachable.clear();
+  for (const MemoryAccess& one : list) access(one);
   named_operands = operands.size();
 }
 
-References::Followed Engine::State::collect_operands(std::span<const Touch> list, bool follows) {
+References::Followed Engine::State::collect_operands(std::span<const MemoryAccess> list, bool follows) {
   begin_operands(list);
   if (!follows || references.empty()) return {};
-  const References::Followed followed = references.follow(list, &led_to);
-  for (const DeviceAddress address : led_to) touch({address, 0, Access::kUnknown});
+  const References::Followed followed = references.follow(list, &reachable);
+  for (const DeviceAddress address : reachable) access({address, 0, Access::kUnknown});
   return followed;
 }
 
 Bytes Engine::State::operand_bytes() const {
-  Bytes bytes = pinned_block_bytes + foreign_bytes;
+  Bytes bytes = pinned_block_bytes + external_bytes;
   for (const BlockState* state : operands) {
     if (state->pins > 0) continue;
-    for (const BlockPart& part : state->parts()) bytes += state->wants(part) && part.pins == 0 ? part.bytes() : 0;
+    for (const EvictionUnit& part : state->parts()) bytes += state->wants(part) && part.pins == 0 ? part.bytes() : 0;
   }
   return bytes;
 }
 
-bool Engine::State::any_absent() const {
+bool Engine::State::any_nonresident() const {
   return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->has_wanted(); });
 }
 
-bool Engine::State::fits(std::span<const Touch> list) {
+bool Engine::State::fits(std::span<const MemoryAccess> list) {
   hear();
   begin_operands(list);
   const bool fits = operand_bytes() <= budget_bytes;
@@ -252,7 +253,7 @@ bool Engine::State::fits(std::span<const Touch> list) {
 Bytes Engine::State::unit_bytes_from(DeviceAddress at) {
   Block* const block = heap.block_at(at);
   if (block == nullptr) return 0;
-  for (const BlockPart& part : residency.state_of(*block).parts()) {
+  for (const EvictionUnit& part : residency.state_of(*block).parts()) {
     if (const DeviceAddress end = part.begin() + part.bytes(); at < end) return end - at;
   }
   return 0;
@@ -269,7 +270,7 @@ void Engine::State::resolve_all() {
   if (!detained.empty()) release_detained();
   reclaim();
   ++resolution;
-  touches = 0;
+  accesses = 0;
   operands.clear();
   add_all();
   named_operands = 0;

@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// Until an operation's duration has been measured: what it touches, at a rate of the order of device memory, and a
+// Until an operation's duration has been measured: what it accesses, at a rate of the order of device memory, and a
 // launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO
 // 2023, sensitivity runs).
 constexpr double kGuessedBytesPerNs = 1500;

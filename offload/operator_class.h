@@ -34,7 +34,7 @@ constexpr bool is_cubic(OperatorClass what) {
          what == OperatorClass::kAttention;
 }
 
-// How long an operator may take that touches so many bytes, as long as nobody has measured it.
+// How long an operator may take that accesses so many bytes, as long as nobody has measured it.
 std::uint64_t guessed_nanoseconds(Bytes bytes, OperatorClass what);
 
 // A rule is for every function whose name contains the pattern, in capitals or not; a '*' stands for anything.

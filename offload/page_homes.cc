@@ -11,7 +11,7 @@ namespace thermocline {
 namespace {
 
 struct TimedStay {
-  Tenant::Stay when;
+  PageOwner::Stay when;
   StayTimes times;
   std::uint32_t unit;
 };
@@ -23,9 +23,9 @@ struct Group {
   std::vector<PageNumber> pages;
 };
 
-// Stays of a tenant that have one page in common: all of them, where that can be.
+// Stays of a page owner that have one page in common: all of them, where that can be.
 struct Unit {
-  std::uint32_t tenant = 0;
+  std::uint32_t page_owner = 0;
   std::uint32_t first_page = 0, first_stay = 0;
   Stays stays;
   std::vector<PageNumber> pages{};
@@ -63,31 +63,31 @@ std::vector<std::uint32_t> in_the_way(const Group& group, const Stays& stays) {
 
 class Assignment {
  public:
-  Assignment(const TenancyHistory& history, const TenancyTimes& times) : history_(history), times_(times) {}
+  Assignment(const LiveRangeHistory& history, const LiveRangeTimes& times) : history_(history), times_(times) {}
 
   void add_loose(std::uint32_t count) {
     if (count > 0) groups_.push_back({{}, new_pages(count)});
   }
 
-  // A tenant that is there where the iteration begins has pages that nobody else has then.
-  void begin_with(std::uint32_t tenant) {
-    const Tenant& all = history_.tenants[tenant];
-    Unit& unit = units_[make_unit(tenant, 0, 0, count_of(all.stays))];
+  // A page owner that is there where the iteration begins has pages that nobody else has then.
+  void begin_with(std::uint32_t page_owner) {
+    const PageOwner& all = history_.page_owners[page_owner];
+    Unit& unit = units_[make_unit(page_owner, 0, 0, count_of(all.stays))];
     unit.pages = new_pages(static_cast<std::uint32_t>(all.range.count));
     groups_.push_back({unit.stays, unit.pages});
   }
 
   // How many of its pages have no home in some of its stays.
-  std::uint64_t place(std::uint32_t tenant) {
-    const Tenant& all = history_.tenants[tenant];
+  std::uint64_t place(std::uint32_t page_owner) {
+    const PageOwner& all = history_.page_owners[page_owner];
     const auto count = static_cast<std::uint32_t>(all.range.count);
-    const std::uint32_t placed = place_unit(make_unit(tenant, 0, 0, count_of(all.stays)), count);
+    const std::uint32_t placed = place_unit(make_unit(page_owner, 0, 0, count_of(all.stays)), count);
     if (placed == count) return 0;
     if (all.stays.size() == 1) return count - placed;
     // Another page each time: this costs calls, but nobody else's page.
     std::uint32_t least = count - placed;
     for (std::uint32_t i = 0; i < all.stays.size(); ++i) {
-      least = std::min(least, place_unit(make_unit(tenant, placed, i, i + 1), count - placed));
+      least = std::min(least, place_unit(make_unit(page_owner, placed, i, i + 1), count - placed));
     }
     return count - placed - least;
   }
@@ -97,7 +97,7 @@ class Assignment {
     for (const Unit& unit : units_) {
       for (std::uint32_t i = 0; i < unit.pages.size(); ++i) {
         for (std::uint32_t stay = 0; stay < unit.stays.size(); ++stay) {
-          all.push_back({unit.tenant, unit.first_page + i, unit.first_stay + stay, unit.pages[i]});
+          all.push_back({unit.page_owner, unit.first_page + i, unit.first_stay + stay, unit.pages[i]});
         }
       }
     }
@@ -117,13 +117,13 @@ class Assignment {
     return pages;
   }
 
-  std::uint32_t make_unit(std::uint32_t tenant, std::uint32_t first_page, std::uint32_t first, std::uint32_t end) {
+  std::uint32_t make_unit(std::uint32_t page_owner, std::uint32_t first_page, std::uint32_t first, std::uint32_t end) {
     const std::uint32_t name = count_of(units_);
     Stays stays;
     for (std::uint32_t i = first; i < end; ++i) {
-      stays.push_back({history_.tenants[tenant].stays[i], times_.stays[tenant][i], name});
+      stays.push_back({history_.page_owners[page_owner].stays[i], times_.stays[page_owner][i], name});
     }
-    units_.push_back({tenant, first_page, first, std::move(stays)});
+    units_.push_back({page_owner, first_page, first, std::move(stays)});
     return name;
   }
 
@@ -219,28 +219,29 @@ class Assignment {
     return best;
   }
 
-  const TenancyHistory& history_;
-  const TenancyTimes& times_;
+  const LiveRangeHistory& history_;
+  const LiveRangeTimes& times_;
   std::vector<Unit> units_;
   std::vector<Group> groups_;
   PageNumber next_page_ = 0;
 };
 
-bool always(const TenancyHistory& history, const Tenant& tenant) {
-  return tenant.stays.size() == 1 && tenant.stays.front().from == 0 && tenant.stays.front().to == history.end();
+bool always(const LiveRangeHistory& history, const PageOwner& page_owner) {
+  return page_owner.stays.size() == 1 && page_owner.stays.front().from == 0 &&
+         page_owner.stays.front().to == history.end();
 }
 
-StayPages pages_by_stay(const TenancyHistory& history, const std::vector<PageHome>& homes) {
+StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<PageHome>& homes) {
   StayPages pages;
-  for (const Tenant& tenant : history.tenants) pages.emplace_back(tenant.stays.size());
-  for (const PageHome& one : homes) pages[one.tenant][one.stay].push_back(one.home);
+  for (const PageOwner& page_owner : history.page_owners) pages.emplace_back(page_owner.stays.size());
+  for (const PageHome& one : homes) pages[one.page_owner][one.stay].push_back(one.home);
   return pages;
 }
 
 // Who is placed first. No order is best for all.
 enum class Order { kLongestFirst, kFirstFirst, kSeveralStaysFirst };
 
-bool goes_before(Order order, const Tenant& a, const Tenant& b) {
+bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {
   const std::uint32_t from_a = a.stays.front().from, from_b = b.stays.front().from;
   switch (order) {
     case Order::kLongestFirst:
@@ -254,16 +255,16 @@ bool goes_before(Order order, const Tenant& a, const Tenant& b) {
   return several_a != several_b ? several_a : from_a < from_b;
 }
 
-PageHomes assign_in(Order by, const TenancyHistory& history, const TenancyTimes& times, std::uint32_t loose,
+PageHomes assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
                     PageCosts costs) {
   PageHomes result;
   Assignment assignment(history, times);
   std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < history.tenants.size(); ++i) {
-    const Tenant& tenant = history.tenants[i];
-    if (tenant.stays.empty() || always(history, tenant)) continue;
-    result.tenants += tenant.range.count;
-    if (tenant.stays.front().from == 0) {
+  for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
+    const PageOwner& page_owner = history.page_owners[i];
+    if (page_owner.stays.empty() || always(history, page_owner)) continue;
+    result.page_owners += page_owner.range.count;
+    if (page_owner.stays.front().from == 0) {
       assignment.begin_with(i);
     } else {
       order.push_back(i);
@@ -271,7 +272,7 @@ PageHomes assign_in(Order by, const TenancyHistory& history, const TenancyTimes&
   }
   assignment.add_loose(loose);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return goes_before(by, history.tenants[a], history.tenants[b]);
+    return goes_before(by, history.page_owners[a], history.page_owners[b]);
   });
   for (const std::uint32_t i : order) result.homeless += assignment.place(i);
   result.homes = assignment.homes();
@@ -283,8 +284,8 @@ PageHomes assign_in(Order by, const TenancyHistory& history, const TenancyTimes&
 
 }  // namespace
 
-PageHomes assign_homes(const TenancyHistory& history, std::uint32_t loose, PageCosts costs) {
-  const TenancyTimes times = time_tenancies(history, loose, costs);
+PageHomes assign_homes(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs) {
+  const LiveRangeTimes times = time_live_ranges(history, loose, costs);
   PageHomes first;
   for (const Order order : {Order::kLongestFirst, Order::kSeveralStaysFirst, Order::kFirstFirst}) {
     PageHomes one = assign_in(order, history, times, loose, costs);

@@ -117,7 +117,7 @@ class Simulation {
   void begin() {
     std::vector<double> away(buffers_.size(), 0);
     for (const PlannedGap& gap : plan_.gaps) {
-      if (gap.arrive <= gap.leave) away[gap.buffer] = away_bytes(gap, profile_);
+      if (gap.arrive <= gap.leave) away[gap.buffer] = nonresident_bytes(gap, profile_);
     }
     for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
       const ProfiledBuffer& buffer = profile_.buffers[i];

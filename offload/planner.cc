@@ -145,7 +145,7 @@ class Planner {
 
   double largest_part(const Plan& plan) const {
     double largest = 0;
-    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, away_bytes(gap, profile_) / gap.parts);
+    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, nonresident_bytes(gap, profile_) / gap.parts);
     return largest;
   }
 
@@ -358,7 +358,7 @@ class Planner {
   std::vector<double> slack_of(const Plan& plan) const {
     std::vector<double> away(places_ + 1, 0);
     for (const PlannedGap& gap : plan.gaps) {
-      const double bytes = away_bytes(gap, profile_);
+      const double bytes = nonresident_bytes(gap, profile_);
       const std::uint32_t from = (gap.leave + 1) % places_;
       away[from] += bytes;
       away[gap.arrive] -= bytes;
@@ -393,7 +393,8 @@ class Planner {
     double next = std::numeric_limits<double>::infinity();
     for (std::size_t i = order.size(); i-- > 0;) {
       const PlannedGap& gap = plan->gaps[order[i]];
-      const double copy = away_bytes(gap, profile_) * profile_.buffers[gap.buffer].density() / link_.in_bytes_per_ns;
+      const double copy =
+          nonresident_bytes(gap, profile_) * profile_.buffers[gap.buffer].density() / link_.in_bytes_per_ns;
       const double arrival = start(position_of(gap.arrive));
       next = std::min(arrival, next) - copy;
       latest[i] = arrival - (arrival - next) * lead;
@@ -405,7 +406,7 @@ class Planner {
     Room room(slack);
     for (std::size_t i = 0; i < order.size(); ++i) {
       PlannedGap& gap = plan->gaps[order[i]];
-      const double bytes = away_bytes(gap, profile_);
+      const double bytes = nonresident_bytes(gap, profile_);
       const std::uint32_t arrive = position_of(gap.arrive);
       const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
       // It is back from `at` on.

@@ -27,7 +27,7 @@ struct PlannedGap {
 };
 
 // Bytes that are away in the gap.
-inline double away_bytes(const PlannedGap& gap, const Profile& profile) {
+inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
   const Bytes bytes = profile.buffers[gap.buffer].bytes;
   return static_cast<double>(bytes) * gap.parts / static_cast<double>(parts_of(bytes));
 }

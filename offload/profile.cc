@@ -17,7 +17,7 @@ std::uint32_t bounded(std::uint64_t operations) {
 
 Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds,
                            Bytes live_bytes) {
-  if (operations_.size() >= Recogniser::kHistory) forget();
+  if (operations_.size() >= PeriodDetector::kHistory) forget();
   const std::uint64_t ordinal = first_ + operations_.size();
   operations_.push_back({first_operand_ + operands_.size(), nanoseconds, live_bytes});
   Reuse reuse;
@@ -72,7 +72,7 @@ Profile ProfileRecorder::make(std::size_t period) const {
   std::vector<Operand> now, before;
 
   // A block that is born in this iteration and outlives it plays, in the next one, the part of the block that was
-  // touched at the same place one iteration ago: both get one name.
+  // accessed at the same place one iteration ago: both get one name.
   const auto name_of = [&](const Operand& operand, const Operand* earlier) {
     if (!operand.planned) return kNoBuffer;
     if (const auto known = names.find(operand.serial); known != names.end()) return known->second;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/recogniser.h"
+#include "offload/period_detector.h"
 
 namespace thermocline {
 
@@ -45,7 +45,7 @@ struct Profile {
   }
 };
 
-// Keeps what the last operations touched, until a period is known and a profile can be made of it.
+// Keeps what the last operations accessed, until a period is known and a profile can be made of it.
 class ProfileRecorder {
  public:
   struct Operand {

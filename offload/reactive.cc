@@ -64,7 +64,7 @@ void Reactive::prefetch() {
     return;
   }
   while (migration_.returning() < kCopiesInFlight) {
-    BlockPart* part = residency_.youngest_away();
+    EvictionUnit* part = residency_.youngest_away();
     if (part == nullptr) {
       returning_ = false;
       return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading without a history: what to copy out before anybody asks for the room, and what to bring back before it is
-// touched.
+// accessed.
 //
 // Write-behind: once something has had to leave, while memory is filling and the link out is idle, the oldest idle
 // dirty block is copied out and keeps its pages; it is then clean, and dropping it is free. Prefetch: training comes
-// back through its activations in reverse, so after the first touch of an absent block the blocks that left last are
+// back through its activations in reverse, so after the first access of an absent block the blocks that left last are
 // brought back first, into free pages only. A guess that was evicted again before its use counts against prefetching,
 // which stops after a few until the next miss that it would have served.
 #pragma once

@@ -26,17 +26,17 @@ void RecordingWriter::free(std::uint64_t address, std::uint64_t stream) {
 }
 
 void RecordingWriter::operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token,
-                              std::span<const Touch> touches) {
+                              std::span<const MemoryAccess> accesses) {
   // Room once, for this is what there is most of.
   const std::size_t before = contents_.size();
-  contents_.resize(before + 1 + kLongestNumber * (4 + 3 * touches.size()));
+  contents_.resize(before + 1 + kLongestNumber * (4 + 3 * accesses.size()));
   char* at = contents_.data() + before;
   *at++ = static_cast<char>(RecordedKind::kOperate);
-  for (const std::uint64_t value : {name, stream, token, std::uint64_t{touches.size()}}) at = put_number(value, at);
-  for (const Touch& touch : touches) {
-    at = put_number(touch.address.value, at);
-    at = put_number(touch.bytes, at);
-    at = put_number(static_cast<std::uint64_t>(touch.access), at);
+  for (const std::uint64_t value : {name, stream, token, std::uint64_t{accesses.size()}}) at = put_number(value, at);
+  for (const MemoryAccess& memory_access : accesses) {
+    at = put_number(memory_access.address.value, at);
+    at = put_number(memory_access.bytes, at);
+    at = put_number(static_cast<std::uint64_t>(memory_access.access), at);
   }
   contents_.resize(static_cast<std::size_t>(at - contents_.data()));
 }
@@ -104,16 +104,16 @@ bool RecordingReader::text(RecordedEvent* event, std::uint64_t* id) {
   return true;
 }
 
-bool RecordingReader::touches(RecordedEvent* event) {
+bool RecordingReader::accesses(RecordedEvent* event) {
   std::uint64_t count = 0;
-  // An event's touches take three bytes each at least.
+  // An event's accesses take three bytes each at least.
   if (!number(&count) || count > contents_.size() / 3) return false;
-  event->touches.resize(count);
-  for (Touch& touch : event->touches) {
+  event->accesses.resize(count);
+  for (MemoryAccess& memory_access : event->accesses) {
     std::uint64_t access = 0;
-    if (!number(&touch.address.value) || !number(&touch.bytes) || !number(&access)) return false;
+    if (!number(&memory_access.address.value) || !number(&memory_access.bytes) || !number(&access)) return false;
     if (access > static_cast<std::uint64_t>(Access::kWrite)) return false;
-    touch.access = static_cast<Access>(access);
+    memory_access.access = static_cast<Access>(access);
   }
   return true;
 }
@@ -135,7 +135,7 @@ bool RecordingReader::fields(RecordedEvent* event) {
     case RecordedKind::kFree:
       return number(&event->address) && number(&event->stream);
     case RecordedKind::kOperate:
-      return number(&event->name) && number(&event->stream) && number(&event->token) && touches(event);
+      return number(&event->name) && number(&event->stream) && number(&event->token) && accesses(event);
     case RecordedKind::kDuration:
       return number(&event->token) && number(&event->nanoseconds);
     case RecordedKind::kStep:

@@ -49,16 +49,16 @@ enum class RecordedKind : std::uint8_t {
 // One event; only the members that its kind has count.
 struct RecordedEvent {
   RecordedKind kind = RecordedKind::kStep;
-  std::uint64_t name = 0;         // kName gives it a text; kOperate has one
-  std::uint64_t tag = 0;          // kTag gives it a text; kTagged, kHeld: has one
-  std::uint64_t thread = 0;       // kThread: 0, 1, ... in order of their first calls
-  std::string_view text;          // kName, kTag; valid as long as the file
-  std::uint64_t address = 0;      // kAllocate, kFree, kHeld
-  Bytes bytes = 0;                // kAllocate, kHeld
-  std::uint64_t stream = 0;       // kAllocate, kFree, kOperate, kHeld: a handle
-  std::uint64_t token = 0;        // kOperate, kDuration: equal for operations that take equally long
-  std::uint64_t nanoseconds = 0;  // kDuration: the shortest seen so far
-  std::vector<Touch> touches;     // kOperate
+  std::uint64_t name = 0;              // kName gives it a text; kOperate has one
+  std::uint64_t tag = 0;               // kTag gives it a text; kTagged, kHeld: has one
+  std::uint64_t thread = 0;            // kThread: 0, 1, ... in order of their first calls
+  std::string_view text;               // kName, kTag; valid as long as the file
+  std::uint64_t address = 0;           // kAllocate, kFree, kHeld
+  Bytes bytes = 0;                     // kAllocate, kHeld
+  std::uint64_t stream = 0;            // kAllocate, kFree, kOperate, kHeld: a handle
+  std::uint64_t token = 0;             // kOperate, kDuration: equal for operations that take equally long
+  std::uint64_t nanoseconds = 0;       // kDuration: the shortest seen so far
+  std::vector<MemoryAccess> accesses;  // kOperate
 };
 
 class RecordingWriter {
@@ -66,7 +66,7 @@ class RecordingWriter {
   void name(std::uint64_t id, std::string_view text);
   void allocate(std::uint64_t address, Bytes bytes, std::uint64_t stream);
   void free(std::uint64_t address, std::uint64_t stream);
-  void operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token, std::span<const Touch> touches);
+  void operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token, std::span<const MemoryAccess> accesses);
   void duration(std::uint64_t token, std::uint64_t nanoseconds);
   void step();
   void thread(std::uint64_t number);
@@ -99,7 +99,7 @@ class RecordingReader {
  private:
   bool number(std::uint64_t* value) { return take_number(&contents_, value); }
   bool text(RecordedEvent* event, std::uint64_t* id);
-  bool touches(RecordedEvent* event);
+  bool accesses(RecordedEvent* event);
   bool fields(RecordedEvent* event);
 
   std::string_view rest_, contents_;

@@ -279,7 +279,7 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
     return false;
   });
   std::sort(known.begin(), known.end(), kLower);
-  for (const Targets* const all : {&given.led_to, &given.named}) {
+  for (const Targets* const all : {&given.reachable, &given.named}) {
     for (const Buffer* const target : *all) {
       const bool is_named = all == &given.named;
       if (target == &buffer || is_in(known, target) || (!is_named && is_in(given.named, target))) continue;
@@ -293,13 +293,13 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   return gone;
 }
 
-References::Given References::given(std::span<const Touch> touches) {
+References::Given References::given(std::span<const MemoryAccess> accesses) {
   std::vector<DeviceAddress> addresses;
   Given all;
-  all.anywhere = follow(touches, &addresses).anywhere;
-  all.led_to = targets_at(addresses);
+  all.anywhere = follow(accesses, &addresses).anywhere;
+  all.reachable = targets_at(addresses);
   addresses.clear();
-  for (const Touch& touch : touches) addresses.push_back(touch.address);
+  for (const MemoryAccess& access : accesses) addresses.push_back(access.address);
   all.named = targets_at(addresses);
   return all;
 }
@@ -369,17 +369,17 @@ void References::visit(DeviceAddress address, Written written, std::vector<Devic
 }
 
 template <class Written>
-void References::walk(std::span<const Touch> touches, Written written, std::vector<DeviceAddress>* out) {
+void References::walk(std::span<const MemoryAccess> accesses, Written written, std::vector<DeviceAddress>* out) {
   ++walk_;
   for (const Run& run : outside_.runs) out->push_back(run.target);
   if (!outside_.written.empty()) written(outside_.written);
-  for (const Touch& touch : touches) {
-    if (touch.bytes == 0) visit(touch.address, written, out);
+  for (const MemoryAccess& access : accesses) {
+    if (access.bytes == 0) visit(access.address, written, out);
   }
   for (std::size_t i = 0; i < out->size(); ++i) visit((*out)[i], written, out);
 }
 
-References::Followed References::follow(std::span<const Touch> touches, std::vector<DeviceAddress>* out) {
+References::Followed References::follow(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out) {
   Followed followed;
   const auto written = [&](const std::vector<Run>& runs) {
     followed.by_tables = true;
@@ -388,12 +388,12 @@ References::Followed References::follow(std::span<const Touch> touches, std::vec
       if (run.target != kAnywhere) out->push_back(run.target);
     }
   };
-  walk(touches, written, out);
+  walk(accesses, written, out);
   return followed;
 }
 
-bool References::follow_read(std::span<const Touch> touches, const TableWords& read, std::vector<DeviceAddress>* out,
-                             std::vector<AddressRange>* unread) {
+bool References::follow_read(std::span<const MemoryAccess> accesses, const TableWords& read,
+                             std::vector<DeviceAddress>* out, std::vector<AddressRange>* unread) {
   bool anywhere = false;
   const auto written = [&](const std::vector<Run>& runs) {
     if (&runs == &outside_.written) {
@@ -413,7 +413,7 @@ bool References::follow_read(std::span<const Touch> touches, const TableWords& r
       }
     }
   };
-  walk(touches, written, out);
+  walk(accesses, written, out);
   return anywhere;
 }
 

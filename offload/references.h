@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses of the program's buffers that stand in memory, as far as they were seen on their way there. A kernel that
-// is given a buffer may go wherever the words in it lead, so those buffers are touched with it, and what their words
+// is given a buffer may go wherever the words in it lead, so those buffers are accessed with it, and what their words
 // lead to.
 //
 // Words are kept by place, as runs: between `begin` and `end` there are addresses within one buffer, `target` being one
@@ -8,10 +8,10 @@
 // is freed and its address handed out again, the word leads to the new buffer, as it does on the device.
 //
 // Memory that is not ours (globals of modules, mappings of the program's own, managed memory) can hold addresses, too.
-// Any kernel may read it, so what is found there is touched by every kernel.
+// Any kernel may read it, so what is found there is accessed by every kernel.
 //
 // What a kernel writes is not seen. Of kernels that are known to write tables (OperatorClass::kTables), or not yet
-// known not to (table_looks.h), it is taken that whatever they were given, or may have come to, stands somewhere in
+// known not to (pointer_probes.h), it is taken that whatever they were given, or may have come to, stands somewhere in
 // each small buffer that they were given: runs of their own, over the whole buffer. Where these are too many, or where
 // contents could not be searched at all, one run says that addresses of anything may stand there (kAnywhere). What must
 // be known exactly is read from the device then (Engine::State::read_tables).
@@ -61,10 +61,10 @@ class References {
   using Targets = std::vector<const Buffer*>;  // by address, each once
   // What a kernel was given that was given these addresses, and what it may have come to from there.
   struct Given {
-    Targets named, led_to;
+    Targets named, reachable;
     bool anywhere = false;  // what it was given may lead anywhere
   };
-  Given given(std::span<const Touch> touches);
+  Given given(std::span<const MemoryAccess> accesses);
   // It may have written the address of any of these into any small buffer among what it was given. What more than
   // kMostWritten live buffers would need is not remembered one by one: first what is not known, then the oldest; such a
   // buffer may lead anywhere. How many were not. `kernel`: number of one of which that is not known, until it is
@@ -88,13 +88,13 @@ class References {
     bool by_tables = false;  // what kernels may have written led to something
     bool anywhere = false;   // to anything that is live
   };
-  // Appends where a kernel may come to that was given the addresses among `touches`.
-  Followed follow(std::span<const Touch> touches, std::vector<DeviceAddress>* out);
+  // Appends where a kernel may come to that was given the addresses among `accesses`.
+  Followed follow(std::span<const MemoryAccess> accesses, std::vector<DeviceAddress>* out);
   // Addresses read from ranges of memory in which kernels may have written some.
   using TableWords = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<DeviceAddress>>;
   // The same with what was read in place of what may have been written; appends the ranges that have to be read yet.
   // Memory that is not ours is not read, for it may be gone by now. True: addresses of anything may stand there.
-  bool follow_read(std::span<const Touch> touches, const TableWords& read, std::vector<DeviceAddress>* out,
+  bool follow_read(std::span<const MemoryAccess> accesses, const TableWords& read, std::vector<DeviceAddress>* out,
                    std::vector<AddressRange>* unread);
 
   void validate() const;
@@ -135,7 +135,7 @@ class References {
   static void collect(const std::vector<Run>& runs, AddressRange range, std::vector<Run>* out);
   // Calls written(runs) for each holder that kernels may have written to, among those that are come to.
   template <class Written>
-  void walk(std::span<const Touch> touches, Written written, std::vector<DeviceAddress>* out);
+  void walk(std::span<const MemoryAccess> accesses, Written written, std::vector<DeviceAddress>* out);
   template <class Written>
   void visit(DeviceAddress address, Written written, std::vector<DeviceAddress>* out);
   // Visits each holder that overlaps the range; erases those that are left without runs.

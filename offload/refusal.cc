@@ -90,7 +90,7 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
     // What it uses itself may stay.
     for (const BlockState* operand : operands) {
       const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
-      for (const BlockPart& part : operand->parts()) {
+      for (const EvictionUnit& part : operand->parts()) {
         if (operand->wants(part) && (stays || part.pins > 0)) facts.stays -= part.bytes();
       }
     }

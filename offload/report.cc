@@ -54,7 +54,7 @@ std::string setting(Bytes bytes) { return std::to_string((bytes + kMiB - 1) / kM
 
 // What the engine may hold for buffers.
 Bytes limit_of(const RefusalFacts& facts) {
-  return facts.now.budget_bytes - std::min(facts.now.foreign_bytes, facts.now.budget_bytes);
+  return facts.now.budget_bytes - std::min(facts.now.external_bytes, facts.now.budget_bytes);
 }
 
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
@@ -62,7 +62,7 @@ void advise(std::string* text, const std::string& what) { *text += "  do     " +
 // What there is already is no advice: then all that is live, and what is wanted, at once.
 void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
   const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
-  if (needed <= budget) needed = facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes;
+  if (needed <= budget) needed = facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes;
   if (needed <= budget || needed > most) return;
   advise(text,
          "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
@@ -103,7 +103,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
             budget;
       break;
     case Cause::kOwnMappings:
-      why = "the program's own mappings hold " + amount(facts.now.foreign_bytes) + " of a budget of " + budget;
+      why = "the program's own mappings hold " + amount(facts.now.external_bytes) + " of a budget of " + budget;
       break;
     case Cause::kPinned:
       why = amount(facts.now.pinned_bytes) + " in " + std::to_string(facts.now.pinned_buffers) +
@@ -141,7 +141,7 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
 }
 
 void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
-  const Bytes others = facts.now.foreign_bytes + facts.stays;
+  const Bytes others = facts.now.external_bytes + facts.stays;
   switch (cause) {
     case Cause::kLargerThanDevice:
       advise(text, "use less at once: a smaller batch, or the operation in parts");
@@ -168,21 +168,21 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
                        std::to_string(facts.now.device_bytes / kMiB) + "MiB\", so that room is made in time");
       break;
     case Cause::kFragmentation:
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       advise(text, "or allocate small buffers that live long before those that do not, so that they share pages");
       advise_policy(text, facts);
       break;
     case Cause::kPolicyNone:
       advise_policy(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       break;
     case Cause::kHostLimit:
       advise_host_limit(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       break;
     case Cause::kSharedHostLimit:
       advise_shared_limit(text, facts);
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       break;
     case Cause::kHostRefused:
       advise(text,
@@ -192,7 +192,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
                        "MiB\" makes it known in time that there is no more");
       break;
     case Cause::kOther:
-      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.foreign_bytes);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       break;
   }
 }
@@ -209,10 +209,10 @@ void append_state(std::string* text, const RefusalFacts& facts) {
   const EngineStatistics& now = facts.now;
   append(text, "  budget     %12s; taken %s, of these free %s, the program's own mappings %s\n",
          amount(now.budget_bytes).c_str(), amount(now.device_bytes).c_str(), amount(now.free_mapped_bytes).c_str(),
-         amount(now.foreign_bytes).c_str());
+         amount(now.external_bytes).c_str());
   append(text, "  live       %12s in %" PRIu64 " buffers, peak %s; not on the device %s\n",
          amount(now.live_bytes).c_str(), now.live_buffers, amount(now.peak_live_bytes).c_str(),
-         amount(now.away_bytes).c_str());
+         amount(now.nonresident_bytes).c_str());
   append(text, "  host       %12s of pinned memory, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
          amount(now.host_live_bytes).c_str(),
          now.host_limit_bytes == 0 ? "none" : amount(now.host_limit_bytes).c_str());
@@ -233,8 +233,8 @@ Cause cause_of(const RefusalFacts& facts) {
   if (evicts && facts.stays + wanted > limit) return Cause::kSmallStay;
   if (facts.free_pages >= wanted) return Cause::kDevice;
   if (!evicts) {
-    return facts.now.live_bytes - facts.now.foreign_bytes + facts.wanted <= limit ? Cause::kFragmentation
-                                                                                  : Cause::kPolicyNone;
+    return facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit ? Cause::kFragmentation
+                                                                                   : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;
   const bool over_limit =

@@ -28,27 +28,27 @@ void Residency::adopt(const Buffer& buffer) {
 void Residency::cut(BlockState& state) {
   const Block& block = *state.block;
   state.count = std::min(parts_of(block.bytes()), block.pages());
-  if (state.count > 1) state.many = std::make_unique<BlockPart[]>(state.count);
-  const std::span<BlockPart> parts = state.parts();
+  if (state.count > 1) state.many = std::make_unique<EvictionUnit[]>(state.count);
+  const std::span<EvictionUnit> parts = state.parts();
   const std::span<const PageHandle> handles = block.page_handles();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    BlockPart& part = parts[i];
+    EvictionUnit& part = parts[i];
     const std::uint64_t first = block.pages() * i / parts.size();
     part.whole = &state;
     part.range = {first, block.pages() * (i + 1) / parts.size() - first};
     const auto pages = handles.subspan(part.range.first, part.range.count);
     const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
     if (mapped) resident_bytes_ += part.bytes();
-    place(part, mapped ? Place::kDirty : Place::kAway);
+    place(part, mapped ? Place::kDirty : Place::kEvicted);
   }
 }
 
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     migration_.drop_host_copy(part);
     if (part.mapped()) resident_bytes_ -= part.bytes();
-    place(part, Place::kNowhere);
+    place(part, Place::kUnmapped);
     block.uses.join(part.uses);
   }
   state.~BlockState();
@@ -58,32 +58,32 @@ void Residency::forget(Block& block) {
 void Residency::succeed(const Buffer& buffer) {
   const Block& block = buffer.block();
   BlockState& state = state_of(block);
-  // What stands is another tenant's, or the stream's that has it next.
-  clock_.join_without_standing(block.uses, &state.wait_for);
+  // What stands is another page owner's, or the stream's that has it next.
+  clock_.join_without_blocking(block.uses, &state.wait_for);
   if (block.is_slab()) return;
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     state.wait_for.join(part.uses);
     part.prefetched = part.defined = false;
     set_hollow(part, false);
     migration_.drop_host_copy(part);
-    place(part, part.mapped() ? Place::kDirty : Place::kAway);
+    place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
   }
 }
 
-// What is written without being seen counts as contents, from the first touch on that nobody sees. Where there is no
-// host memory, contents begin with the first touch that somebody does.
+// What is written without being seen counts as contents, from the first access on that nobody sees. Where there is no
+// host memory, contents begin with the first access that somebody does.
 void Residency::cover_new(BlockState& state) {
   bool all = true;
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     if (part.mapped() || part.covered) continue;
     // Pages that it lies over are given up: all of it leads to one place.
     all &= heap_.unmap(*state.block, part.range).ok() && migration_.set_aside(part);
     if (part.host != nullptr) net_.cover(part);
   }
-  for (BlockPart& part : state.parts()) part.defined = all;
+  for (EvictionUnit& part : state.parts()) part.defined = all;
 }
 
-void Residency::set_hollow(BlockPart& part, bool hollow) {
+void Residency::set_hollow(EvictionUnit& part, bool hollow) {
   if (part.hollow == hollow) return;
   part.hollow = hollow;
   part.whole->hollow_parts += hollow ? 1 : -1;
@@ -92,7 +92,7 @@ void Residency::set_hollow(BlockPart& part, bool hollow) {
 Status Residency::come_to_rest() {
   if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
   while (!clean_.empty()) {
-    BlockPart& part = clean_.front();
+    EvictionUnit& part = clean_.front();
     migration_.drop_host_copy(part);
     place(part, Place::kDirty);
   }
@@ -101,7 +101,7 @@ Status Residency::come_to_rest() {
 
 Status Residency::settle(std::span<BlockState* const> blocks) {
   for (BlockState* state : blocks) {
-    for (BlockPart& part : state->parts()) {
+    for (EvictionUnit& part : state->parts()) {
       if (Status status = clock_.synchronize(part.uses); !status.ok()) return status;
     }
   }
@@ -123,7 +123,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   if (net_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
-  const bool stood = clock_.any_stands();
+  const bool stood = clock_.any_blocked();
   Status status = unless_stood(bring(blocks), stood);
   // Also what came before the one for which there was no room.
   if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
@@ -133,7 +133,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
 Status Residency::bring(std::span<BlockState* const> blocks) {
   for (BlockState* state : blocks) {
     if (state->has_wanted() || map_whole(*state)) continue;
-    for (BlockPart& part : state->parts()) {
+    for (EvictionUnit& part : state->parts()) {
       if (!state->wants(part)) continue;
       if (part.mapped()) {
         if (!part.hollow || state->overwrites(part)) continue;
@@ -156,14 +156,14 @@ Status Residency::make_whole_resident(BlockState& state) {
 
 // A new block gets its pages in one go, where there are enough.
 bool Residency::map_whole(BlockState& state) {
-  if (state.absent_parts != state.count) return false;
-  for (const BlockPart& part : state.parts()) {
+  if (state.nonresident_units != state.count) return false;
+  for (const EvictionUnit& part : state.parts()) {
     if (part.defined || part.host != nullptr || !state.wants(part)) return false;
   }
   Block& block = *state.block;
   if (!heap_.map(block, Wait::kBehindNewest).ok()) return false;
   state.wait_for.join(block.uses);
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     resident_bytes_ += part.bytes();
     place(part, Place::kDirty);
   }
@@ -171,8 +171,8 @@ bool Residency::map_whole(BlockState& state) {
 }
 
 // Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
-// touch tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
-Status Residency::restore(BlockPart& part, bool untouched, bool overwritten) {
+// access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
+Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
   part.whole->wait_for.join(part.uses);
   net_.uncovered(part);
   if (part.host != nullptr && (!untouched || part.hollow)) {
@@ -187,27 +187,27 @@ Status Residency::restore(BlockPart& part, bool untouched, bool overwritten) {
   return {};
 }
 
-Status Residency::copy_in(BlockPart& part) {
+Status Residency::copy_in(EvictionUnit& part) {
   if (Status status = migration_.copy_in(part); !status.ok()) return status;
   set_hollow(part, false);
   ++statistics_.restores;
   return {};
 }
 
-void Residency::touched(BlockState& state, std::uint64_t operation) {
+void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     if (!state.wants(part)) continue;
     part.defined = true;
     set_hollow(part, false);
-    if (log_ != nullptr && part.prefetched) log_->changed(TenancyChange::Kind::kUses, *part.whole->block, part.range);
+    if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
     part.prefetched = false;
     if (state.writes(part)) migration_.drop_host_copy(part);
     place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   }
 }
 
-bool Residency::prefetch(BlockPart& part) { return is_free_to_come(part) && fetch(part); }
+bool Residency::prefetch(EvictionUnit& part) { return is_free_to_come(part) && fetch(part); }
 
 void Residency::give_up_at_once(bool does) {
   const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
@@ -216,12 +216,12 @@ void Residency::give_up_at_once(bool does) {
   give_up_leaving(~Bytes{0});
 }
 
-bool Residency::is_free_to_come(const BlockPart& part) {
+bool Residency::is_free_to_come(const EvictionUnit& part) {
   const Block& block = *part.whole->block;
   return heap_.homes_at_hand(block, part.range, true) && heap_.can_map_without_waiting(block, part.range);
 }
 
-bool Residency::fetch(BlockPart& part) {
+bool Residency::fetch(EvictionUnit& part) {
   bool untouched = false;
   if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
   const bool returns = part.host != nullptr;
@@ -231,7 +231,7 @@ bool Residency::fetch(BlockPart& part) {
 }
 
 bool Residency::write_behind() {
-  for (BlockPart& part : dirty_) {
+  for (EvictionUnit& part : dirty_) {
     if (!may_leave(part) || !part.defined) continue;
     if (!migration_.copy_out(part).ok()) return false;
     place(part, Place::kClean);
@@ -241,8 +241,8 @@ bool Residency::write_behind() {
 }
 
 void Residency::leave(BlockState& state, std::size_t parts) {
-  if (state.pins > 0 || clock_.stands(state.block->uses)) return;
-  for (BlockPart& part : state.parts().first(std::min(parts, state.count))) {
+  if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
+  for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
     part.prefetched = false;
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
@@ -252,7 +252,7 @@ void Residency::leave(BlockState& state, std::size_t parts) {
 }
 
 bool Residency::bring_back(BlockState& state, bool may_wait) {
-  for (BlockPart& part : state.parts()) {
+  for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
       part.prefetched = true;
       place(part, part.place);
@@ -268,7 +268,7 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
 
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
-  const bool stood = clock_.any_stands();
+  const bool stood = clock_.any_blocked();
   if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
   if (Status status = come_to_rest(); !status.ok()) return status;
   Status status = unless_stood(shrink_to(new_limit), stood);
@@ -292,15 +292,15 @@ Status Residency::shrink_to(Bytes new_limit) {
 void Residency::release_host_copies() {
   for (BlockState& state : states_) {
     if (state.block == nullptr) continue;
-    for (BlockPart& part : state.parts()) migration_.drop_host_copy(part);
+    for (EvictionUnit& part : state.parts()) migration_.drop_host_copy(part);
   }
   migration_.drain();
 }
 
-bool Residency::may_leave(const BlockPart& part) const {
+bool Residency::may_leave(const EvictionUnit& part) const {
   const BlockState& state = *part.whole;
   return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
-         !clock_.stands(state.block->uses) && !clock_.stands(part.uses);
+         !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
 }
 
 // What stood may have passed by now: then there is more room than was seen.
@@ -309,11 +309,11 @@ Status Residency::unless_stood(Status status, bool stood) {
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
-void Residency::place(BlockPart& part, Place where) {
+void Residency::place(EvictionUnit& part, Place where) {
   if (log_ != nullptr) [[unlikely]]
     log_change(part, where);
   switch (part.place) {
-    case Place::kNowhere:
+    case Place::kUnmapped:
       break;
     case Place::kDirty:
       dirty_.erase(dirty_.iterator_to(part));
@@ -322,14 +322,14 @@ void Residency::place(BlockPart& part, Place where) {
       clean_.erase(clean_.iterator_to(part));
       clean_bytes_ -= part.bytes();
       break;
-    case Place::kAway:
+    case Place::kEvicted:
       away_.erase(away_.iterator_to(part));
-      --part.whole->absent_parts;
+      --part.whole->nonresident_units;
       break;
   }
   part.place = where;
   switch (where) {
-    case Place::kNowhere:
+    case Place::kUnmapped:
       break;
     case Place::kDirty:
       dirty_.push_back(part);
@@ -338,32 +338,32 @@ void Residency::place(BlockPart& part, Place where) {
       clean_.push_back(part);
       clean_bytes_ += part.bytes();
       break;
-    case Place::kAway:
+    case Place::kEvicted:
       away_.push_back(part);
-      ++part.whole->absent_parts;
+      ++part.whole->nonresident_units;
       break;
   }
 }
 
 // It is about to be placed there.
-void Residency::log_change(const BlockPart& part, Place where) {
+void Residency::log_change(const EvictionUnit& part, Place where) {
   const bool comes = where == Place::kDirty || where == Place::kClean;
   if (part.mapped() == comes) return;
-  using Kind = TenancyChange::Kind;
+  using Kind = LiveRangeChange::Kind;
   const bool copied = part.host != nullptr;
-  const Kind leaves = where == Place::kAway && copied ? Kind::kLeaves : Kind::kFrees;
+  const Kind leaves = where == Place::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
   log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
 }
 
-void Residency::watch(TenancyLog* log) {
+void Residency::watch(LiveRangeLog* log) {
   log_ = log;
   if (log == nullptr) return;
   for (const PartList* list : {&dirty_, &clean_}) {
-    for (const BlockPart& part : *list) log->begins_with(*part.whole->block, part.range);
+    for (const EvictionUnit& part : *list) log->begins_with(*part.whole->block, part.range);
   }
 }
 
-Status Residency::make_room(BlockPart& part, bool* untouched) {
+Status Residency::make_room(EvictionUnit& part, bool* untouched) {
   Block& block = *part.whole->block;
   for (;;) {
     Status status = heap_.map(block, part.range, Wait::kBehind, &part.uses, untouched);
@@ -399,7 +399,7 @@ Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
 bool Residency::drop_clean_if(Bytes missing, bool wanted) {
   Bytes dropped = 0;
   for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
-    BlockPart& part = *it++;
+    EvictionUnit& part = *it++;
     if (part.prefetched != wanted || !may_leave(part)) continue;
     if (!migration_.has_left(part) || !idle(part)) continue;
     if (options_.trusting) {
@@ -417,7 +417,7 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
 Bytes Residency::give_up_leaving(Bytes missing) {
   Bytes dropped = 0;
   for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
-    BlockPart& part = *it++;
+    EvictionUnit& part = *it++;
     if (part.prefetched || !may_leave(part)) continue;
     dropped += part.bytes();
     give_up(part);
@@ -427,7 +427,7 @@ Bytes Residency::give_up_leaving(Bytes missing) {
 
 // False where the driver did not unmap: the part keeps its pages and stays what it is. If it lost some of them it has
 // left all the same, for its contents are on the host; drop_partial finds the others.
-bool Residency::drop(BlockPart& part) {
+bool Residency::drop(EvictionUnit& part) {
   THERMOCLINE_CHECK(!part.defined || part.copy == HostCopy::kCurrent,
                     "contents leave the device only with a current host copy");
   THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
@@ -441,7 +441,7 @@ bool Residency::drop(BlockPart& part) {
   return true;
 }
 
-void Residency::give_up(BlockPart& part) {
+void Residency::give_up(EvictionUnit& part) {
   THERMOCLINE_CHECK(!part.defined || part.copy != HostCopy::kNone,
                     "contents are given up only with a host copy, or with one on its way");
   UseSet pending = part.whole->block->uses;
@@ -450,23 +450,23 @@ void Residency::give_up(BlockPart& part) {
   leave_device(part);
 }
 
-void Residency::leave_device(BlockPart& part) {
+void Residency::leave_device(EvictionUnit& part) {
   if (part.prefetched) ++statistics_.wasted_prefetches;
   part.prefetched = false;
   resident_bytes_ -= part.bytes();
-  place(part, Place::kAway);
+  place(part, Place::kEvicted);
   ++statistics_.evictions;
   if (net_.on() && !options_.trusting) net_.cover(part);
 }
 
-Status Residency::await(const BlockPart& part) {
+Status Residency::await(const EvictionUnit& part) {
   if (Status status = clock_.synchronize(part.whole->block->uses); !status.ok()) return status;
   return clock_.synchronize(part.uses);
 }
 
 // Waits for the copy out that began first, and for what still reads the part, and drops it.
 Status Residency::drop_first_leaving(bool wanted, bool* progress) {
-  for (BlockPart& part : clean_) {
+  for (EvictionUnit& part : clean_) {
     if (part.prefetched != wanted || !may_leave(part)) continue;
     if (Status status = migration_.finish(part); !status.ok()) return status;
     if (Status status = await(part); !status.ok()) return status;
@@ -477,11 +477,11 @@ Status Residency::drop_first_leaving(bool wanted, bool* progress) {
   return {};
 }
 
-// An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is touched.
+// An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
 Status Residency::drop_partial(bool* progress) {
-  for (BlockPart& part : away_) {
+  for (EvictionUnit& part : away_) {
     const BlockState& state = *part.whole;
-    if (is_held(part) || clock_.stands(state.block->uses) || clock_.stands(part.uses)) continue;
+    if (is_held(part) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
     if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
     if (Status status = await(part); !status.ok()) return status;
@@ -497,7 +497,7 @@ Status Residency::drop_partial(bool* progress) {
 Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
   for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
-    BlockPart& part = *it++;
+    EvictionUnit& part = *it++;
     if (!may_leave(part)) continue;
     if (part.defined) {
       Status status = migration_.copy_out(part);
@@ -526,15 +526,15 @@ void Residency::validate() const {
     }
     const std::span<const PageHandle> handles = state.block->page_handles();
     std::uint64_t end = 0, absent = 0, hollow = 0;
-    for (const BlockPart& part : state.parts()) {
+    for (const EvictionUnit& part : state.parts()) {
       ++placed;
-      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kNowhere, "a part belongs to its block");
+      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kUnmapped, "a part belongs to its block");
       THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
       end += part.range.count;
       const auto pages = handles.subspan(part.range.first, part.range.count);
       const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
       THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
-      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kAway && part.host != nullptr),
+      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
@@ -551,7 +551,7 @@ void Residency::validate() const {
       if (part.place == Place::kClean) clean += part.bytes();
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
-    THERMOCLINE_CHECK(absent == state.absent_parts && hollow == state.hollow_parts, "absent parts are counted");
+    THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");

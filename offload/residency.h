@@ -3,7 +3,7 @@
 // submitted that may use them has passed and their contents are on the host (or were never defined). Trusting: they are
 // given away as soon as the copy out has been submitted, to whose work is ordered behind it on the device; the host
 // waits for nothing, and the block's addresses lead to another's pages until it returns, or somebody unmaps them. So a
-// touch that the engine was not told of sees, or spoils, another block's bytes.
+// access that the engine was not told of sees, or spoils, another block's bytes.
 //
 // The ladder for pages, cheapest first (make_room):
 //   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the
@@ -25,8 +25,8 @@
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
 #include "offload/block_state.h"
+#include "offload/live_range_log.h"
 #include "offload/migration.h"
-#include "offload/tenancy_log.h"
 
 namespace thermocline {
 
@@ -48,9 +48,9 @@ class Residency {
   std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
   BlockState& state_of(const Block& block) { return states_[block.index()]; }
 
-  // A buffer has been handed out: earlier users of its space are waited for before the next touch of its block.
+  // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
   void adopt(const Buffer& buffer);
-  // The block's last tenant is about to go: its host copy goes, its uses stay with the space.
+  // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 
   // The buffer has been freed and is another one's now, or will be, as adopt after forget; its space stays with it.
@@ -62,14 +62,14 @@ class Residency {
   Status make_resident(std::span<BlockState* const> blocks);
   // All of one.
   Status make_whole_resident(BlockState& state);
-  // The operation that touched the block as `operation` has been submitted.
-  void touched(BlockState& state, std::uint64_t operation);
+  // The operation that accessed the block as `operation` has been submitted.
+  void accessed(BlockState& state, std::uint64_t operation);
 
   // Makes room for pages of the program's own: evicts until `bytes` of the limit are free.
   Status make_room_for_limit(Bytes new_limit);
 
   // Brings a part back into free pages only; false when there are none to be had without waiting or evicting.
-  bool prefetch(BlockPart& part);
+  bool prefetch(EvictionUnit& part);
 
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
@@ -85,10 +85,10 @@ class Residency {
   // returns, it finds them as it left them.
   void give_up_at_once(bool does);
   // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
-  void watch(TenancyLog* log);
+  void watch(LiveRangeLog* log);
 
-  bool any_absent() const { return !away_.empty(); }
-  BlockPart* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
+  bool any_nonresident() const { return !away_.empty(); }
+  EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
   const ResidencyStatistics& statistics() const { return statistics_; }
@@ -99,21 +99,22 @@ class Residency {
   void validate() const;
 
  private:
-  bool may_leave(const BlockPart& part) const;
+  bool may_leave(const EvictionUnit& part) const;
   // The operation being prepared wants it.
-  bool is_held(const BlockPart& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
-  static void set_hollow(BlockPart& part, bool hollow);
+  bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
+  static void set_hollow(EvictionUnit& part, bool hollow);
   // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
   static Status unless_stood(Status status, bool stood);
   void cut(BlockState& state);
-  void place(BlockPart& part, Place where);
-  void log_change(const BlockPart& part, Place where);
+  void place(EvictionUnit& part, Place where);
+  void log_change(const EvictionUnit& part, Place where);
   // True once nobody uses the part's pages.
-  bool idle(const BlockPart& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
-  Status await(const BlockPart& part);
-  Status restore(BlockPart& part, bool untouched, bool overwritten);
-  Status copy_in(BlockPart& part);
-  // With a full net: nothing runs that could touch what is about to change its place, and no copy is older than that.
+  bool idle(const EvictionUnit& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
+  Status await(const EvictionUnit& part);
+  Status restore(EvictionUnit& part, bool untouched, bool overwritten);
+  Status copy_in(EvictionUnit& part);
+  // With a full host fallback: nothing runs that could access what is about to change its place, and no copy is older
+  // than that.
   Status come_to_rest();
   Status settle(std::span<BlockState* const> blocks);
   Status bring(std::span<BlockState* const> blocks);
@@ -121,7 +122,7 @@ class Residency {
   // The same: what is away leads to the host, whether or not it has contents.
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
-  Status make_room(BlockPart& part, bool* untouched);
+  Status make_room(EvictionUnit& part, bool* untouched);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean_if(Bytes missing, bool wanted);
@@ -130,13 +131,13 @@ class Residency {
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
   // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
-  bool fetch(BlockPart& part);
+  bool fetch(EvictionUnit& part);
   // Nobody has its pages, and nobody uses its addresses.
-  bool is_free_to_come(const BlockPart& part);
-  bool drop(BlockPart& part);
+  bool is_free_to_come(const EvictionUnit& part);
+  bool drop(EvictionUnit& part);
   // Trusting: the part loses its pages while its uses, and its copy out, may still be to come.
-  void give_up(BlockPart& part);
-  void leave_device(BlockPart& part);
+  void give_up(EvictionUnit& part);
+  void leave_device(EvictionUnit& part);
 
   Heap& heap_;
   StreamClock& clock_;
@@ -148,7 +149,7 @@ class Residency {
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
-  TenancyLog* log_ = nullptr;
+  LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;
   ResidencyStatistics statistics_;
 };

@@ -17,6 +17,7 @@ shell_scripts() { git ls-files -z -- dev .ci/run '*.sh' | xargs -0r shellcheck -
 
 check "format" scripts/format.sh --check
 check "shell scripts" shell_scripts
+check "words" scripts/words.sh
 check "layers and file lengths" ctest --test-dir "$build" -R '^layer_' --output-on-failure --no-tests=error
 check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/exports.map
 check "lint" scripts/lint.py "${CLANG_TIDY:-clang-tidy}" "$build"

@@ -101,9 +101,9 @@ def conformance(machine: Machine) -> dict:
 
 
 def programs(machine: Machine) -> dict:
-    """The small programs, one road into device memory each: the same output under a budget below what they hold."""
+    """The small programs, one api_path into device memory each: the same output under a budget below what they hold."""
     larger = {"copies/larger_than_the_room": "112MiB"}
-    folder = machine.build / "tests" / "programs" / "roads"
+    folder = machine.build / "tests" / "programs" / "api_paths"
     found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
     if not found:
         raise Skipped(f"no programs in {folder}")
@@ -240,7 +240,7 @@ def sanitizer(machine: Machine) -> dict:
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if machine.simulate or not os.path.exists(tool):
         raise Skipped("it is for a GPU" if machine.simulate else "there is no compute-sanitizer")
-    folder = machine.build / "tests" / "programs" / "roads"
+    folder = machine.build / "tests" / "programs" / "api_paths"
     found = []
     for name in ("memory/in_order", "launches/streams", "copies/ranges"):
         checked = [tool, "--tool", "memcheck", "--error-exitcode", "86", str(folder / name)]

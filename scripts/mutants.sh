@@ -69,7 +69,7 @@ copy_tree() {
   git ls-files -z -co --exclude-standard | tar --null -T - -cf - | tar -C build/mutants/tree -xf -
   export CCACHE_BASEDIR=$PWD/build/mutants/tree CCACHE_NOHASHDIR=1
   cmake -S build/mutants/tree -B build/mutants/tree/build/release --preset release >build/mutants/configure.log 2>&1
-  [[ -n $only_tests ]] || build_tests swarm
+  [[ -n $only_tests ]] || build_tests fuzz_engine
 }
 
 build_tests() {
@@ -103,9 +103,9 @@ hunt() {
   local tests=build/mutants/tree/build/release/tests found
   for faults in '' --faults; do
     # shellcheck disable=SC2086
-    if ! found=$("$tests/programs/swarm" --seeds "$seeds" --steps 2000 --shrink 0 --workers "$jobs" $faults 2>&1); then
-      found=$(grep -m1 '^swarm: seed' <<<"$found" || echo 'swarm: it crashed')
-      echo "killed | ${found#swarm: }${faults:+ (calls fail)}"
+    if ! found=$("$tests/programs/fuzz_engine" --seeds "$seeds" --steps 2000 --shrink 0 --workers "$jobs" $faults 2>&1); then
+      found=$(grep -m1 '^fuzz_engine: seed' <<<"$found" || echo 'fuzz_engine: it crashed')
+      echo "killed | ${found#fuzz_engine: }${faults:+ (calls fail)}"
       return
     fi
   done
@@ -130,7 +130,7 @@ try_one() {
   elif [[ -n $only_tests ]]; then
     result='survived |'
     broken=1
-  elif build_tests swarm; then
+  elif build_tests fuzz_engine; then
     result=$(hunt)
   else
     result='does not build |'

@@ -117,7 +117,7 @@ void export_perfetto(const Told& told, OutputFile& out) {
     writer.slice(kFirstStreamLane + static_cast<int>(op.stream), told.trace.names[op.name], op.begin_us, op.end_us,
                  {{"operator", i}});
     writer.counter("on the device", op.begin_us, op.device_bytes);
-    writer.counter("away from the device", op.begin_us, op.away_bytes);
+    writer.counter("away from the device", op.begin_us, op.nonresident_bytes);
     writer.counter("budget", op.begin_us, told.budget);
   }
   Bytes live = 0;
@@ -147,7 +147,7 @@ void export_csv(const Told& told, OutputFile& out) {
   for (const StoryOperator& op : story.operators) {
     add(op.begin_us, "operator," + duration(op.end_us - op.begin_us) + "," + in_quotes(told.trace.names[op.name]) +
                          "," + std::to_string(told.trace.streams[op.stream]) + ",,," + std::to_string(op.device_bytes) +
-                         "," + std::to_string(op.away_bytes));
+                         "," + std::to_string(op.nonresident_bytes));
   }
   for (const StoryCopy& copy : story.copies) {
     const std::string id = copy.buffer == kNobody ? "" : std::to_string(story.buffers[copy.buffer].id);
@@ -158,7 +158,7 @@ void export_csv(const Told& told, OutputFile& out) {
     add(story.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");
   }
   std::ranges::stable_sort(rows, {}, &std::pair<double, std::string>::first);
-  out.write("time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,away_bytes\n");
+  out.write("time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,nonresident_bytes\n");
   for (const auto& [at_us, rest] : rows) out.write(duration(at_us) + "," + rest + "\n");
 }
 

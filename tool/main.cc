@@ -89,7 +89,7 @@ std::string unknown_flag(const std::vector<std::string_view>& known, const std::
 bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
 
 // The first of `words`, behind the command's name, that is neither a flag of the command nor a flag's value.
-std::size_t first_foreign(const CLI::App& command, const std::vector<std::string>& words) {
+std::size_t first_external(const CLI::App& command, const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string flag = words[i].substr(0, words[i].find('='));
     const CLI::Option* const option = flag.starts_with('-') ? command.get_option_no_throw(flag) : nullptr;
@@ -113,7 +113,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
       !line.has_program) {
     // What is not ours begins with the program.
-    const std::size_t at = first_foreign(command, words);
+    const std::size_t at = first_external(command, words);
     say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
     return kWrongUsage;
   }

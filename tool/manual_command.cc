@@ -155,7 +155,7 @@ std::vector<std::string> values_of(const std::string& flag) {
   }
   if (flag == "--format") values = {"perfetto", "memory_viz", "csv"};
   const Option* const option = flag == "--policy" || flag == "--safety" ? find_option(flag.substr(2))
-                               : flag == "--safety-net"                 ? find_option("safety_net")
+                               : flag == "--host-fallback"              ? find_option("host_fallback")
                                                                         : nullptr;
   if (option != nullptr) {
     for (const Choice& choice : option->choices) values.emplace_back(choice.name);
@@ -163,8 +163,8 @@ std::vector<std::string> values_of(const std::string& flag) {
   return values;
 }
 
-constexpr const char* kFlagsWithValues[] = {"--device", "--simulate",   "--policy",
-                                            "--safety", "--safety-net", "--format"};
+constexpr const char* kFlagsWithValues[] = {"--device", "--simulate",      "--policy",
+                                            "--safety", "--host-fallback", "--format"};
 
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;

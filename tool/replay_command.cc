@@ -36,7 +36,7 @@ constexpr std::size_t kDefaultSteps = 12;
 
 struct Flags {
   std::string trace, device = "reference";
-  std::optional<std::string> budget, policy, safety, safety_net, config, timeline;
+  std::optional<std::string> budget, policy, safety, host_fallback, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
@@ -93,7 +93,8 @@ int check_flags(const Flags& flags, Job* job) {
     return kWrongUsage;
   }
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
-  if (flags.safety_net && !parse_setting_flag("safety_net", *flags.safety_net, "--safety-net", &job->settings)) {
+  if (flags.host_fallback &&
+      !parse_setting_flag("host_fallback", *flags.host_fallback, "--host-fallback", &job->settings)) {
     return kWrongUsage;
   }
   if (flags.steps && *flags.steps == 0) {
@@ -461,7 +462,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
       "none, reactive or learned (default: learned); or lru: reactive, but nothing moves before it must, "
       "which no program should use, for comparison");
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
-  command->add_option("--safety-net", flags->safety_net, "off, auto or full (default: the setting's)");
+  command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps,
                       "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");

@@ -113,7 +113,7 @@ class RunWriter {
       durations.push_back(tenths(op.end_us) - begin);
       names.push_back(op.name);
       held.push_back(static_cast<std::int64_t>(op.device_bytes / kMiB));
-      away.push_back(static_cast<std::int64_t>(op.away_bytes / kMiB));
+      away.push_back(static_cast<std::int64_t>(op.nonresident_bytes / kMiB));
     }
     return {{"t", times}, {"d", durations}, {"n", names}, {"held", held}, {"away", away}};
   }

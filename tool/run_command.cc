@@ -132,7 +132,7 @@ void apply_setting_flags(const Flags& flags, Changes* changes) {
   if (flags.audit) {
     (*changes)["THERMOCLINE_AUDIT"] = "true";
     if (flags.device) {
-      say("the audit sees what kernels with a host implementation touch; others follow no address on a simulated "
+      say("the audit sees what kernels with a host implementation access; others follow no address on a simulated "
           "device");
     }
   }
@@ -286,7 +286,7 @@ void add_run(CLI::App& app, CommandLine* line) {
   add_flags(command, flags.get());
   command->add_flag("--no-library", flags->no_library, "with --simulate: the program on the simulated device alone");
   command->add_flag("--audit", flags->audit,
-                    "evict nothing, and say whether kernels touch memory that they are not seen to touch (slow)");
+                    "evict nothing, and say whether kernels access memory that they are not seen to access (slow)");
   command->add_option("--trace", flags->trace, "record what the program does to this file, as 'record' does");
   group_flags(command);
   command->callback([=] { line->action = [flags, line] { return run(*flags, *line, "run"); }; });

@@ -131,11 +131,11 @@ void append_memory(std::string* text, const ProcessView& process) {
   append(text, "  %s %s\n", bar(device, budget).c_str(), part_of(device, budget).c_str());
   append(text, "  live          %12s  peak %s\n", bytes_of(process, "live_bytes").c_str(),
          bytes_of(process, "peak_live_bytes").c_str());
-  append(text, "  not there     %12s  evicted, or not touched yet\n", bytes_of(process, "away_bytes").c_str());
+  append(text, "  not there     %12s  evicted, or not accessed yet\n", bytes_of(process, "nonresident_bytes").c_str());
   append(text, "  available     %12s  before anything has to leave\n", bytes_of(process, "available_bytes").c_str());
   append(text, "  must stay     %12s  in %s buffers\n", bytes_of(process, "pinned_bytes").c_str(),
          grouped(value(process.now, "pinned_buffers")).c_str());
-  append(text, "  mapped by it  %12s\n", bytes_of(process, "foreign_bytes").c_str());
+  append(text, "  mapped by it  %12s\n", bytes_of(process, "external_bytes").c_str());
   const std::uint64_t limit = value(process.now, "host_limit_bytes");
   append(text, "  on the host   %12s  of %s, peak %s\n", bytes_of(process, "host_bytes").c_str(),
          limit == 0 ? "any" : short_bytes(limit).c_str(), bytes_of(process, "peak_host_bytes").c_str());

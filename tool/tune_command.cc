@@ -414,7 +414,7 @@ void add_tune(CLI::App& app, CommandLine* line) {
                       "with --pair: how much slower than with unlimited memory is still worth it (default: 10%)");
   command->add_option("--steps", flags->steps, "how many steps each replay has (default: 8)");
   command->add_flag("--allow-trusting", flags->allow_trusting,
-                    "may choose safety = \"trusting\", for programs all of whose touches are known");
+                    "may choose safety = \"trusting\", for programs all of whose accesses are known");
   command->add_flag("!--no-curve", flags->curve, "leave out the curve of step time over budget, which is quicker");
   command->add_flag("--json", flags->json, "one JSON object on stdout");
   command->callback([=] { line->action = [flags] { return tune(*flags); }; });

@@ -60,7 +60,7 @@ std::vector<std::string> summary(const Findings& f) {
   lines.push_back("host memory    " + human_bytes(f.with_best.peak_host_bytes) + " pinned at most");
   if (f.trusting_ms) {
     lines.push_back(
-        text("safety         \"trusting\" would take %.2f ms: only for programs all of whose touches are "
+        text("safety         \"trusting\" would take %.2f ms: only for programs all of whose accesses are "
              "known (--allow-trusting)",
              *f.trusting_ms));
   }

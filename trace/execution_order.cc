@@ -76,7 +76,7 @@ class Step {
       : operators_(step.operators()),
         buffers_(passing(step)),
         lasting_(lasting_bytes(step)),
-        touched_(operators_, touches()),
+        accessed_(operators_, accesses()),
         behind_(operators_, dependences(step)),
         before_(operators_, reversed(dependences(step))) {}
 
@@ -94,12 +94,12 @@ class Step {
     }
     std::int64_t most = alive;
     for (const std::uint32_t op : order) {
-      for (const std::uint32_t b : touched_[op]) {
+      for (const std::uint32_t b : accessed_[op]) {
         if (!is_alive[b]) alive += buffers_[b].bytes;
         is_alive[b] = true;
       }
       most = std::max(most, alive);
-      for (const std::uint32_t b : touched_[op]) {
+      for (const std::uint32_t b : accessed_[op]) {
         if (--left[b] == 0 && !buffers_[b].outlives_step) alive -= buffers_[b].bytes;
       }
     }
@@ -134,7 +134,7 @@ class Step {
     behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
     return behind;
   }
-  Pairs touches() const {
+  Pairs accesses() const {
     Pairs all;
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
       for (const std::uint32_t op : buffers_[b].uses) all.emplace_back(op, b);
@@ -146,7 +146,7 @@ class Step {
   const std::uint32_t operators_;
   const std::vector<Passing> buffers_;
   const Bytes lasting_;
-  const Lists touched_;          // by operator: buffers
+  const Lists accessed_;         // by operator: buffers
   const Lists behind_, before_;  // by operator: those that have to run behind it, and before it
 };
 
@@ -175,7 +175,7 @@ class Scheduler {
       ready_.erase(ready_.begin());
       order.push_back(op);
       has_run_[op] = true;
-      for (const std::uint32_t b : step_.touched_[op]) touch(b);
+      for (const std::uint32_t b : step_.accessed_[op]) access(b);
       for (const std::uint32_t next : (backward_ ? step_.before_ : step_.behind_)[op]) {
         if (--waits_for_[next] == 0) ready_.insert(key_of(next));
       }
@@ -198,7 +198,7 @@ class Scheduler {
   // Bytes that are alive behind the operator, less those before it.
   std::int64_t growth_of(std::uint32_t op) const {
     std::int64_t bytes = 0;
-    for (const std::uint32_t b : step_.touched_[op]) {
+    for (const std::uint32_t b : step_.accessed_[op]) {
       const Passing& buffer = step_.buffers_[b];
       if (!is_alive_[b]) bytes += buffer.bytes;
       if (left_[b] == 1 && dies(buffer)) bytes -= buffer.bytes;
@@ -214,7 +214,7 @@ class Scheduler {
   }
 
   // An operator that uses it has run.
-  void touch(std::uint32_t b) {
+  void access(std::uint32_t b) {
     const Passing& buffer = step_.buffers_[b];
     const bool was_born = !is_alive_[b];
     is_alive_[b] = true;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "offload/operator_class.h"
-#include "offload/recogniser.h"
+#include "offload/period_detector.h"
 #include "offload/recording.h"
 #include "trace/event_fields.h"
 #include "trace/mapped_file.h"
@@ -80,17 +80,17 @@ class LiveBuffers {
   }
   // What was before counts no more.
   void forget_peak() { peak_ = live_bytes_; }
-  // A word touches the buffer around it; one past the end, the buffer that ends there, and the one that begins there.
+  // A word accesses the buffer around it; one past the end, the buffer that ends there, and the one that begins there.
   template <class Visit>
-  void touched_by(const Touch& touch, Visit visit) const {
-    const std::uint64_t begin = touch.address.value, end = begin + std::max<Bytes>(touch.bytes, 1);
+  void accessed_by(const MemoryAccess& access, Visit visit) const {
+    const std::uint64_t begin = access.address.value, end = begin + std::max<Bytes>(access.bytes, 1);
     auto at = buffers_.upper_bound(begin);
     if (at != buffers_.begin()) {
       const auto before = std::prev(at);
       const std::uint64_t its_end = before->first + before->second.bytes;
-      if (begin < its_end || (touch.bytes == 0 && begin == its_end)) visit(before->second);
+      if (begin < its_end || (access.bytes == 0 && begin == its_end)) visit(before->second);
     }
-    if (touch.bytes == 0) return;
+    if (access.bytes == 0) return;
     for (; at != buffers_.end() && at->first < end; ++at) visit(at->second);
   }
   Bytes live_bytes() const { return live_bytes_; }
@@ -157,11 +157,12 @@ class Surveyor {
 
   void operate(const RecordedEvent& event) {
     ++operators_;
-    const Recogniser::Event step = recogniser_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes());
-    const std::uint64_t period = recogniser_.period();
-    if (step == Recogniser::Event::kFound) {
+    const PeriodDetector::Event step =
+        period_detector_.add(event.token * 0x9E3779B97F4A7C15u + event.name, live_.live_bytes());
+    const std::uint64_t period = period_detector_.period();
+    if (step == PeriodDetector::Event::kFound) {
       for (const std::uint64_t at : {operators_ - 2 * period, operators_ - period, operators_}) end_step(at);
-    } else if (step == Recogniser::Event::kMatch && recogniser_.position() + 1 == period) {
+    } else if (step == PeriodDetector::Event::kMatch && period_detector_.position() + 1 == period) {
       end_step(operators_);
     }
   }
@@ -173,7 +174,7 @@ class Surveyor {
   Survey found_;
   std::vector<std::uint64_t> marks_, periods_;
   LiveBuffers live_;
-  Recogniser recogniser_;
+  PeriodDetector period_detector_;
   std::uint64_t operators_ = 0;
 };
 
@@ -296,11 +297,11 @@ class Converter {
       const auto number = static_cast<std::int64_t>(id);
       if (std::find(list.begin(), list.end(), number) == list.end()) list.push_back(number);
     };
-    for (const Touch& touch : event.touches) {
-      live_.touched_by(touch, [&](const LiveBuffers::Buffer& buffer) {
-        bytes += touch.bytes != 0 ? std::min(touch.bytes, buffer.bytes) : buffer.bytes;
-        if (touch.access != Access::kWrite) add(fields_.reads, buffer.id);
-        if (touch.access != Access::kRead) add(fields_.writes, buffer.id);
+    for (const MemoryAccess& access : event.accesses) {
+      live_.accessed_by(access, [&](const LiveBuffers::Buffer& buffer) {
+        bytes += access.bytes != 0 ? std::min(access.bytes, buffer.bytes) : buffer.bytes;
+        if (access.access != Access::kWrite) add(fields_.reads, buffer.id);
+        if (access.access != Access::kRead) add(fields_.writes, buffer.id);
       });
     }
     const auto known = survey_.nanoseconds.find(event.token);

@@ -184,18 +184,18 @@ class Replay {
   }
 
   Status operate(std::uint32_t stream, const TraceOperator& op, const char* name) {
-    touches_.clear();
+    accesses_.clear();
     operands_.clear();
     for (const Named& n : named_) {
       const Buffer& buffer = buffers_[n.buffer];
       THERMOCLINE_CHECK(buffer.is_alive, "an operator names what is alive");
       if (const Status status = order_->before_use(stream, n.buffer, n.changes()); !status.ok()) return status;
-      touches_.push_back(touch_of(n, buffer));
+      accesses_.push_back(access_of(n, buffer));
       operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n)});
     }
     const OperationInfo info = info_of(op, name);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
-    Operation operation = engine_->begin(streams_[stream], touches_, info);
+    Operation operation = engine_->begin(streams_[stream], accesses_, info);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_left();
     if (!operation.status().ok()) return operation.status();
     const Status launched(
@@ -216,7 +216,7 @@ class Replay {
     return Status();
   }
 
-  Touch touch_of(const Named& named, const Buffer& buffer) const {
+  MemoryAccess access_of(const Named& named, const Buffer& buffer) const {
     // As hooks see it: an address among the parameters of a kernel.
     if (!options_.exact) return {.address = buffer.address};
     const Access access = named.changes() ? Access::kWrite : Access::kRead;
@@ -291,7 +291,7 @@ class Replay {
   // Kept for their memory.
   std::vector<Named> named_;
   std::vector<std::uint32_t> place_;  // 1 + position in named_, per buffer; 0 between operators
-  std::vector<Touch> touches_;
+  std::vector<MemoryAccess> accesses_;
   std::vector<SimulatedOperand> operands_;
 };
 

@@ -66,7 +66,7 @@ class Listener : public ReplayWatcher {
                                  .begin_us = 0,
                                  .end_us = 0,
                                  .device_bytes = now.device_bytes,
-                                 .away_bytes = now.away_bytes,
+                                 .nonresident_bytes = now.nonresident_bytes,
                                  .host_bytes = now.host_live_bytes});
   }
   void step_ended() override { story_->step_ends.push_back(operators()); }

@@ -23,7 +23,7 @@ struct StoryOperator {
   std::uint32_t stream;  // index of the trace's streams
   double begin_us, end_us;
   // When it had been submitted: on the device, waiting elsewhere, and on the host.
-  Bytes device_bytes, away_bytes, host_bytes;
+  Bytes device_bytes, nonresident_bytes, host_bytes;
 };
 
 struct StoryBuffer {

@@ -42,7 +42,7 @@ struct KnobSearch {
   std::size_t asked = 0;
 };
 
-// `may_trust`: trusting safety may be chosen, which is for programs all of whose touches are known.
+// `may_trust`: trusting safety may be chosen, which is for programs all of whose accesses are known.
 KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask);
 
 // The least budget, in steps of `grain`, that `runs` accepts within (low, high]; none where `high` is refused. As good

@@ -64,7 +64,7 @@ typedef struct thermocline_statistics {
   uint64_t created_bytes, destroyed_bytes;     /* of device_bytes, less what the program maps itself */
   uint64_t host_taken_bytes, host_given_bytes; /* of host_bytes */
   uint64_t host_live_bytes, host_limit_bytes;  /* of host_bytes, what holds copies; 0: no limit */
-  uint64_t away_bytes;                         /* pages of live buffers that are not on the device */
+  uint64_t nonresident_bytes;                  /* pages of live buffers that are not on the device */
   uint64_t available_bytes;                    /* largest allocation for which nothing would have to leave */
   uint64_t largest_allocation_bytes;
   uint64_t pinned_bytes; /* pages of pinned_buffers */
@@ -118,10 +118,10 @@ thermocline_result thermocline_trim(void);
 /* For who knows better than the library can see: nobody uses the buffer that contains the address for a while, so it
  * leaves as soon as its uses have passed, and its memory goes to whoever needs some. The addresses stay good: the next
  * use brings it back. NOT_SUPPORTED where the library sees no operations. */
-thermocline_result thermocline_send_away(uint64_t device_address);
+thermocline_result thermocline_evict(uint64_t device_address);
 
 /* It is used again soon, and begins to come back. NOT_READY (600): there is no room yet; asking again later helps. */
-thermocline_result thermocline_bring_back(uint64_t device_address);
+thermocline_result thermocline_prefetch(uint64_t device_address);
 
 /* Recomputes the library's bookkeeping from first principles: for tests and bug reports. What does not hold is said on
  * stderr and answered with CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */

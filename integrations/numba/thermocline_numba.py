@@ -36,7 +36,7 @@ class Manager(cuda.HostOnlyCUDAMemoryManager):
 
     def get_memory_info(self) -> cuda.MemoryInfo:
         numbers = thermocline.statistics()
-        free = numbers["budget_bytes"] - min(numbers["budget_bytes"], numbers["block_bytes"] + numbers["foreign_bytes"])
+        free = numbers["budget_bytes"] - min(numbers["budget_bytes"], numbers["block_bytes"] + numbers["external_bytes"])
         return cuda.MemoryInfo(free=free, total=numbers["budget_bytes"])
 
     def get_ipc_handle(self, memory: object) -> None:

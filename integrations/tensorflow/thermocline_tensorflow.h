@@ -12,7 +12,7 @@
  * but the library itself (-lthermocline), or nothing at all where the program runs under `thermocline run`.
  *
  * allocate and deallocate know no stream: what is freed is handed out again behind everything that was submitted and
- * touched it, which the library sees where it is preloaded or linked before the driver. TensorFlow's own best-fit
+ * accessed it, which the library sees where it is preloaded or linked before the driver. TensorFlow's own best-fit
  * allocator is switched off: it would take most of the device at once, as one buffer, which can only leave as a whole.
  */
 #ifndef THERMOCLINE_TENSORFLOW_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is remembered of bytes that have one history: the newest write, and since then the newest touch of each kind on
+// What is remembered of bytes that have one history: the newest write, and since then the newest access of each kind on
 // each chain.
 //
 // Why that is enough: marks are added in an order in which operations may have happened. A mark is dropped only for a
@@ -16,14 +16,14 @@ namespace simulator {
 
 // Are these two against each other if nothing orders them?
 constexpr bool against(const Mark& earlier, const Mark& later) {
-  const bool named = earlier.touched == Touched::kName || later.touched == Touched::kName;
-  if (!named) return earlier.touched == Touched::kWrite || later.touched == Touched::kWrite;
-  if (earlier.touched == later.touched) return false;
+  const bool named = earlier.accessed == Accessed::kName || later.accessed == Accessed::kName;
+  if (!named) return earlier.accessed == Accessed::kWrite || later.accessed == Accessed::kWrite;
+  if (earlier.accessed == later.accessed) return false;
   // A kernel may use any part of a buffer that it is given, and may only read: what writes all of it is surely in its
   // way.
-  const Mark& name = earlier.touched == Touched::kName ? earlier : later;
-  const Mark& other = earlier.touched == Touched::kName ? later : earlier;
-  if (!name.certain || other.touched != Touched::kWrite) return false;
+  const Mark& name = earlier.accessed == Accessed::kName ? earlier : later;
+  const Mark& other = earlier.accessed == Accessed::kName ? later : earlier;
+  if (!name.certain || other.accessed != Accessed::kWrite) return false;
   return other.ends || (other.address <= name.address && name.address + name.bytes <= other.address + other.bytes);
 }
 
@@ -46,14 +46,14 @@ class Cell {
   }
 
   void add(const Mark& mark, const Clock& clock) {
-    if (mark.touched == Touched::kWrite) {
+    if (mark.accessed == Accessed::kWrite) {
       write_ = mark;
       drop_known(reads_, clock);
       // A name says less than a write of a part of its buffer, but whoever waits for the write waits for it, too.
       drop_known(names_, clock);
       return;
     }
-    Marks& marks = mark.touched == Touched::kRead ? reads_ : names_;
+    Marks& marks = mark.accessed == Accessed::kRead ? reads_ : names_;
     drop_known(marks, clock);
     marks.push_back(mark);
   }

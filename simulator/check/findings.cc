@@ -30,15 +30,15 @@ std::string readable(const std::string& name) {
 
 const char* verb(const Mark& mark) {
   if (mark.ends) return "end";
-  switch (mark.touched) {
-    case Touched::kRead:
+  switch (mark.accessed) {
+    case Accessed::kRead:
       return "read";
-    case Touched::kWrite:
+    case Accessed::kWrite:
       return "write";
-    case Touched::kName:
+    case Accessed::kName:
       return "use";
   }
-  return "touch";
+  return "access";
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void Findings::came_late(const Mark& mark, Address at, OperationId newest_at_unm
 
 void Findings::inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping) {
   if (!is_new(mark.operation, ~at)) return;
-  say(describe(mark) + " touches " + hex(at) + ", where the device has no access" +
+  say(describe(mark) + " accesses " + hex(at) + ", where the device has no access" +
       (newest_at_unmapping == 0
            ? std::string()
            : "; its page was unmapped behind the submission of operation " + std::to_string(newest_at_unmapping)));

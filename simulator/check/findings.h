@@ -18,13 +18,13 @@ class Findings {
 
   Findings(const Labels& labels, Owner owner) : labels_(labels), owner_(std::move(owner)) {}
 
-  // Two touches that nothing orders, or a touch of what the earlier one has given back.
+  // Two accesses that nothing orders, or an access of what the earlier one has given back.
   void unordered(const Mark& earlier, const Mark& later);
-  // The host's call takes the range away (or gives it up) while the operation may still touch it.
+  // The host's call takes the range away (or gives it up) while the operation may still access it.
   void taken_away(const char* call, Address at, Bytes bytes, const Mark& mark);
   // The operation met a range that was unmapped after its submission.
   void came_late(const Mark& mark, Address at, OperationId newest_at_unmapping);
-  // The operation touched what is not there.
+  // The operation accessed what is not there.
   void inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping);
 
   std::uint64_t count() const { return count_; }

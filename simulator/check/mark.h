@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation's touch of a range, as the shadow remembers it.
+// One operation's access of a range, as the shadow remembers it.
 #pragma once
 
 #include <memory>
@@ -15,23 +15,23 @@ namespace simulator {
 using Label = std::uint32_t;
 
 // kName: a parameter names the buffer, and what the kernel does with it, and where, is not known.
-enum class Touched : std::uint8_t { kRead, kWrite, kName };
+enum class Accessed : std::uint8_t { kRead, kWrite, kName };
 
 struct Mark {
   OperationId operation = 0;  // 0: none
   Chain chain = 0;
   StreamId stream = 0;
   Label label = 0;
-  Touched touched = Touched::kRead;
+  Accessed accessed = Accessed::kRead;
   bool certain = true;  // with kName: the kernel surely uses the buffer in some way
   bool begins = false;  // the driver hands the range out here
-  bool ends = false;    // the range is given back: whoever comes behind touches what is nobody's
+  bool ends = false;    // the range is given back: whoever comes behind accesses what is nobody's
   Address address = 0;  // of the whole range, as the operation named it
   Bytes bytes = 0;
 
   bool known_to(const Clock& clock) const { return operation == 0 || clock.covers(chain, operation); }
   bool same_range(const Mark& other) const {
-    return operation == other.operation && address == other.address && touched == other.touched;
+    return operation == other.operation && address == other.address && accessed == other.accessed;
   }
 };
 

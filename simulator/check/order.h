@@ -45,7 +45,7 @@ class Order {
   void event_destroyed(EventId event);
   // The submitted operation may be named at any time until the host knows it.
   void keep(OperationId id);
-  // Before its touches are looked at, and when it has been executed.
+  // Before its accesses are looked at, and when it has been executed.
   void executes(OperationId id);
   void executed(OperationId id);
 

@@ -95,7 +95,7 @@ void Shadow::assign_all(std::span<const Page> pages, Reference to) {
   }
 }
 
-void Shadow::touch(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out) {
+void Shadow::access(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out) {
   if (pages.empty()) return;
   find_distinct(pages);
   for (const Reference at : distinct_) {
@@ -105,20 +105,20 @@ void Shadow::touch(std::span<const Page> pages, const Mark& mark, const Clock& c
       for (const Interval& interval : splits_[at & ~kSplit].intervals) interval.cell.find_conflicts(mark, clock, out);
     }
   }
-  if (mark.touched == Touched::kWrite) {
+  if (mark.accessed == Accessed::kWrite) {
     write_pages(pages, mark, clock);
   } else {
     mark_pages(pages, mark, clock);
   }
 }
 
-// All pages have one history from now on: but for unordered touches of each, which their own cells keep.
+// All pages have one history from now on: but for unordered accesses of each, which their own cells keep.
 void Shadow::write_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock) {
   Cell merged;
   bool plain = true;  // no cell keeps more than the write
   for (const Reference at : distinct_) {
     const auto keeps = [&](const Cell& cell) {
-      cell.for_each([&](const Mark& m) { plain &= m.touched == Touched::kWrite || m.known_to(clock); });
+      cell.for_each([&](const Mark& m) { plain &= m.accessed == Accessed::kWrite || m.known_to(clock); });
     };
     if ((at & kSplit) == 0) {
       keeps(groups_[at].cell);
@@ -226,10 +226,10 @@ void Shadow::tidy(Split& split, std::size_t first, std::size_t last, const Clock
   split.worth_tidying = std::max(kFew, 2 * intervals.size());
 }
 
-void Shadow::touch(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
-                   Conflicts& out) {
+void Shadow::access(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
+                    Conflicts& out) {
   if (begin == 0 && end == kPageBytes) {
-    touch({&page, 1}, mark, clock, out);
+    access({&page, 1}, mark, clock, out);
     return;
   }
   Split& halves = split(page);
@@ -286,7 +286,7 @@ void Shadow::validate() const {
   }
   for (std::size_t i = 1; i < groups_.size(); ++i) {
     SIMULATOR_CHECK(groups_[i].pages == counts[i], "a group counts the pages that refer to it");
-    SIMULATOR_CHECK(groups_[i].seen == 0 && groups_[i].replacement == 0, "no touch is in hand");
+    SIMULATOR_CHECK(groups_[i].seen == 0 && groups_[i].replacement == 0, "no access is in hand");
   }
 }
 

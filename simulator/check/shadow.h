@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The touches of every byte of a memory made of 2 MiB pages, across free and reuse. Pages with one history share one
+// The accesses of every byte of a memory made of 2 MiB pages, across free and reuse. Pages with one history share one
 // cell, however many they are, so an operator on hundreds of megabytes costs a look at each page's number; pages that
 // are used in parts hold a sorted list of intervals.
 //
@@ -19,12 +19,12 @@ class Shadow {
   using Page = std::uint32_t;
   using Conflicts = Cell::Conflicts;
 
-  // One touch of whole pages, each named once, or of a part of one. Appends what it is against. `host` is what the host
-  // knows: that can meet nothing any more and is forgotten by the way.
-  void touch(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out);
-  void touch(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
-             Conflicts& out);
-  // As if never touched.
+  // One access of whole pages, each named once, or of a part of one. Appends what it is against. `host` is what the
+  // host knows: that can meet nothing any more and is forgotten by the way.
+  void access(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out);
+  void access(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
+              Conflicts& out);
+  // As if never accessed.
   void forget(Page page, Bytes begin, Bytes end);
 
   template <typename Visit>
@@ -35,7 +35,7 @@ class Shadow {
   void validate() const;
 
  private:
-  // 0: never touched. Else a group, or with kSplit a list of intervals.
+  // 0: never accessed. Else a group, or with kSplit a list of intervals.
   using Reference = std::uint32_t;
   static constexpr Reference kSplit = Reference{1} << 31;
   static constexpr std::size_t kFew = 16;
@@ -43,8 +43,8 @@ class Shadow {
   struct Group {
     Cell cell;
     std::uint32_t pages = 0;
-    std::uint32_t seen = 0;     // of its pages in the touch in hand
-    Reference replacement = 0;  // in the touch in hand
+    std::uint32_t seen = 0;     // of its pages in the access in hand
+    Reference replacement = 0;  // in the access in hand
   };
   struct Interval {
     Bytes begin = 0;
@@ -72,11 +72,11 @@ class Shadow {
   void mark_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock);
 
   std::vector<Reference> pages_;
-  std::vector<Group> groups_{Group{}};  // [0]: never touched
+  std::vector<Group> groups_{Group{}};  // [0]: never accessed
   std::vector<Reference> free_groups_;
   std::vector<Split> splits_;
   std::vector<Reference> free_splits_;
-  std::vector<Reference> distinct_;  // references in the touch in hand, groups once
+  std::vector<Reference> distinct_;  // references in the access in hand, groups once
 };
 
 template <typename Visit>

@@ -3,8 +3,8 @@
 // nobody's buffer.
 //
 // Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used
-// again: the first operation to touch a fresh buffer, when it is executed, clears it. Which buffers an operation
-// touches is settled at submission, because an operation on the buffer that lived there before may still be pending
+// again: the first operation to access a fresh buffer, when it is executed, clears it. Which buffers an operation
+// accesses is settled at submission, because an operation on the buffer that lived there before may still be pending
 // when the next one is registered.
 #pragma once
 
@@ -37,7 +37,7 @@ class Buffers {
   void remove_heap(Address at) { heaps_.erase(at); }
   bool in_heap(Address at) const;
 
-  // Notes the fresh buffers that [at, at + bytes) touches, each held until let_go().
+  // Notes the fresh buffers that [at, at + bytes) accesses, each held until let_go().
   void hold_fresh(Address at, Bytes bytes, Slots& out);
   // The buffer to clear when it still is fresh; it is not afterwards.
   std::optional<Buffer> take_fresh(Slot slot);

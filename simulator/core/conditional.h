@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes of graphs that decide on the device which of their bodies is run, and how often. Such a node is one operation
 // on the time line: its bodies run within it, step by step, as the compute engine would. To everything else in the
-// graph and in other streams each of their touches is the node's.
+// graph and in other streams each of their accesses is the node's.
 //
 // Simplification: steps of a body that the graph leaves unordered run in an order of the graph, one after the other.
 #pragma once

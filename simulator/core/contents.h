@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What memory holds, in one of two ways: bytes (real_contents.h) or tags (tagged_contents.h). Ranges are in this
-// process's address space, device and host alike; whether the device may touch them has been checked before. Addresses
+// process's address space, device and host alike; whether the device may access them has been checked before. Addresses
 // may alias: contents belong to pages.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one device as cuMemAlloc gives it, and which devices may touch it: addresses with pages and access behind
+// Memory of one device as cuMemAlloc gives it, and which devices may access it: addresses with pages and access behind
 // them, 512-byte aligned. Below 1 MiB, allocations of one size class (four classes an octave) share pages; larger ones
 // own whole pages.
 //
@@ -20,7 +20,7 @@ namespace simulator {
 
 class DeviceHeap {
  public:
-  // The device itself may touch all of it.
+  // The device itself may access all of it.
   DeviceHeap(AddressSpace& addresses, PhysicalMemory& physical, DeviceId device)
       : addresses_(addresses),
         physical_(physical),
@@ -30,7 +30,7 @@ class DeviceHeap {
   DeviceId device() const { return device_; }
 
   // `new_pages` tells how many pages were created for it, 0 when it fitted into what was there. With pages of its own
-  // it is every device's to touch.
+  // it is every device's to access.
   CUresult allocate(Bytes bytes, bool own_pages, Address* out, Bytes* new_pages);
   // Of what is there, and of what will be.
   void set_access(DeviceId device, Access access);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// While it lives, the system shows memory of devices as one of them may touch it: kernels that run as host functions
-// then fault where that device would. Between kernels it is shown as any device may touch it, for copies do.
+// While it lives, the system shows memory of devices as one of them may access it: kernels that run as host functions
+// then fault where that device would. Between kernels it is shown as any device may access it, for copies do.
 //
 // Contract: with the machine's lock held, and no mapping changes meanwhile. Memory on the host is left as it is, for
 // the program's own threads may be in it.

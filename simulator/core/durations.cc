@@ -15,7 +15,7 @@ Time at_rate(double amount, double per_second) { return std::llround(amount / pe
 
 struct Costing {
   const Settings& settings;
-  const Bytes foreign;
+  const Bytes external;
   const Profile& profile = *settings.profile;
 
   Time between_devices(Bytes bytes) const {
@@ -29,7 +29,7 @@ struct Costing {
     for (const Buffer& buffer : kernel.named) named += buffer.bytes;
     for (const Fetch& fetch : kernel.fetched) named += fetch.shape.bytes() / 2;  // read, not written
     const Time time = at_rate(2.0 * static_cast<double>(named), profile.memory_bandwidth.value);
-    return {Engine::kCompute, std::max(time, between_devices(foreign)) + profile.launch.value};
+    return {Engine::kCompute, std::max(time, between_devices(external)) + profile.launch.value};
   }
 
   // By what the kernel is, so that the same launch of the next iteration takes as long.
@@ -42,7 +42,7 @@ struct Costing {
     if (op.microseconds >= 0) return {Engine::kCompute, std::llround(op.microseconds * 1000)};
     const double rate = settings.tensor_rate ? profile.tensor_flops.value : profile.fp32_flops.value;
     const Time time = std::max(at_rate(op.flops, rate), at_rate(op.bytes, profile.memory_bandwidth.value));
-    return {Engine::kCompute, std::max(time, between_devices(foreign)) + profile.launch.value};
+    return {Engine::kCompute, std::max(time, between_devices(external)) + profile.launch.value};
   }
 
   Service operator()(const Copy& copy) const {
@@ -65,7 +65,7 @@ struct Costing {
 
   Service operator()(const Set& set) const {
     const Time time = at_rate(static_cast<double>(set.shape.bytes()), profile.memory_bandwidth.value);
-    return {Engine::kCompute, std::max(time, between_devices(foreign))};
+    return {Engine::kCompute, std::max(time, between_devices(external))};
   }
 
   Service operator()(const Marker&) const { return {}; }
@@ -80,8 +80,8 @@ struct Costing {
 
 }  // namespace
 
-Service service_of(const Work& work, const Settings& settings, Bytes foreign) {
-  return std::visit(Costing{settings, foreign}, work);
+Service service_of(const Work& work, const Settings& settings, Bytes external) {
+  return std::visit(Costing{settings, external}, work);
 }
 
 }  // namespace simulator

@@ -19,8 +19,8 @@ struct Service {
   Time duration = 0;
 };
 
-// `foreign`: how many bytes of another device's memory it names. A kernel, set or operator whose time nobody has said
+// `external`: how many bytes of another device's memory it names. A kernel, set or operator whose time nobody has said
 // is no faster than these come over the link (assumed, as for copies).
-Service service_of(const Work& work, const Settings& settings, Bytes foreign = 0);
+Service service_of(const Work& work, const Settings& settings, Bytes external = 0);
 
 }  // namespace simulator

@@ -77,7 +77,7 @@ std::optional<Address> Executor::denied(DeviceId device, Address at, Bytes bytes
   if (bytes == 0) return std::nullopt;
   const auto first = table_.first_denied(at, bytes, needed, device);
   if (!first) return std::nullopt;
-  // Pinned host memory is every device's to touch, too.
+  // Pinned host memory is every device's to access, too.
   const auto pinned = host_.find(at);
   if (pinned && at + bytes <= pinned->begin + pinned->bytes) return std::nullopt;
   return first;
@@ -122,7 +122,7 @@ struct Executor::Run {
   }
 
   template <typename Body>
-  std::optional<Address> touch(Body body) {
+  std::optional<Address> access(Body body) {
     if (executor.tagged_) {
       body();
       return std::nullopt;
@@ -143,7 +143,7 @@ struct Executor::Run {
               executor.denied(copy.from_as.value_or(operation.device), copy.from, copy.from_shape, Access::kRead))
         return at;
     }
-    return touch([&] { move(copy); });
+    return access([&] { move(copy); });
   }
 
   void move(Copy& copy) {
@@ -172,7 +172,7 @@ struct Executor::Run {
 
   std::optional<Address> operator()(WriteValue& write) {
     if (const auto at = executor.denied(operation.device, write.to, write.bytes, Access::kReadWrite)) return at;
-    return touch([&] { executor.contents_.write_word(write.to, write.value, write.bytes); });
+    return access([&] { executor.contents_.write_word(write.to, write.value, write.bytes); });
   }
 
   std::optional<Address> operator()(WaitValue& wait) {
@@ -181,7 +181,7 @@ struct Executor::Run {
 
   std::optional<Address> operator()(Set& set) {
     if (const auto at = executor.denied(operation.device, set.to, set.shape, Access::kReadWrite)) return at;
-    return touch([&] {
+    return access([&] {
       for_rows(set.shape, [&](Bytes offset, Bytes bytes) {
         executor.contents_.fill(set.to + offset, bytes, set.value, set.element);
       });
@@ -198,7 +198,7 @@ struct Executor::Run {
       if (const auto at = executor.denied(operation.device, fetch.address, fetch.shape, Access::kRead)) return at;
     }
     std::uint64_t result = 0;
-    const auto at = touch([&] { result = mix_buffers(kernel, executor.contents_); });
+    const auto at = access([&] { result = mix_buffers(kernel, executor.contents_); });
     executor.checksum_ += combine(kernel.ordinal, result);
     return at;
   }
@@ -214,11 +214,11 @@ struct Executor::Run {
     const ConditionsScope settable(kernel.conditions.get());
     std::optional<DeviceView> view;
     if (executor.has_several_devices_) view.emplace(executor.addresses_, operation.device);
-    const auto run = [&] { return touch([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
+    const auto run = [&] { return access([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
     if (executor.checker_ == nullptr) return run();
     const KernelWatch watch(executor.checker_->to_watch(kernel, operation.device), kernel.ordinal);
     const auto at = run();
-    executor.checker_->kernel_touched(operation, watch.touches());
+    executor.checker_->kernel_accessed(operation, watch.accesses());
     return at;
   }
 
@@ -233,7 +233,7 @@ struct Executor::Run {
       if (const auto at = executor.denied(operation.device, operand.address, operand.bytes, needed)) return at;
     }
     std::uint64_t hash = combine(hash_text(op.name), op.ordinal);
-    const auto at = touch([&] { hash = compute(op, hash); });
+    const auto at = access([&] { hash = compute(op, hash); });
     executor.checksum_ += combine(op.ordinal, hash);
     return at;
   }
@@ -280,7 +280,7 @@ bool Executor::run(const Operation& operation, const Step& step) {
   return error_ == CUDA_SUCCESS;
 }
 
-// Only where pages stand behind it: an operation that touches the rest faults by itself.
+// Only where pages stand behind it: an operation that accesses the rest faults by itself.
 void Executor::clear_fresh(const Operation& operation) {
   for (const Buffers::Slot slot : operation.fresh_buffers) {
     const auto buffer = buffers_.take_fresh(slot);

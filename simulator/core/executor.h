@@ -56,7 +56,7 @@ class Executor final : public Effects {
   void clear_fresh(const Operation& operation);
   void run(const Operation& operation, ConditionalNode& node);
   bool run(const Operation& operation, const Step& step);
-  // The first address of the range that the device must not touch so.
+  // The first address of the range that the device must not access so.
   std::optional<Address> denied(DeviceId device, Address at, Bytes bytes, Access needed) const;
   std::optional<Address> denied(DeviceId device, Address at, const Shape& shape, Access needed) const;
   void fault(const Operation& operation, Address at);

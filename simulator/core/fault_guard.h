@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs code that may touch absent device memory and turns the fault into an answer. Faults outside such code go to the
+// Runs code that may access absent device memory and turns the fault into an answer. Faults outside such code go to the
 // handler that the program had installed.
 #pragma once
 

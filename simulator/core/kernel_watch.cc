@@ -32,7 +32,7 @@ KernelWatch::KernelWatch(std::span<const Buffer> buffers, std::uint64_t salt) {
   for (const Buffer& buffer : buffers) {
     if (can_watch(buffer)) close(buffer, combine(salt, buffer.number));
   }
-  touches_.resize(pages_.size() * 2);
+  accesses_.resize(pages_.size() * 2);
   active_.store(this);
   // Refused (too many mappings): the kernel runs all the same, and less is seen.
   for (const Page& page : pages_) protect(page.begin, PROT_NONE);
@@ -74,14 +74,14 @@ bool KernelWatch::open(Address at) {
     case State::kClosed:
       found->state = State::kReadable;
       found->read = count_;
-      touches_[count_++] = {at, false};
+      accesses_[count_++] = {at, false};
       return protect(found->begin, PROT_READ);
     case State::kReadable:
       found->state = State::kOpen;
-      if (touches_[found->read].address == at) {
-        touches_[found->read].writes = true;
+      if (accesses_[found->read].address == at) {
+        accesses_[found->read].writes = true;
       } else {
-        touches_[count_++] = {at, true};
+        accesses_[count_++] = {at, true};
       }
       return protect(found->begin, PROT_READ | PROT_WRITE);
     case State::kOpen:

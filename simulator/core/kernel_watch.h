@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees some of the addresses that a kernel's host implementation touches: takes access to a few pages of each of its
+// Sees some of the addresses that a kernel's host implementation accesses: takes access to a few pages of each of its
 // buffers away while it runs, and gives it back at the first fault in each: the first page, the last, and two between
-// them that `salt` chooses. What is reported was certainly touched; what is not may have been.
+// them that `salt` chooses. What is reported was certainly accessed; what is not may have been.
 //
 // Contract: one at a time, while kernels run under run_guarded(), which installs the handler. Where somebody else has
 // taken the handler of SIGSEGV since, nothing is watched. Only whole pages of the system inside a buffer are watched.
@@ -15,8 +15,8 @@
 
 namespace simulator {
 
-// One address that a kernel certainly touched.
-struct KernelTouch {
+// One address that a kernel certainly accessed.
+struct KernelAccess {
   Address address = 0;
   bool writes = false;
 };
@@ -31,7 +31,7 @@ class KernelWatch {
 
   static bool can_watch(const Buffer& buffer);
 
-  std::span<const KernelTouch> touches() const { return {touches_.data(), count_}; }
+  std::span<const KernelAccess> accesses() const { return {accesses_.data(), count_}; }
 
   // In a signal handler, on any thread: true when the access may be tried again.
   static bool on_fault(Address at);
@@ -41,7 +41,7 @@ class KernelWatch {
   struct Page {
     Address begin = 0;
     State state = State::kClosed;
-    std::size_t read = 0;  // where its first read stands in touches_
+    std::size_t read = 0;  // where its first read stands in accesses_
   };
 
   void close(const Buffer& buffer, std::uint64_t salt);
@@ -50,7 +50,7 @@ class KernelWatch {
   static std::atomic<KernelWatch*> active_;
 
   std::vector<Page> pages_;
-  std::vector<KernelTouch> touches_;  // room for all: a handler must not allocate
+  std::vector<KernelAccess> accesses_;  // room for all: a handler must not allocate
   std::size_t count_ = 0;
   std::atomic_flag busy_;
 };

@@ -194,7 +194,7 @@ class Machine {
   // --- cuMemAlloc-like memory
   // ------------------------------------------------------------------------------------------------- Addresses with
   // memory and access behind them, at least 512-byte aligned; small ones share pages. Registers no buffer. `own_pages`:
-  // whole new pages, zero now, every device's to touch (managed memory, which the host may write before any
+  // whole new pages, zero now, every device's to access (managed memory, which the host may write before any
   // operation).
   // `heap`: a device's number, or what create_heap() answered.
   CUresult allocate(Bytes bytes, bool own_pages, Address* out, std::size_t heap = 0);
@@ -215,10 +215,10 @@ class Machine {
   // Addresses that are the driver's, whole pages without memory; the program knows nothing of a reservation.
   CUresult keep_addresses(Bytes bytes, Address* out);
   void give_addresses(Address at, Bytes bytes);
-  // Puts memory there, which nobody may touch yet; takes it from there.
+  // Puts memory there, which nobody may access yet; takes it from there.
   void place(Address at, Bytes bytes, PhysicalId physical);
   void displace(Address at, Bytes bytes);
-  // From when an operation opens it until one closes it, it may be touched; it is zero at first. Free of charge.
+  // From when an operation opens it until one closes it, it may be accessed; it is zero at first. Free of charge.
   void open(Address at, Bytes bytes, Rights rights);
   void close(Address at, Bytes bytes);
 
@@ -232,7 +232,7 @@ class Machine {
 
   // --- Buffers: what the program asked for
   // ------------------------------------------------------------------------------------ A fresh buffer counts as zero
-  // until first written: the first operation that touches it clears it. Registered over another buffer: INVALID_VALUE.
+  // until first written: the first operation that accesses it clears it. Registered over another buffer: INVALID_VALUE.
   CUresult register_buffer(Address at, Bytes bytes, Fresh fresh);
   CUresult unregister_buffer(Address at);
   // Mappings inside a heap are nobody's buffers: is_heap() tells whether to register one. A heap may be registered
@@ -272,14 +272,14 @@ class Machine {
   void note_order(StreamId stream, const Work& work, const Order& order);
   CUresult finish_all();  // the driver waits; the program learns nothing
   void wait_until(const std::function<std::optional<Time>()>& ended);
-  [[noreturn]] void stands_for_good() const;
+  [[noreturn]] void blocked_for_good() const;
   bool legacy_is_done(StreamId stream) const;
   void prepare(Operation& operation, Work& work);
   void prepare_copy(Operation& operation, Copy& copy);
   void prepare_step(const Operation& conditional, Step& step);
   OperationId queue_between_devices(StreamId stream, Copy copy);
   bool is_between_devices(const Copy& copy) const;
-  Bytes foreign_bytes(const Work& work, DeviceId device) const;
+  Bytes external_bytes(const Work& work, DeviceId device) const;
   Device& device();
   const Device& device() const;
 

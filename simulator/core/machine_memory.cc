@@ -168,7 +168,7 @@ CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out, std::size_
   }
   if (result != CUDA_SUCCESS) return result;
   if (d.checker) d.checker->handed_out(*out, bytes);
-  if (d.checker && own_pages) d.checker->host_may_touch(*out);
+  if (d.checker && own_pages) d.checker->host_may_access(*out);
   charge(Cost::kStreamCall);
   if (new_pages > 0) {
     d.clock.spend(creation_cost(profile().host, new_pages));

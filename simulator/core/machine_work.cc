@@ -103,13 +103,13 @@ bool Machine::is_between_devices(const Copy& copy) const {
   return devices() > 1 && copy.direction == Direction::kOnDevice && owner_at(copy.from) != owner_at(copy.to);
 }
 
-Bytes Machine::foreign_bytes(const Work& work, DeviceId on) const {
-  Bytes foreign = 0;
-  if (devices() == 1) return foreign;
+Bytes Machine::external_bytes(const Work& work, DeviceId on) const {
+  Bytes external = 0;
+  if (devices() == 1) return external;
   for_ranges(work, [&](Address at, Bytes bytes) {
-    if (owner_at(at).value_or(on) != on) foreign += bytes;
+    if (owner_at(at).value_or(on) != on) external += bytes;
   });
-  return foreign;
+  return external;
 }
 
 // In a legacy stream it comes behind all that both devices were given in blocking streams, and before what they are
@@ -148,7 +148,7 @@ void Machine::prepare_step(const Operation& conditional, Step& step) {
   operation.stream = conditional.stream;
   operation.device = operation.served_by = step.device;
   prepare(operation, step.work);
-  step.duration = service_of(step.work, device().settings, foreign_bytes(step.work, step.device)).duration;
+  step.duration = service_of(step.work, device().settings, external_bytes(step.work, step.device)).duration;
 }
 
 OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
@@ -160,7 +160,7 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   prepare(operation, work);
   operation.branch = order.branch;
   operation.submitted = d.clock.now();
-  const Service service = service_of(work, d.settings, foreign_bytes(work, operation.device));
+  const Service service = service_of(work, d.settings, external_bytes(work, operation.device));
   operation.engine = service.engine;
   operation.duration = service.duration;
   if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);
@@ -211,12 +211,12 @@ void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
       since = std::chrono::steady_clock::now();
     }
     const std::chrono::duration<double> silence = std::chrono::steady_clock::now() - since;
-    if (silence.count() > device().settings.patience) stands_for_good();
+    if (silence.count() > device().settings.patience) blocked_for_good();
   }
   device().clock.wait_until(*end);
 }
 
-void Machine::stands_for_good() const {
+void Machine::blocked_for_good() const {
   if (const Operation* const operation = device().timeline.standing()) {
     const auto* const wait = std::get_if<WaitValue>(&operation->work);
     std::fprintf(

@@ -14,9 +14,9 @@ std::string_view name_of(const Work& work);
 template <typename Row>
 void for_rows(const Shape& shape, Row row) {
   const Bytes slice = shape.width * shape.height;
-  const bool rows_touch = shape.height == 1 || shape.row_pitch == shape.width;
-  const bool slices_touch = shape.depth == 1 || shape.slice_pitch == slice;
-  if (rows_touch && slices_touch) {
+  const bool rows_access = shape.height == 1 || shape.row_pitch == shape.width;
+  const bool slices_access = shape.depth == 1 || shape.slice_pitch == slice;
+  if (rows_access && slices_access) {
     row(Bytes{0}, slice * shape.depth);
     return;
   }

@@ -40,7 +40,7 @@ struct Copy {
   Shape from_shape;
   std::vector<std::byte>
       staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
-  // As which device each end is touched. Not given: memory of a device's heap by that device, other memory by the
+  // As which device each end is accessed. Not given: memory of a device's heap by that device, other memory by the
   // stream's. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync wherever memory is mapped
   // or a pool's and is not accessible to both.
   std::optional<DeviceId> to_as = std::nullopt, from_as = std::nullopt;
@@ -137,7 +137,7 @@ struct Record {
 struct Marker {};
 
 // Memory that the driver hands out, or takes back, at this place of the stream. Nothing happens; the race checker knows
-// who may touch it from the one to the other.
+// who may access it from the one to the other.
 struct Lifetime {
   Address address = 0;
   Bytes bytes = 0;

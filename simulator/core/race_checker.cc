@@ -34,13 +34,13 @@ RaceChecker::RaceChecker(const PageTable& table, const HostMemory& host, const B
                 }),
       order_(devices) {}
 
-Mark RaceChecker::mark_of(const Operation& operation, Touched touched) const {
+Mark RaceChecker::mark_of(const Operation& operation, Accessed accessed) const {
   Mark mark;
   mark.operation = operation.id;
   mark.chain = order_.place(operation.id).chain;
   mark.stream = operation.stream;
   mark.label = label_;
-  mark.touched = touched;
+  mark.accessed = accessed;
   return mark;
 }
 
@@ -56,27 +56,27 @@ Shadow::Page RaceChecker::pinned_page(Address at) {
   return next_pinned_page_ - 1;
 }
 
-void RaceChecker::touch(const Operation& operation, Touched touched, Address at, Bytes bytes, bool certain) {
+void RaceChecker::access(const Operation& operation, Accessed accessed, Address at, Bytes bytes, bool certain) {
   if (bytes == 0) return;
-  Mark mark = mark_of(operation, touched);
+  Mark mark = mark_of(operation, accessed);
   mark.address = at;
   mark.bytes = bytes;
   mark.certain = certain;
   const Clock& clock = *order_.place(operation.id).clock;
   if (PageTable::is_device(table_.entry(at))) {
     if (operation.id <= newest_unmapped_) check_late(mark, at, bytes);
-    touch_device(mark, clock, at, bytes);
+    access_device(mark, clock, at, bytes);
   } else if (host_.find(at)) {
-    touch_pinned(mark, clock, at, bytes);
+    access_pinned(mark, clock, at, bytes);
   }
 }
 
-void RaceChecker::touch_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
+void RaceChecker::access_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
   const auto part = [&](Address from, Bytes length) {
     const PageTable::Entry entry = table_.entry(from);
     if (length == 0 || !PageTable::is_device(entry)) return;  // the operation itself meets the fault
     const Bytes begin = from % kPageBytes;
-    device_.touch(PageTable::page(entry), begin, begin + length, mark, clock, order_.host(), conflicts_);
+    device_.access(PageTable::page(entry), begin, begin + length, mark, clock, order_.host(), conflicts_);
   };
   const Address end = at + bytes;
   const Address first = std::min(end, round_up(at, kPageBytes));
@@ -94,7 +94,7 @@ void RaceChecker::touch_device(const Mark& mark, const Clock& clock, Address at,
     whole_.push_back(previous);
   }
   if (!rises) name_once();
-  device_.touch(whole_, mark, clock, conflicts_);
+  device_.access(whole_, mark, clock, conflicts_);
   report(mark);
 }
 
@@ -108,18 +108,18 @@ void RaceChecker::name_once() {
   whole_.erase(std::remove_if(whole_.begin(), whole_.end(), is_known), whole_.end());
 }
 
-void RaceChecker::touch_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
+void RaceChecker::access_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
   whole_.clear();
   for_pages(at, bytes, [&](Address part, Bytes length) {
     const Shadow::Page page = pinned_page(part);
     const Bytes begin = part % kPageBytes;
     if (length < kPageBytes) {
-      pinned_.touch(page, begin, begin + length, mark, clock, order_.host(), conflicts_);
+      pinned_.access(page, begin, begin + length, mark, clock, order_.host(), conflicts_);
     } else {
       whole_.push_back(page);
     }
   });
-  pinned_.touch(whole_, mark, clock, conflicts_);
+  pinned_.access(whole_, mark, clock, conflicts_);
   report(mark);
 }
 
@@ -130,12 +130,12 @@ void RaceChecker::check_late(const Mark& mark, Address at, Bytes bytes) {
   });
 }
 
-void RaceChecker::touch_rows(const Operation& operation, Touched touched, Address at, const Shape& shape) {
-  for_rows(shape, [&](Bytes offset, Bytes bytes) { touch(operation, touched, at + offset, bytes); });
+void RaceChecker::access_rows(const Operation& operation, Accessed accessed, Address at, const Shape& shape) {
+  for_rows(shape, [&](Bytes offset, Bytes bytes) { access(operation, accessed, at + offset, bytes); });
 }
 
-void RaceChecker::touch_lifetime(const Operation& operation, const Lifetime& lifetime) {
-  Mark mark = mark_of(operation, Touched::kWrite);
+void RaceChecker::access_lifetime(const Operation& operation, const Lifetime& lifetime) {
+  Mark mark = mark_of(operation, Accessed::kWrite);
   mark.address = lifetime.address;
   mark.bytes = lifetime.bytes;
   mark.begins = lifetime.begins;
@@ -147,10 +147,10 @@ void RaceChecker::touch_lifetime(const Operation& operation, const Lifetime& lif
     });
     handed_out(mark.address, mark.bytes);
   }
-  touch_device(mark, *order_.place(operation.id).clock, lifetime.address, lifetime.bytes);
+  access_device(mark, *order_.place(operation.id).clock, lifetime.address, lifetime.bytes);
 }
 
-struct RaceChecker::Toucher {
+struct RaceChecker::Accessor {
   RaceChecker& checker;
   const Operation& operation;
 
@@ -160,41 +160,41 @@ struct RaceChecker::Toucher {
   void operator()(const Internal&) const {}
   void operator()(const Conditional&) const {}  // its steps do
 
-  void operator()(const Lifetime& lifetime) const { checker.touch_lifetime(operation, lifetime); }
+  void operator()(const Lifetime& lifetime) const { checker.access_lifetime(operation, lifetime); }
 
   // A source that was staged was read before the call returned.
   void operator()(const Copy& copy) const {
     if (copy.staged.empty() && !copy.reads_without_order) {
-      checker.touch_rows(operation, Touched::kRead, copy.from, copy.from_shape);
+      checker.access_rows(operation, Accessed::kRead, copy.from, copy.from_shape);
     }
-    checker.touch_rows(operation, Touched::kWrite, copy.to, copy.to_shape);
+    checker.access_rows(operation, Accessed::kWrite, copy.to, copy.to_shape);
   }
 
   // Looking at a word again and again collides with nobody.
   void operator()(const WaitValue&) const {}
   void operator()(const WriteValue& write) const {
-    checker.touch(operation, Touched::kWrite, write.to, write.bytes);
+    checker.access(operation, Accessed::kWrite, write.to, write.bytes);
     checker.order_.released(operation.id, write.to);
   }
 
-  void operator()(const Set& set) const { checker.touch_rows(operation, Touched::kWrite, set.to, set.shape); }
+  void operator()(const Set& set) const { checker.access_rows(operation, Accessed::kWrite, set.to, set.shape); }
 
   void operator()(const Kernel& kernel) const {
     for (std::size_t i = 0; i < kernel.named.size(); ++i) {
-      checker.touch(operation, Touched::kName, kernel.named[i].address, kernel.named[i].bytes,
-                    kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i], operation.device));
+      checker.access(operation, Accessed::kName, kernel.named[i].address, kernel.named[i].bytes,
+                     kernel.named_directly[i] && !checker.is_watched(kernel, kernel.named[i], operation.device));
     }
     for (const Fetch& fetch : kernel.fetched) {
-      checker.touch_rows(operation, Touched::kRead, fetch.address, fetch.shape);
+      checker.access_rows(operation, Accessed::kRead, fetch.address, fetch.shape);
     }
   }
 
   void operator()(const Operator& op) const {
     for (const Operand& operand : op.operands) {
-      if (operand.read) checker.touch(operation, Touched::kRead, operand.address, operand.bytes);
+      if (operand.read) checker.access(operation, Accessed::kRead, operand.address, operand.bytes);
     }
     for (const Operand& operand : op.operands) {
-      if (operand.write || operand.fresh) checker.touch(operation, Touched::kWrite, operand.address, operand.bytes);
+      if (operand.write || operand.fresh) checker.access(operation, Accessed::kWrite, operand.address, operand.bytes);
     }
   }
 };
@@ -204,10 +204,10 @@ void RaceChecker::executes(const Operation& operation) {
   order_.executes(operation.id);
   if (const auto* wait = std::get_if<WaitValue>(&operation.work)) {
     order_.acquired(operation.id, wait->at, host_.find(wait->at).has_value());
-    const Mark mark = mark_of(operation, Touched::kRead);
+    const Mark mark = mark_of(operation, Accessed::kRead);
     if (operation.id <= newest_unmapped_) check_late(mark, wait->at, wait->bytes);
   }
-  std::visit(Toucher{*this, operation}, operation.work);
+  std::visit(Accessor{*this, operation}, operation.work);
 }
 
 bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const {
@@ -224,9 +224,9 @@ std::vector<Buffer> RaceChecker::to_watch(const Kernel& kernel, DeviceId device)
   return watched;
 }
 
-void RaceChecker::kernel_touched(const Operation& operation, std::span<const KernelTouch> touches) {
-  for (const KernelTouch& seen : touches) {
-    touch(operation, seen.writes ? Touched::kWrite : Touched::kRead, seen.address, 1);
+void RaceChecker::kernel_accessed(const Operation& operation, std::span<const KernelAccess> accesses) {
+  for (const KernelAccess& seen : accesses) {
+    access(operation, seen.writes ? Accessed::kWrite : Accessed::kRead, seen.address, 1);
   }
 }
 
@@ -237,7 +237,7 @@ void RaceChecker::executed(const Operation& operation) {
 }
 
 void RaceChecker::inaccessible(const Operation& operation, Address at) {
-  Mark mark = mark_of(operation, Touched::kName);
+  Mark mark = mark_of(operation, Accessed::kName);
   mark.address = at;
   mark.bytes = 1;
   findings_.inaccessible(mark, at, unmapped_.at(at));

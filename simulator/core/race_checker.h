@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The race checker: turns operations and calls into orders and touches (simulator/check/) and says what is wrong. It
+// The race checker: turns operations and calls into orders and accesses (simulator/check/) and says what is wrong. It
 // only watches: nothing that the device does depends on it.
 //
-// When: an operation's place in the order is settled at its submission. Its touches are looked at when it is executed,
+// When: an operation's place in the order is settled at its submission. Its accesses are looked at when it is executed,
 // which happens in an order that the rules allow, so what was executed earlier can not come behind it. Calls of the
 // host that take memory away look at once at what was executed, and leave a note for what is still pending.
 //
@@ -38,38 +38,38 @@ class RaceChecker {
   void executes(const Operation& operation);
   // Buffers of the kernel that can be watched while its host implementation runs.
   std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
-  // What it was seen to touch.
-  void kernel_touched(const Operation& operation, std::span<const KernelTouch> touches);
+  // What it was seen to access.
+  void kernel_accessed(const Operation& operation, std::span<const KernelAccess> accesses);
   void executed(const Operation& operation);
   void inaccessible(const Operation& operation, Address at);
 
   // The host unmaps (or takes access away), while operations up to `newest` are submitted.
   void unmaps(const char* call, Address at, Bytes bytes, OperationId newest);
-  // The host gives up memory that only operations it knows to be over may touch. All operations have been executed.
+  // The host gives up memory that only operations it knows to be over may access. All operations have been executed.
   void frees(const char* call, Address at, Bytes bytes);
-  // The driver hands out memory that nobody uses any more: whatever touched it has passed.
+  // The driver hands out memory that nobody uses any more: whatever accessed it has passed.
   void handed_out(Address at, Bytes bytes);
-  // The host may touch this memory by itself, at any time.
-  void host_may_touch(Address at) { shared_with_host_.insert(at); }
+  // The host may access this memory by itself, at any time.
+  void host_may_access(Address at) { shared_with_host_.insert(at); }
   void discarded(PageRun run);
 
   void validate() const;
 
  private:
-  Mark mark_of(const Operation& operation, Touched touched) const;
-  void touch(const Operation& operation, Touched touched, Address at, Bytes bytes, bool certain = true);
-  void touch_rows(const Operation& operation, Touched touched, Address at, const Shape& shape);
-  void touch_lifetime(const Operation& operation, const Lifetime& lifetime);
-  void touch_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
+  Mark mark_of(const Operation& operation, Accessed accessed) const;
+  void access(const Operation& operation, Accessed accessed, Address at, Bytes bytes, bool certain = true);
+  void access_rows(const Operation& operation, Accessed accessed, Address at, const Shape& shape);
+  void access_lifetime(const Operation& operation, const Lifetime& lifetime);
+  void access_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
   void name_once();
-  void touch_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
+  void access_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
   void check_late(const Mark& mark, Address at, Bytes bytes);
   void report(const Mark& mark);
   Shadow::Page pinned_page(Address at);
   template <typename Visit>
   void for_marks(Address at, Bytes bytes, Visit visit) const;
   bool is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const;
-  struct Toucher;
+  struct Accessor;
 
   const PageTable& table_;
   const HostMemory& host_;
@@ -87,7 +87,7 @@ class RaceChecker {
   OperationId newest_unmapped_ = 0;    // the largest of them
   Label label_ = 0;                    // of the operation in hand
   std::vector<Shadow::Page> whole_;    // in hand; kept for their memory
-  std::vector<std::uint32_t> stamps_;  // by device page: in which touch it was last seen
+  std::vector<std::uint32_t> stamps_;  // by device page: in which access it was last seen
   std::uint32_t stamp_ = 0;
   Shadow::Conflicts conflicts_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as tags (core/tag_store.h): no byte of device or host memory is touched. Host memory is followed by its
+// Contents as tags (core/tag_store.h): no byte of device or host memory is accessed. Host memory is followed by its
 // address, a page at a time from its first write on; host memory that was never written counts as zero.
 #include <algorithm>
 #include <unordered_map>

@@ -89,27 +89,27 @@ OperationId Timeline::submit(Operation operation, std::span<const OperationId> a
   return id;
 }
 
-bool Timeline::must_stand(const Operation& operation) {
+bool Timeline::must_block(const Operation& operation) {
   return std::holds_alternative<WaitValue>(operation.work) && !operation.executed && !effects_.may_go_on(operation);
 }
 
 void Timeline::become_ready(Operation& operation) {
-  if (must_stand(operation)) {
-    standing_.push_back(operation.id);
+  if (must_block(operation)) {
+    blocked_.push_back(operation.id);
   } else {
     enqueue(operation);
   }
 }
 
 // What has seen its value goes on, whatever becomes of the value.
-void Timeline::release_standing(Time now) {
-  for (std::size_t i = 0; i < standing_.size();) {
-    Operation& operation = at(standing_[i]);
-    if (must_stand(operation)) {
+void Timeline::release_blocked(Time now) {
+  for (std::size_t i = 0; i < blocked_.size();) {
+    Operation& operation = at(blocked_[i]);
+    if (must_block(operation)) {
       ++i;
       continue;
     }
-    standing_.erase(standing_.begin() + static_cast<std::ptrdiff_t>(i));
+    blocked_.erase(blocked_.begin() + static_cast<std::ptrdiff_t>(i));
     operation.ready = std::max(operation.ready, now);
     enqueue(operation);
   }
@@ -157,7 +157,7 @@ void Timeline::complete(Operation& operation) {
   }
   operation.work = Marker{};
   operation.fresh_buffers.clear();
-  if (!standing_.empty()) release_standing(operation.end);
+  if (!blocked_.empty()) release_blocked(operation.end);
   while (base_ < next_ && at(base_).completed) ++base_;
 }
 
@@ -236,7 +236,7 @@ void Timeline::step_at_random() {
 
 void Timeline::run_until(Time now) {
   host_time_ = std::max(host_time_, now);
-  if (!standing_.empty()) release_standing(host_time_);
+  if (!blocked_.empty()) release_blocked(host_time_);
   if (random_) {
     while (!allowed_.empty() && !random_->one_in(3)) step_at_random();
     return;
@@ -247,10 +247,10 @@ void Timeline::run_until(Time now) {
 
 std::optional<Time> Timeline::finish(OperationId id) {
   if (completed(id)) return 0;
-  if (!standing_.empty()) release_standing(host_time_);
+  if (!blocked_.empty()) release_blocked(host_time_);
   while (!completed(id)) {
     if (random_ ? allowed_.empty() : !step(kForever)) {
-      SIMULATOR_CHECK(!standing_.empty(), "a pending operation has one before it that is ready, or stands");
+      SIMULATOR_CHECK(!blocked_.empty(), "a pending operation has one before it that is ready, or stands");
       return std::nullopt;
     }
     if (random_) step_at_random();
@@ -292,7 +292,7 @@ bool Timeline::run_early_once() {
     Operation& operation = at(id);
     if (operation.executed) continue;
     const bool is_behind = !behind.empty() && behind[id - base_];
-    if (!is_behind && !must_stand(operation)) {
+    if (!is_behind && !must_block(operation)) {
       execute(operation);
       continue;
     }
@@ -302,7 +302,7 @@ bool Timeline::run_early_once() {
       behind[edges_[edge].waiter - base_] = true;
     }
   }
-  return std::any_of(stood.begin(), stood.end(), [this](OperationId id) { return !must_stand(at(id)); });
+  return std::any_of(stood.begin(), stood.end(), [this](OperationId id) { return !must_block(at(id)); });
 }
 
 void Timeline::validate() const {
@@ -318,7 +318,7 @@ void Timeline::validate() const {
       ++waits[edges_[edge].waiter - base_];
     }
   }
-  std::size_t queued = instants_.size() + allowed_.size() + standing_.size();
+  std::size_t queued = instants_.size() + allowed_.size() + blocked_.size();
   for (std::size_t lane = 0; lane < queues_.size(); ++lane)
     queued += queues_[lane].size() + (running_[lane] != 0 ? 1 : 0);
   for (OperationId id = base_; id < next_; ++id) {

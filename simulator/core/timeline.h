@@ -52,7 +52,7 @@ struct Operation {
   Time end = 0;
   std::uint32_t waits_for = 0;
   std::uint32_t first_edge = 0;  // operations that wait for this one; 0: none
-  // Slots of registered buffers that were fresh at submission and that this operation touches (core/buffers.h).
+  // Slots of registered buffers that were fresh at submission and that this operation accesses (core/buffers.h).
   boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
   Work work;
 };
@@ -93,7 +93,7 @@ class Timeline {
   bool executed(OperationId id) const { return id < base_ || at(id).executed; }
   bool has_unexecuted() const { return unexecuted_ > 0; }
   // The first that stands; null: none does.
-  const Operation* standing() const { return standing_.empty() ? nullptr : &at(standing_.front()); }
+  const Operation* standing() const { return blocked_.empty() ? nullptr : &at(blocked_.front()); }
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }
 
@@ -125,8 +125,8 @@ class Timeline {
   void add_edge(OperationId from, OperationId waiter);
   void become_ready(Operation& operation);
   void enqueue(const Operation& operation);
-  bool must_stand(const Operation& operation);
-  void release_standing(Time now);
+  bool must_block(const Operation& operation);
+  void release_blocked(Time now);
   bool run_early_once();
   void execute(Operation& operation);
   void settle_duration(Operation& operation);
@@ -154,7 +154,7 @@ class Timeline {
   std::vector<Time> engine_free_;
   std::vector<OperationId> allowed_;  // adversarial: ready operations
   std::uint64_t favour_ = 0;          // adversarial: which streams go first at present
-  std::vector<OperationId> standing_;
+  std::vector<OperationId> blocked_;
   Time host_time_ = 0;  // as far as it is known here
   std::array<Time, kEngines + 1> busy_{};
   Time last_end_ = 0;

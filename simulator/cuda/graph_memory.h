@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that graphs allocate (CUDA Programming Guide, "Graph Memory Nodes"). An allocation has its addresses from when
 // its node is made until neither a graph, nor a launch of one, nor the program can name it. A launch puts memory behind
-// them; they may be touched from when the node has run until the allocation is freed, and are a fault otherwise.
+// them; they may be accessed from when the node has run until the allocation is freed, and are a fault otherwise.
 //
 // Allocations of one graph whose lifetimes the graph's edges keep apart take turns with the same memory. What no graph
 // needs any more stays with the driver for later ones, until cuDeviceGraphMemTrim.
@@ -26,7 +26,7 @@ struct GraphMemory {
   CUDA_MEM_ALLOC_NODE_PARAMS given{};
   std::vector<CUmemAccessDesc> access;  // what `given` points at
   DeviceId device = 0;
-  Rights rights;                      // while it may be touched
+  Rights rights;                      // while it may be accessed
   std::shared_ptr<GraphBlock> block;  // none: before the first launch, and after a trim
   // In the order of calls: a launch allocated it, and nothing that was submitted since frees it.
   bool is_live = false;

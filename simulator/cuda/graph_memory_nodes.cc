@@ -8,7 +8,7 @@
 namespace simulator::cuda {
 namespace {
 
-// Devices that may touch it: its own, and those that the program named.
+// Devices that may access it: its own, and those that the program named.
 CUresult rights_of(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& given, Rights* out) {
   *out = Rights().with(static_cast<DeviceId>(given.poolProps.location.id), Access::kReadWrite);
   for (std::size_t i = 0; i < given.accessDescCount; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simplification: access is of devices, not of contexts. As long as one context of a device is a peer of one context of
-// another, all of the first device may touch all that the other allocates.
+// another, all of the first device may access all that the other allocates.
 #include "simulator/cuda/peer.h"
 
 using namespace simulator;

@@ -53,7 +53,7 @@ struct CUctx_st {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
   std::map<CUlimit, std::size_t> limits;
-  std::set<CUcontext> peers;  // whose allocations it may touch
+  std::set<CUcontext> peers;  // whose allocations it may access
 };
 
 struct CUstream_st {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kMostOfBatch = 256;
 
-// What the device may touch, at a multiple of its size.
+// What the device may access, at a multiple of its size.
 bool is_word(Machine& machine, CUdeviceptr at, std::uint32_t bytes) {
   return at != 0 && at % bytes == 0 && place_of(machine, at) != Place::kPageable;
 }

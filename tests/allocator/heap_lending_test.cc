@@ -145,9 +145,9 @@ TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd)
   make(640 * kPage);
   fake.allow_aliases = true;
   Buffer* const former = allocate_mapped(100 * kPage - 1);
-  clock->about_to_stand();
+  clock->about_to_block();
   use(former, b);
-  clock->may_stand(b);
+  clock->may_block(b);
   Buffer* const wall = allocate_mapped(kPage - 1);
   free(former);
   Buffer* const larger = allocate(120 * kPage - 1);

@@ -79,7 +79,7 @@ class Program {
       case 8:
       case 9:
       case 10:
-        return touch();
+        return access();
       case 11:
         return unmap();
       case 12:
@@ -126,7 +126,7 @@ class Program {
     }
     EXPECT_EQ(buffer->address().value % 512, 0u);
     live_.push_back({buffer, buffer->address(), bytes, buffer->number()});
-    if (pick(3) != 0) touch(live_.back());
+    if (pick(3) != 0) access(live_.back());
   }
 
   // Many small buffers come, or holes between them: enough for several slabs, and to fill them again.
@@ -152,11 +152,11 @@ class Program {
     EXPECT_EQ(heap_->free(buffer), last);
   }
 
-  void touch() {
-    if (!live_.empty()) touch(live_[pick(live_.size())]);
+  void access() {
+    if (!live_.empty()) access(live_[pick(live_.size())]);
   }
 
-  void touch(const Live& live) {
+  void access(const Live& live) {
     Block& block = live.buffer->block();
     constexpr Wait kWaits[] = {Wait::kYes, Wait::kNo, Wait::kBehind, Wait::kBehindNewest};
     const Wait wait = kWaits[pick(4)];
@@ -233,7 +233,7 @@ class Program {
     }
     if (buffer == nullptr) return;
     live_.push_back({buffer, buffer->address(), bytes, buffer->number()});
-    if (pick(4) != 0) touch(live_.back());
+    if (pick(4) != 0) access(live_.back());
   }
 
   void dissolve() {

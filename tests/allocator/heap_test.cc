@@ -222,7 +222,7 @@ TEST_F(HeapTest, PagesAreHarvestedFromFreeSpaceWhenTheLimitIsReached) {
   heap->validate();
 }
 
-TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndTouchesNothingThatIsInUse) {
+TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndAccessesNothingThatIsInUse) {
   make(8 * kPage);
   // Side by side, so that nothing can be laid around what is freed.
   Buffer* const oldest = allocate_mapped(2 * kPage - 1);

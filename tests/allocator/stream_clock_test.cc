@@ -194,7 +194,7 @@ TEST_F(StreamClockTest, ANewStreamHasSeenNothingOfWhatTheIndexSawBefore) {
   EXPECT_FALSE(fake.step(handle_c)) << "the new stream waits too";
 }
 
-TEST_F(StreamClockTest, ACapturingStreamIsNotTouched) {
+TEST_F(StreamClockTest, ACapturingStreamIsNotAccessed) {
   const Use use = submit(a);
   fake.set_capturing(handle_a, true);
   EXPECT_EQ(clock->fence(a), Status::not_supported());
@@ -356,78 +356,78 @@ TEST_F(StreamClockTest, AFailedSynchronizeDoesNotCountAsPassed) {
 // A stream that stands is one whose work the fake is not told to run.
 TEST_F(StreamClockTest, WhatStandsIsAskedForAndNotWaitedFor) {
   const Use before = submit(a);
-  clock->about_to_stand();
+  clock->about_to_block();
   const Use wait = submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   const Use behind = submit(a);
-  EXPECT_TRUE(clock->any_stands());
-  EXPECT_TRUE(clock->stands(wait));
-  EXPECT_TRUE(clock->stands(behind));
+  EXPECT_TRUE(clock->any_blocked());
+  EXPECT_TRUE(clock->is_blocked(wait));
+  EXPECT_TRUE(clock->is_blocked(behind));
   EXPECT_EQ(clock->synchronize(wait), Status::not_ready());
   EXPECT_EQ(clock->synchronize(behind), Status::not_ready());
   EXPECT_EQ(clock->host_waits(), 0u);
-  EXPECT_FALSE(clock->stands(before)) << "it was fenced before";
+  EXPECT_FALSE(clock->is_blocked(before)) << "it was fenced before";
   EXPECT_TRUE(clock->synchronize(before).ok());
   ASSERT_TRUE(fake.step(handle_a));
-  EXPECT_FALSE(clock->stands(wait));
-  EXPECT_FALSE(clock->stands(behind)) << "what is behind runs by now";
-  EXPECT_FALSE(clock->any_stands());
+  EXPECT_FALSE(clock->is_blocked(wait));
+  EXPECT_FALSE(clock->is_blocked(behind)) << "what is behind runs by now";
+  EXPECT_FALSE(clock->any_blocked());
   EXPECT_TRUE(clock->synchronize(behind).ok());
 }
 
 TEST_F(StreamClockTest, OthersThanTheStandingStreamAreWaitedFor) {
-  clock->about_to_stand();
+  clock->about_to_block();
   UseSet uses;
   uses.add(submit(a));
-  clock->may_stand(a);
+  clock->may_block(a);
   const Use other = submit(b);
   uses.add(other);
-  EXPECT_TRUE(clock->stands(uses));
+  EXPECT_TRUE(clock->is_blocked(uses));
   UseSet rest;
-  clock->join_without_standing(uses, &rest);
+  clock->join_without_blocking(uses, &rest);
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(*rest.begin(), other);
   EXPECT_TRUE(clock->synchronize(rest).ok());
 }
 
 TEST_F(StreamClockTest, WhoComesBehindAStandingStreamStands) {
-  clock->about_to_stand();
+  clock->about_to_block();
   const Use wait = submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   const Use early = submit(b);
   clock->comes_behind(b);
   const Use late = submit(b);
-  EXPECT_FALSE(clock->stands(early));
-  EXPECT_TRUE(clock->stands(late));
+  EXPECT_FALSE(clock->is_blocked(early));
+  EXPECT_TRUE(clock->is_blocked(late));
   const StreamHandle handle_c = fake.create_stream();
   const StreamIndex c = clock->index_of(handle_c);
   ASSERT_TRUE(clock->wait(c, wait).ok());
-  EXPECT_TRUE(clock->stands(submit(c))) << "by an order of ours";
+  EXPECT_TRUE(clock->is_blocked(submit(c))) << "by an order of ours";
   fake.run_all();
-  EXPECT_FALSE(clock->any_stands());
+  EXPECT_FALSE(clock->any_blocked());
 }
 
 // The fake does not say which of its streams are not blocking: all are.
 TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   const Use before = submit(b);
-  clock->about_to_stand();
+  clock->about_to_block();
   submit(a);
-  clock->may_stand(a);
-  EXPECT_FALSE(clock->stands(submit(b)));
-  EXPECT_TRUE(clock->stands(submit(legacy)));
-  EXPECT_TRUE(clock->stands(submit(b)));
-  EXPECT_FALSE(clock->stands(before));
+  clock->may_block(a);
+  EXPECT_FALSE(clock->is_blocked(submit(b)));
+  EXPECT_TRUE(clock->is_blocked(submit(legacy)));
+  EXPECT_TRUE(clock->is_blocked(submit(b)));
+  EXPECT_FALSE(clock->is_blocked(before));
   fake.run_all();
-  EXPECT_FALSE(clock->any_stands());
+  EXPECT_FALSE(clock->any_blocked());
 }
 
 TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   EXPECT_FALSE(clock->is_held_up(a));
-  clock->about_to_stand();
+  clock->about_to_block();
   submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   EXPECT_TRUE(clock->is_held_up(a));
   EXPECT_FALSE(clock->is_held_up(b));
   EXPECT_TRUE(clock->is_held_up(legacy)) << "whatever it is given next comes behind";
@@ -444,9 +444,9 @@ TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
 // An order of ours in front of an operation that was not submitted after all.
 TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
-  clock->about_to_stand();
+  clock->about_to_block();
   const Use wait = submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   ASSERT_TRUE(clock->wait(b, wait).ok());
   fake.run_all();
   EXPECT_FALSE(clock->is_held_up(b));
@@ -455,9 +455,9 @@ TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
 
 // Until that is found out everything is fenced at once, which costs a call for each operation.
 TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
-  clock->about_to_stand();
+  clock->about_to_block();
   submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   fake.run_all();
   for (int i = 0; i < 100; ++i) submit(b);
   const std::uint64_t records = fake.calls("cuEventRecord");
@@ -466,13 +466,13 @@ TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) 
 }
 
 TEST_F(StreamClockTest, DestroyedStreamStandsUntilItHasPassed) {
-  clock->about_to_stand();
+  clock->about_to_block();
   const Use wait = submit(a);
-  clock->may_stand(a);
+  clock->may_block(a);
   clock->retire(handle_a);
-  EXPECT_TRUE(clock->stands(wait));
+  EXPECT_TRUE(clock->is_blocked(wait));
   fake.run_all();
-  EXPECT_FALSE(clock->stands(wait));
+  EXPECT_FALSE(clock->is_blocked(wait));
 }
 
 }  // namespace

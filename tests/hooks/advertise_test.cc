@@ -12,7 +12,7 @@ EngineStatistics holding(Bytes bytes) {
   now.budget_bytes = 8 * kGiB;
   now.host_limit_bytes = 32 * kGiB;
   now.block_bytes = bytes;
-  now.foreign_bytes = kGiB;
+  now.external_bytes = kGiB;
   return now;
 }
 

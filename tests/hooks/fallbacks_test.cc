@@ -36,7 +36,7 @@ TEST(Fallbacks, AreSaidOnceEachAtTheEnd) {
   EXPECT_EQ(fallbacks_text({}), "");
   EngineStatistics statistics;
   statistics.captured_operations = 2;
-  statistics.unsearched_uploads = 3;
+  statistics.untracked_uploads = 3;
   EXPECT_EQ(
       fallbacks_text(statistics),
       "fallbacks: 3 copies of graphs that were not searched for addresses: what they brought is read when it matters");

@@ -19,14 +19,14 @@ CUgraphNode node(std::uintptr_t handle) { return reinterpret_cast<CUgraphNode>(h
 NodeContents naming(std::uint64_t address, CUgraphNode parent = nullptr) {
   NodeContents contents;
   contents.parent = parent;
-  contents.touches = {Touch{DeviceAddress{address}, 0, Access::kUnknown}};
+  contents.accesses = {MemoryAccess{DeviceAddress{address}, 0, Access::kUnknown}};
   return contents;
 }
 
 std::vector<std::uint64_t> named(CUgraphExec of) {
   std::vector<std::uint64_t> addresses;
   const GraphAccess access = access_of(of);
-  for (const Touch& touch : access.touches.all()) addresses.push_back(touch.address.value);
+  for (const MemoryAccess& memory_access : access.accesses.all()) addresses.push_back(memory_access.address.value);
   std::ranges::sort(addresses);
   return addresses;
 }
@@ -130,10 +130,10 @@ TEST_F(GraphExecs, OneUnknownNodeMakesItUnknown) {
 // Another node may read it first, and whether the node runs at all may be decided on the device.
 TEST_F(GraphExecs, WhatANodeWritesItNeedNotWriteWhole) {
   NodeContents writing;
-  writing.touches = {Touch{DeviceAddress{0x100}, 64, Access::kWrite}};
+  writing.accesses = {MemoryAccess{DeviceAddress{0x100}, 64, Access::kWrite}};
   graph_node_set(kExec, node(1), writing);
   const GraphAccess access = access_of(kExec);
-  for (const Touch& touch : access.touches.all()) EXPECT_EQ(touch.access, Access::kUnknown);
+  for (const MemoryAccess& memory_access : access.accesses.all()) EXPECT_EQ(memory_access.access, Access::kUnknown);
 }
 
 TEST_F(GraphExecs, CopiesAreSearchedEachOnceAndNotWithoutEnd) {
@@ -147,12 +147,12 @@ TEST_F(GraphExecs, CopiesAreSearchedEachOnceAndNotWithoutEnd) {
   for (Move& move : copying.moves) move.from = 128;
   copying.moves.resize(10);
   graph_node_set(kExec, node(3), copying);
-  const std::uint64_t before = counted(Counter::kUnsearchedUploads);
+  const std::uint64_t before = counted(Counter::kUntrackedUploads);
   for (int launch = 0; launch < 2; ++launch) {
     const GraphAccess access = access_of(kExec);
     EXPECT_EQ(access.moves.size(), kMostSearchedMoves);
     EXPECT_EQ(access.beyond.size(), 10u);
-    EXPECT_EQ(counted(Counter::kUnsearchedUploads), before + 10) << "counted once";
+    EXPECT_EQ(counted(Counter::kUntrackedUploads), before + 10) << "counted once";
   }
 }
 
@@ -161,7 +161,7 @@ TEST_F(GraphExecs, TellsWhatEachKernelWasGiven) {
   kernel.is_kernel = true;
   graph_node_set(kExec, node(1), kernel);
   EXPECT_EQ(access_of(kExec).kernels.size(), 0u) << "one address is written nowhere else";
-  kernel.touches.push_back(Touch{DeviceAddress{0x300}, 0, Access::kUnknown});
+  kernel.accesses.push_back(MemoryAccess{DeviceAddress{0x300}, 0, Access::kUnknown});
   graph_node_set(kExec, node(1), kernel);
   graph_node_set(kExec, node(2), kernel);
   EXPECT_EQ(access_of(kExec).kernels.size(), 1u) << "each once";

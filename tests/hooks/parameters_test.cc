@@ -16,20 +16,20 @@ constexpr std::uint64_t kBytes = 0x1'0000'0000;
 
 constexpr OwnRange owns{kBegin, kBytes};
 
-std::vector<std::uint64_t> words(const TouchList& touches) {
+std::vector<std::uint64_t> words(const AccessList& accesses) {
   std::vector<std::uint64_t> found;
-  for (const Touch& touch : touches.all()) found.push_back(touch.address.value);
+  for (const MemoryAccess& access : accesses.all()) found.push_back(access.address.value);
   return found;
 }
 
 template <class T>
 std::vector<std::uint64_t> scan(const T& parameter) {
-  TouchList touches;
-  scan_parameter(&parameter, sizeof parameter, owns, &touches);
-  return words(touches);
+  AccessList accesses;
+  scan_parameter(&parameter, sizeof parameter, owns, &accesses);
+  return words(accesses);
 }
 
-TEST(Parameters, PointerIsATouch) { EXPECT_EQ(scan(kBegin + 4096), std::vector{kBegin + 4096}); }
+TEST(Parameters, PointerIsAnAccess) { EXPECT_EQ(scan(kBegin + 4096), std::vector{kBegin + 4096}); }
 
 TEST(Parameters, WordOutsideTheRangeIsNone) {
   EXPECT_TRUE(scan(kBegin - 1).empty());
@@ -58,10 +58,10 @@ TEST(Parameters, LastWordOfAStructureIsFoundAndNothingBehindIt) {
   unsigned char bytes[32] = {};
   const std::uint64_t address = kBegin + 77;
   std::memcpy(bytes + 16, &address, sizeof address);
-  TouchList touches;
-  scan_parameter(bytes, 24, owns, &touches);
-  EXPECT_EQ(words(touches), std::vector{address});
-  TouchList shorter;
+  AccessList accesses;
+  scan_parameter(bytes, 24, owns, &accesses);
+  EXPECT_EQ(words(accesses), std::vector{address});
+  AccessList shorter;
   scan_parameter(bytes, 23, owns, &shorter);
   EXPECT_TRUE(shorter.empty());
 }
@@ -72,11 +72,11 @@ TEST(Parameters, WordsDoNotSpanParameters) {
   const std::uint64_t address = kBegin + 0x1234;
   std::memcpy(block + 4, &address, sizeof address);
   const ParameterLayout two = {{0, 8}, {8, 8}};
-  TouchList apart;
+  AccessList apart;
   scan_block(two, block, sizeof block, owns, &apart);
   EXPECT_TRUE(apart.empty());
   const ParameterLayout one = {{0, 16}};
-  TouchList together;
+  AccessList together;
   scan_block(one, block, sizeof block, owns, &together);
   EXPECT_EQ(words(together), std::vector{address});
 }
@@ -87,16 +87,16 @@ TEST(Parameters, ScansEachOfKernelParams) {
   std::uint64_t b = kBegin + kBytes - 1;
   void* parameters[] = {&a, &count, &b};
   const ParameterLayout layout = {{0, 8}, {8, 4}, {16, 8}};
-  TouchList touches;
-  EXPECT_TRUE(scan_arguments(&layout, {parameters, nullptr}, owns, &touches));
-  EXPECT_EQ(words(touches), (std::vector{a, b}));
+  AccessList accesses;
+  EXPECT_TRUE(scan_arguments(&layout, {parameters, nullptr}, owns, &accesses));
+  EXPECT_EQ(words(accesses), (std::vector{a, b}));
 }
 
 TEST(Parameters, KernelParamsWithoutALayoutCanNotBeRead) {
   std::uint64_t a = kBegin;
   void* parameters[] = {&a};
-  TouchList touches;
-  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &touches));
+  AccessList accesses;
+  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &accesses));
 }
 
 TEST(Parameters, ExtraIsReadWithAndWithoutALayout) {
@@ -106,9 +106,9 @@ TEST(Parameters, ExtraIsReadWithAndWithoutALayout) {
   const ParameterLayout layout = {{0, 8}, {8, 8}, {16, 8}};
   const ParameterLayout* const layouts[] = {&layout, nullptr};
   for (const ParameterLayout* known : layouts) {
-    TouchList touches;
-    EXPECT_TRUE(scan_arguments(known, {nullptr, extra}, owns, &touches));
-    EXPECT_EQ(words(touches), (std::vector{kBegin + 8, kBegin + 16}));
+    AccessList accesses;
+    EXPECT_TRUE(scan_arguments(known, {nullptr, extra}, owns, &accesses));
+    EXPECT_EQ(words(accesses), (std::vector{kBegin + 8, kBegin + 16}));
   }
 }
 
@@ -119,26 +119,26 @@ TEST(Parameters, AKernelWithoutParametersNamesNothing) {
   std::size_t bytes = sizeof block;
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   const ParameterLayout empty;
-  TouchList touches;
-  EXPECT_TRUE(scan_arguments(&empty, {parameters, nullptr}, owns, &touches));
-  EXPECT_TRUE(touches.empty());
-  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &touches));
-  EXPECT_TRUE(scan_arguments(&empty, {nullptr, extra}, owns, &touches));
-  EXPECT_EQ(words(touches), std::vector{kBegin + 8});
+  AccessList accesses;
+  EXPECT_TRUE(scan_arguments(&empty, {parameters, nullptr}, owns, &accesses));
+  EXPECT_TRUE(accesses.empty());
+  EXPECT_FALSE(scan_arguments(nullptr, {parameters, nullptr}, owns, &accesses));
+  EXPECT_TRUE(scan_arguments(&empty, {nullptr, extra}, owns, &accesses));
+  EXPECT_EQ(words(accesses), std::vector{kBegin + 8});
 }
 
 TEST(Parameters, BlockThatIsShorterThanTheLayoutIsNotReadPastItsEnd) {
   std::uint64_t block[] = {kBegin + 8, kBegin + 16};
   const ParameterLayout layout = {{0, 8}, {8, 8}, {16, 4096}};
-  TouchList touches;
-  scan_block(layout, block, 12, owns, &touches);
-  EXPECT_EQ(words(touches), std::vector{kBegin + 8});
+  AccessList accesses;
+  scan_block(layout, block, 12, owns, &accesses);
+  EXPECT_EQ(words(accesses), std::vector{kBegin + 8});
 }
 
-TEST(Parameters, NoArgumentsTouchNothing) {
-  TouchList touches;
-  EXPECT_TRUE(scan_arguments(nullptr, {}, owns, &touches));
-  EXPECT_TRUE(touches.empty());
+TEST(Parameters, NoArgumentsAccessNothing) {
+  AccessList accesses;
+  EXPECT_TRUE(scan_arguments(nullptr, {}, owns, &accesses));
+  EXPECT_TRUE(accesses.empty());
 }
 
 // Long parameters are sieved sixteen words at a time: whatever lies in them, and wherever our range does, what is found
@@ -159,7 +159,7 @@ TEST(ScanParameters, FindsWhatALookAtEveryWordFinds) {
         const std::uint64_t word = range.begin + (range.bytes == 0 ? 0 : random() % range.bytes);
         std::memcpy(&parameter[random() % (bytes - 7)], &word, sizeof word);
       }
-      TouchList expected, found;
+      AccessList expected, found;
       for (std::size_t offset = 0; offset + 8 <= bytes; ++offset) {
         std::uint64_t word;
         std::memcpy(&word, &parameter[offset], sizeof word);

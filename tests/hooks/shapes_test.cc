@@ -20,51 +20,51 @@ CUDA_MEMCPY2D device_copy(std::size_t width, std::size_t rows, std::size_t pitch
   return copy;
 }
 
-void expect_touch(const Touch& touch, CUdeviceptr at, Bytes bytes, Access access) {
-  EXPECT_EQ(touch.address.value, at);
-  EXPECT_EQ(touch.bytes, bytes);
-  EXPECT_EQ(touch.access, access);
+void expect_access(const MemoryAccess& memory_access, CUdeviceptr at, Bytes bytes, Access access) {
+  EXPECT_EQ(memory_access.address.value, at);
+  EXPECT_EQ(memory_access.bytes, bytes);
+  EXPECT_EQ(memory_access.access, access);
 }
 
 TEST(Shapes, RowsReachFromTheFirstByteOfTheFirstToTheLastOfTheLast) {
   const CUDA_MEMCPY2D copy = device_copy(100, 3, 512);
   const ShapedCopy shape = shape_of(&copy);
-  ASSERT_EQ(shape.touches.all().size(), 2u);
-  expect_touch(shape.touches.all()[0], kSource, 2 * 512 + 100, Access::kRead);
+  ASSERT_EQ(shape.accesses.all().size(), 2u);
+  expect_access(shape.accesses.all()[0], kSource, 2 * 512 + 100, Access::kRead);
   // Not all of what lies between is written.
-  expect_touch(shape.touches.all()[1], kTarget, 2 * 512 + 100, Access::kUnknown);
+  expect_access(shape.accesses.all()[1], kTarget, 2 * 512 + 100, Access::kUnknown);
   EXPECT_EQ(shape.host, Host::kGoesOn);
 }
 
 TEST(Shapes, RowsWithoutGapsAreWrittenWhole) {
   const CUDA_MEMCPY2D copy = device_copy(512, 3, 512);
-  expect_touch(shape_of(&copy).touches.all()[1], kTarget, 3 * 512, Access::kWrite);
+  expect_access(shape_of(&copy).accesses.all()[1], kTarget, 3 * 512, Access::kWrite);
 }
 
 TEST(Shapes, OffsetsMoveTheBegin) {
   CUDA_MEMCPY2D copy = device_copy(8, 2, 64);
   copy.dstXInBytes = 5;
   copy.dstY = 3;
-  expect_touch(shape_of(&copy).touches.all()[1], kTarget + 3 * 64 + 5, 64 + 8, Access::kUnknown);
+  expect_access(shape_of(&copy).accesses.all()[1], kTarget + 3 * 64 + 5, 64 + 8, Access::kUnknown);
 }
 
 TEST(Shapes, PitchOfASingleRowDoesNotMatter) {
   const CUDA_MEMCPY2D copy = device_copy(8, 1, 0);
-  expect_touch(shape_of(&copy).touches.all()[1], kTarget, 8, Access::kWrite);
+  expect_access(shape_of(&copy).accesses.all()[1], kTarget, 8, Access::kWrite);
 }
 
-TEST(Shapes, EmptyCopiesTouchNothing) {
+TEST(Shapes, EmptyCopiesAccessNothing) {
   const CUDA_MEMCPY2D no_rows = device_copy(8, 0, 64);
   const CUDA_MEMCPY2D no_width = device_copy(0, 8, 64);
-  EXPECT_TRUE(shape_of(&no_rows).touches.empty());
-  EXPECT_TRUE(shape_of(&no_width).touches.empty());
-  EXPECT_TRUE(shape_of(static_cast<const CUDA_MEMCPY2D*>(nullptr)).touches.empty());
+  EXPECT_TRUE(shape_of(&no_rows).accesses.empty());
+  EXPECT_TRUE(shape_of(&no_width).accesses.empty());
+  EXPECT_TRUE(shape_of(static_cast<const CUDA_MEMCPY2D*>(nullptr)).accesses.empty());
 }
 
-TEST(Shapes, ArraysAreNotTouchedAndHostMemoryDecidesWhoWaits) {
+TEST(Shapes, ArraysAreNotAccessedAndHostMemoryDecidesWhoWaits) {
   CUDA_MEMCPY2D copy = device_copy(8, 2, 64);
   copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-  EXPECT_EQ(shape_of(&copy).touches.all().size(), 1u);
+  EXPECT_EQ(shape_of(&copy).accesses.all().size(), 1u);
   copy.dstMemoryType = CU_MEMORYTYPE_HOST;
   EXPECT_EQ(shape_of(&copy).host, Host::kWaits);
   copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -84,8 +84,8 @@ TEST(Shapes, LayersAreHeightRowsApart) {
   copy.Height = 10;
   copy.Depth = 2;
   const ShapedCopy shape = shape_of(&copy);
-  expect_touch(shape.touches.all()[0], kSource + 10 * 128, 2 * 10 * 128, Access::kRead);
-  expect_touch(shape.touches.all()[1], kTarget, 2 * 10 * 128, Access::kWrite);
+  expect_access(shape.accesses.all()[0], kSource + 10 * 128, 2 * 10 * 128, Access::kRead);
+  expect_access(shape.accesses.all()[1], kTarget, 2 * 10 * 128, Access::kWrite);
 }
 
 TEST(Shapes, BatchOperandsWithoutLengthsLieSideBySide) {
@@ -95,10 +95,10 @@ TEST(Shapes, BatchOperandsWithoutLengthsLieSideBySide) {
   copy.dst.op.ptr.ptr = kTarget;
   copy.dst.op.ptr.rowLength = 100;
   copy.extent = {.width = 64, .height = 4, .depth = 1};
-  TouchList touches;
-  add_shape(&touches, copy);
-  expect_touch(touches.all()[0], kSource, 4 * 64, Access::kRead);
-  expect_touch(touches.all()[1], kTarget, 3 * 100 + 64, Access::kUnknown);
+  AccessList accesses;
+  add_shape(&accesses, copy);
+  expect_access(accesses.all()[0], kSource, 4 * 64, Access::kRead);
+  expect_access(accesses.all()[1], kTarget, 3 * 100 + 64, Access::kUnknown);
 }
 
 }  // namespace

@@ -56,11 +56,11 @@ TEST(Submit, WithoutAnEngineItIsTheCall) {
     ++calls;
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   };
-  TouchList touches;
-  touches.word(0x1234);
-  EXPECT_EQ(submit(StreamHandle{}, Host::kGoesOn, touches, {}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
+  AccessList accesses;
+  accesses.word(0x1234);
+  EXPECT_EQ(submit(StreamHandle{}, Host::kGoesOn, accesses, {}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(submit_unknown(StreamHandle{}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
-  EXPECT_EQ(keep(touches, "a test", call), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(keep(accesses, "a test", call), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(calls, 3);
 }
 

@@ -71,10 +71,10 @@ TEST(TensorMapTable, ScansArgumentsOfEveryKind) {
   std::memcpy(block + 64, map_number(1).data(), 128);
   std::memcpy(block + 192 + 80, map_number(2).data(), 128);
   const auto addresses = [&](const ParameterLayout* known, KernelArguments arguments) {
-    TouchList touches;
-    scan_tensor_maps(maps, known, arguments, &touches);
+    AccessList accesses;
+    scan_tensor_maps(maps, known, arguments, &accesses);
     std::vector<std::uint64_t> all;
-    for (const Touch& touch : touches.all()) all.push_back(touch.address.value);
+    for (const MemoryAccess& access : accesses.all()) all.push_back(access.address.value);
     return all;
   };
   using All = std::vector<std::uint64_t>;

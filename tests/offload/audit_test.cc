@@ -44,7 +44,7 @@ class AuditTest : public testing::Test {
   BlockState states[2];
 };
 
-TEST_F(AuditTest, ABlockIsOpenWhileWhatTouchesItRuns) {
+TEST_F(AuditTest, ABlockIsOpenWhileWhatAccessesItRuns) {
   EXPECT_FALSE(is_open(states[0]));
   std::vector<BlockState*> operands = {&states[0]};
   ASSERT_TRUE(audit.begin(operands).ok());

@@ -49,15 +49,15 @@ class EngineTest : public testing::Test {
     return submit(buffers, access, {.kind = 7, .nanoseconds = 1000}, std::nan(""));
   }
   Status submit(const Operands& buffers, Access access, OperationInfo info, double microseconds) {
-    std::vector<Touch> touches;
+    std::vector<MemoryAccess> accesses;
     std::vector<SimulatedOperand> operands;
     for (const auto& [address, bytes] : buffers) {
-      touches.push_back({address, access == Access::kUnknown ? 0 : bytes, access});
+      accesses.push_back({address, access == Access::kUnknown ? 0 : bytes, access});
       const std::uint32_t reads = access == Access::kWrite ? 0 : std::uint32_t{SIMULATED_OPERAND_READ};
       const std::uint32_t writes = access == Access::kRead ? 0 : std::uint32_t{SIMULATED_OPERAND_WRITE};
       operands.push_back({address.value, bytes, reads | writes});
     }
-    Operation operation = engine_->begin(kStream, touches, info);
+    Operation operation = engine_->begin(kStream, accesses, info);
     if (!operation.status().ok()) return operation.status();
     EXPECT_EQ(device_->control().launch_operator(nullptr, "operator", 1e9, 1e6, microseconds, operands.data(),
                                                  operands.size()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine on the simulated device: what is touched is there, in the state in which it was left.
+// The engine on the simulated device: what is accessed is there, in the state in which it was left.
 #include "offload/engine.h"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
   }
 }
 
-// Half of what is touched in turn fits: each has to leave before the one after next can come. A host that may not wait
+// Half of what is accessed in turn fits: each has to leave before the one after next can come. A host that may not wait
 // is far ahead by the end; one that has to see every copy out is not.
 TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
   const auto waits = [this](Safety safety) {
@@ -116,7 +116,7 @@ TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
   EXPECT_EQ(waits(Safety::kTrusting), 0u);
 }
 
-TEST_F(EngineTest, WhatWasGivenUpMayBeFreedTouchedAndTrimmed) {
+TEST_F(EngineTest, WhatWasGivenUpMayBeFreedAccessedAndTrimmed) {
   start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .safety = Safety::kTrusting});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
   for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}, Access::kWrite).ok());
@@ -169,7 +169,7 @@ TEST_F(EngineTest, FreedMemoryMovesToOtherAddressesWithoutWaiting) {
   EXPECT_EQ(s.host_waits, 0u);
 }
 
-// Hooks are not told how long a kernel runs. These run a hundred times longer than what they touch lets one think.
+// Hooks are not told how long a kernel runs. These run a hundred times longer than what they access lets one think.
 TEST_F(EngineTest, MeasuresHowLongOperationsTake) {
   constexpr int kLayers = 12;
   start({.budget_bytes = 32 * kPage});
@@ -256,33 +256,33 @@ TEST_F(EngineTest, HoldsBeyondTheDeviceOnlyWhatTheHostCanHold) {
   for (const DeviceAddress at : held) EXPECT_TRUE(operate({{at, 4 * kPage}}).ok()) << "what was granted stays usable";
 }
 
-TEST_F(EngineTest, WhatIsSentAwayLeavesFirstAndComesBackWhereThereIsRoom) {
+TEST_F(EngineTest, WhatIsEvictedLeavesFirstAndComesBackWhereThereIsRoom) {
   start({.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .ahead_of_need = false});
   const DeviceAddress old = allocate(6 * kPage), sent = allocate(6 * kPage);
   for (const DeviceAddress at : {old, sent}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
-  ASSERT_TRUE(engine_->send_away(sent + kPage).ok());
+  ASSERT_TRUE(engine_->evict(sent + kPage).ok());
   EXPECT_EQ(engine_->statistics().evicted_bytes, 6 * kPage) << "copied before anybody needs the room";
   EXPECT_TRUE(engine_->find(sent)->resident);
   const DeviceAddress more = allocate(8 * kPage);
   ASSERT_TRUE(operate({{more, 8 * kPage}}, Access::kWrite).ok());
   EXPECT_FALSE(engine_->find(sent)->resident);
   EXPECT_TRUE(engine_->find(old)->resident) << "although it was used before";
-  EXPECT_EQ(engine_->bring_back(sent), Status::not_ready());
+  EXPECT_EQ(engine_->prefetch(sent), Status::not_ready());
   ASSERT_TRUE(engine_->free(more, std::nullopt).ok());
-  ASSERT_TRUE(engine_->bring_back(sent).ok());
+  ASSERT_TRUE(engine_->prefetch(sent).ok());
   EXPECT_TRUE(engine_->find(sent)->resident);
   EXPECT_EQ(engine_->statistics().evicted_bytes, 6 * kPage);
   ASSERT_TRUE(operate({{sent, 6 * kPage}}).ok());
-  EXPECT_EQ(engine_->send_away(more), Status::invalid_value());
-  EXPECT_EQ(engine_->bring_back(DeviceAddress{5}), Status::invalid_value());
+  EXPECT_EQ(engine_->evict(more), Status::invalid_value());
+  EXPECT_EQ(engine_->prefetch(DeviceAddress{5}), Status::invalid_value());
   engine_->validate();
 }
 
-TEST_F(EngineTest, WithoutAPolicyNothingIsSentAway) {
+TEST_F(EngineTest, WithoutAPolicyNothingIsEvicted) {
   start({.budget_bytes = 16 * kPage, .policy = Policy::kNone});
   const DeviceAddress a = allocate(4 * kPage);
-  EXPECT_EQ(engine_->send_away(a), Status::not_supported());
-  EXPECT_EQ(engine_->bring_back(a), Status::not_supported());
+  EXPECT_EQ(engine_->evict(a), Status::not_supported());
+  EXPECT_EQ(engine_->prefetch(a), Status::not_supported());
 }
 
 TEST_F(EngineTest, PinnedBuffersStay) {
@@ -338,20 +338,20 @@ TEST_F(EngineTest, TheProgramsOwnMappingsCountAgainstTheBudget) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(6 * kPage);
   ASSERT_TRUE(operate({{a, 6 * kPage}}).ok());
-  ASSERT_TRUE(engine_->add_foreign(4 * kPage).ok()) << "what is in the way is evicted";
+  ASSERT_TRUE(engine_->add_external(4 * kPage).ok()) << "what is in the way is evicted";
   EXPECT_FALSE(engine_->find(a)->resident);
   EXPECT_TRUE(operate({{a, 6 * kPage}}).is_out_of_memory());
-  engine_->remove_foreign(4 * kPage);
+  engine_->remove_external(4 * kPage);
   EXPECT_TRUE(operate({{a, 6 * kPage}}).ok());
-  EXPECT_TRUE(engine_->add_foreign(9 * kPage).is_out_of_memory());
+  EXPECT_TRUE(engine_->add_external(9 * kPage).is_out_of_memory());
 }
 
-TEST_F(EngineTest, AnEndPointerTouchesTheBufferThatEndsThereAndNoOther) {
+TEST_F(EngineTest, AnEndPointerAccessesTheBufferThatEndsThereAndNoOther) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
   for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}).ok());
   ASSERT_FALSE(engine_->find(a)->resident);
-  const Touch end{a + 4 * kPage};
+  const MemoryAccess end{a + 4 * kPage};
   Operation operation = engine_->begin(kStream, {&end, 1});
   ASSERT_TRUE(operation.status().ok());
   operation.commit();

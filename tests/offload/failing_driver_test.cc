@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine where the driver refuses a call, or has less than the limit allows: what random programs (tests/swarm)
-// have found, each as small as it gets.
+// The engine where the driver refuses a call, or has less than the limit allows: what random programs
+// (tests/fuzz_engine) have found, each as small as it gets.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "offload/engine.h"
-#include "tests/swarm/faults.h"
+#include "tests/fuzz_engine/faults.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {
@@ -27,7 +27,7 @@ class FailingDriverTest : public testing::Test {
     simulated.check = true;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
-    faulty_ = std::make_unique<swarm::FaultyDriver>(device_->driver().table(), swarm::FaultPlan{});
+    faulty_ = std::make_unique<fuzz_engine::FaultyDriver>(device_->driver().table(), fuzz_engine::FaultPlan{});
     ASSERT_TRUE(Engine::create(faulty_->driver(), options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
   }
@@ -50,9 +50,9 @@ class FailingDriverTest : public testing::Test {
     EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
     return address;
   }
-  Status touch(DeviceAddress address, StreamHandle stream = kStream) {
-    const Touch touch{address};
-    Operation operation = engine_->begin(stream, {&touch, 1});
+  Status access(DeviceAddress address, StreamHandle stream = kStream) {
+    const MemoryAccess access{address};
+    Operation operation = engine_->begin(stream, {&access, 1});
     if (!operation.status().ok()) return operation.status();
     const SimulatedOperand operand{address.value, 64 * kKiB, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE};
     void* const at = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
@@ -67,81 +67,81 @@ class FailingDriverTest : public testing::Test {
   }
 
   std::unique_ptr<SimulatedDevice> device_;
-  std::unique_ptr<swarm::FaultyDriver> faulty_;
+  std::unique_ptr<fuzz_engine::FaultyDriver> faulty_;
   std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(FailingDriverTest, APartThatIsNotUnmappedStaysAndAnotherOneLeaves) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
-  ASSERT_TRUE(touch(a).ok());
-  ASSERT_TRUE(touch(b).ok());
+  ASSERT_TRUE(access(a).ok());
+  ASSERT_TRUE(access(b).ok());
   faulty_->fail_next("unmap");
-  EXPECT_TRUE(touch(c).ok());
+  EXPECT_TRUE(access(c).ok());
   EXPECT_EQ(faulty_->failed(), 1U);
-  EXPECT_TRUE(touch(a).ok());
+  EXPECT_TRUE(access(a).ok());
 }
 
 TEST_F(FailingDriverTest, WhatCanNotBeUnmappedAtAllIsOutOfMemoryAndNoMore) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
-  ASSERT_TRUE(touch(a).ok());
-  ASSERT_TRUE(touch(b).ok());
+  ASSERT_TRUE(access(a).ok());
+  ASSERT_TRUE(access(b).ok());
   faulty_->fail_next("unmap", 1000);
-  EXPECT_TRUE(touch(c).is_out_of_memory());
+  EXPECT_TRUE(access(c).is_out_of_memory());
   faulty_->fail_next("unmap", 0);
-  for (const DeviceAddress at : {c, a, b}) EXPECT_TRUE(touch(at).ok());
+  for (const DeviceAddress at : {c, a, b}) EXPECT_TRUE(access(at).ok());
 }
 
 // It creates and maps memory of the host for the device, and does not copy from it.
 TEST_F(FailingDriverTest, WithoutCopiesFromMappableMemoryThereIsNoNet) {
-  start({.budget_bytes = 8 * kPage, .safety_net = SafetyNet::kAuto, .host_is_readable = false});
+  start({.budget_bytes = 8 * kPage, .host_fallback = HostFallback::kAuto, .host_is_readable = false});
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
-  ASSERT_TRUE(touch(a).ok());
+  ASSERT_TRUE(access(a).ok());
   // The first copies are those that are tried.
   faulty_->fail_next("copy to device", 1000);
-  ASSERT_TRUE(touch(b).ok());
+  ASSERT_TRUE(access(b).ok());
   EXPECT_GT(faulty_->failed(), 0U);
   faulty_->fail_next("copy to device", 0);
-  for (const DeviceAddress at : {a, b, a}) ASSERT_TRUE(touch(at).ok());
+  for (const DeviceAddress at : {a, b, a}) ASSERT_TRUE(access(at).ok());
   const EngineStatistics s = engine_->statistics();
   EXPECT_GT(s.evictions, 0U);
-  EXPECT_EQ(s.covered_evictions, 0U);
-  EXPECT_EQ(s.bare_evictions, s.evictions);
+  EXPECT_EQ(s.fallback_evictions, 0U);
+  EXPECT_EQ(s.unmapped_evictions, s.evictions);
 }
 
 // Then an operation is refused that may come to more than fits: what would be left out leads nowhere.
 TEST_F(FailingDriverTest, WithoutANetThatHoldsWhatIsKnownMustFit) {
   for (const bool fails : {false, true}) {
-    start({.budget_bytes = 8 * kPage, .safety_net = SafetyNet::kFull, .host_is_readable = false});
+    start({.budget_bytes = 8 * kPage, .host_fallback = HostFallback::kFull, .host_is_readable = false});
     if (fails) faulty_->fail_next("copy to device", 1000);
     const DeviceAddress table = allocate(256), a = allocate(5 * kPage), b = allocate(5 * kPage);
-    for (const DeviceAddress at : {a, b}) EXPECT_TRUE(touch(at).ok() || fails);
+    for (const DeviceAddress at : {a, b}) EXPECT_TRUE(access(at).ok() || fails);
     faulty_->fail_next("copy to device", 0);
-    for (const DeviceAddress at : {a, b}) ASSERT_TRUE(touch(at).ok());
-    EXPECT_EQ(engine_->statistics().bare_evictions > 0, fails);
+    for (const DeviceAddress at : {a, b}) ASSERT_TRUE(access(at).ok());
+    EXPECT_EQ(engine_->statistics().unmapped_evictions > 0, fails);
     const HeldWord words[] = {{table, a.value}, {table + 8, b.value}};
     engine_->hold(words);
-    const Touch given{table};
+    const MemoryAccess given{table};
     const OperationInfo reader{.kind = 7, .name = "reader", .follows = true};
     EXPECT_EQ(engine_->begin(kStream, {&given, 1}, reader).status().is_out_of_memory(), fails);
     TearDown();
   }
 }
 
-// What was not copied back is not there, and the next touch does not take it to be.
-TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextTouch) {
+// What was not copied back is not there, and the next access does not take it to be.
+TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextAccess) {
   std::uint64_t sums[2];
   for (const bool fails : {false, true}) {
     start({.budget_bytes = 8 * kPage});
     const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
-    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(touch(at).ok());
+    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(access(at).ok());
     ASSERT_FALSE(engine_->find(a)->resident);
     if (fails) {
       faulty_->fail_next("copy to device");
-      EXPECT_FALSE(touch(a).ok());
+      EXPECT_FALSE(access(a).ok());
     }
-    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(touch(at).ok());
+    for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(access(at).ok());
     sums[fails] = checksum();
     TearDown();
   }
@@ -154,23 +154,23 @@ TEST_F(FailingDriverTest, PagesThatCanNotBeTakenBackStayWithTheBuffer) {
   faulty_->fail_next("set access");
   EXPECT_FALSE(engine_->allocate(2 * kPage, std::nullopt, &refused).ok());
   const DeviceAddress a = allocate(4 * kPage);
-  EXPECT_TRUE(touch(a).ok());
+  EXPECT_TRUE(access(a).ok());
   EXPECT_LE(engine_->statistics().device_bytes, 8 * kPage);
 }
 
 TEST_F(FailingDriverTest, WhatTheProgramGivesBackRaisesTheLimitWhateverTheDriverSays) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress a = allocate(2 * kPage);
-  ASSERT_TRUE(touch(a).ok());
+  ASSERT_TRUE(access(a).ok());
   ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
-  ASSERT_TRUE(engine_->add_foreign(4 * kPage).ok());
+  ASSERT_TRUE(engine_->add_external(4 * kPage).ok());
   const DeviceAddress b = allocate(4 * kPage);  // on the other's pages: its own are lent
-  ASSERT_TRUE(touch(b).ok());
+  ASSERT_TRUE(access(b).ok());
   faulty_->fail_next("unmap", 1000);
-  engine_->remove_foreign(4 * kPage);
+  engine_->remove_external(4 * kPage);
   faulty_->fail_next("unmap", 0);
   ASSERT_TRUE(engine_->free(b, std::nullopt).ok());
-  EXPECT_TRUE(touch(allocate(8 * kPage)).ok());
+  EXPECT_TRUE(access(allocate(8 * kPage)).ok());
 }
 
 // Nothing is left that a stream could wait for, so the host does.
@@ -179,13 +179,13 @@ TEST_F(FailingDriverTest, WorkOfAStreamThatWentWithoutAFenceIsWaitedForByTheHost
   StreamHandle stream{};
   ASSERT_TRUE(device_->driver().create_stream(&stream).ok());
   const DeviceAddress a = allocate(4 * kPage);
-  ASSERT_TRUE(touch(a, stream).ok());
+  ASSERT_TRUE(access(a, stream).ok());
   ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
   faulty_->fail_next("record");
   engine_->retire(stream);
   ASSERT_TRUE(device_->driver().destroy_stream(stream).ok());
   const DeviceAddress b = allocate(8 * kPage);
-  EXPECT_TRUE(touch(b).ok());
+  EXPECT_TRUE(access(b).ok());
   EXPECT_GT(engine_->statistics().host_waits, 0U);
 }
 
@@ -193,7 +193,7 @@ TEST_F(FailingDriverTest, WhereOthersHoldTheDeviceBuffersLeaveAsUnderASmallerBud
   start({.budget_bytes = 0}, 12 * kPage);
   std::vector<DeviceAddress> buffers;
   for (int i = 0; i < 3; ++i) buffers.push_back(allocate(3 * kPage));
-  ASSERT_TRUE(touch(buffers[0]).ok());
+  ASSERT_TRUE(access(buffers[0]).ok());
   ASSERT_TRUE(engine_->trim().ok());
   PageHandle theirs{};
   const Bytes left = 12 * kPage - engine_->statistics().device_bytes;
@@ -202,7 +202,7 @@ TEST_F(FailingDriverTest, WhereOthersHoldTheDeviceBuffersLeaveAsUnderASmallerBud
   }
   buffers.push_back(allocate(6 * kPage));
   for (int turn = 0; turn < 3; ++turn) {
-    for (const DeviceAddress at : buffers) EXPECT_TRUE(touch(at).ok());
+    for (const DeviceAddress at : buffers) EXPECT_TRUE(access(at).ok());
   }
   if (left > 0) {
     EXPECT_TRUE(device_->driver().destroy_page(theirs).ok());
@@ -214,7 +214,7 @@ TEST_F(FailingDriverTest, TrimGivesBackTheHostMemoryOfWhatWasFreed) {
   std::vector<DeviceAddress> buffers;
   for (int i = 0; i < 4; ++i) {
     buffers.push_back(allocate(4 * kPage));
-    ASSERT_TRUE(touch(buffers.back()).ok());
+    ASSERT_TRUE(access(buffers.back()).ok());
   }
   EXPECT_GT(engine_->statistics().host_bytes, 0U);
   for (const DeviceAddress at : buffers) ASSERT_TRUE(engine_->free(at, std::nullopt).ok());
@@ -228,15 +228,15 @@ TEST_F(FailingDriverTest, TrimGivesBackTheHostMemoryOfWhatWasFreed) {
 TEST_F(FailingDriverTest, ASlabMayLeaveWhenThePinnedBuffersInItAreFreed) {
   start({.budget_bytes = 8 * kPage});
   const DeviceAddress pinned = allocate(64 * kKiB), neighbour = allocate(64 * kKiB);
-  ASSERT_TRUE(touch(neighbour).ok());
+  ASSERT_TRUE(access(neighbour).ok());
   ASSERT_TRUE(engine_->pin(pinned, "test").ok());
   EXPECT_EQ(engine_->statistics().pinned_buffers, 1U);
   DeviceAddress all;
   EXPECT_TRUE(engine_->allocate(8 * kPage, std::nullopt, &all).is_out_of_memory());
   ASSERT_TRUE(engine_->free(pinned, std::nullopt).ok());
   EXPECT_EQ(engine_->statistics().pinned_buffers, 0U);
-  EXPECT_TRUE(touch(allocate(8 * kPage)).ok());
-  EXPECT_TRUE(touch(neighbour).ok());
+  EXPECT_TRUE(access(allocate(8 * kPage)).ok());
+  EXPECT_TRUE(access(neighbour).ok());
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safe
   }
   // Copies it as the hooks would, to where nobody looks. True: out of the copy on the host.
   bool read(Bytes from, Bytes bytes, bool submits = true) {
-    const Touch touch{large_ + from, bytes, Access::kRead};
-    Operation operation = engine_->begin(kStream, {&touch, 1}, kCopyToHost);
+    const MemoryAccess access{large_ + from, bytes, Access::kRead};
+    Operation operation = engine_->begin(kStream, {&access, 1}, kCopyToHost);
     EXPECT_TRUE(operation.status().ok());
     const void* const copy = operation.host_copy();
     if (submits) operation.commit();
@@ -84,9 +84,9 @@ TEST_P(HostReadsTest, RunsEndWhereTheContentsGoOnElsewhere) {
 // another.
 TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
-  const Touch touch{large_ + kPartBytes, kPartBytes, Access::kRead};
+  const MemoryAccess access{large_ + kPartBytes, kPartBytes, Access::kRead};
   {
-    Operation operation = engine_->begin(kStream, {&touch, 1}, kCopyToHost);
+    Operation operation = engine_->begin(kStream, {&access, 1}, kCopyToHost);
     ASSERT_TRUE(operation.status().ok());
     ASSERT_NE(operation.host_copy(), nullptr);
     launch_something_long(kStream);
@@ -108,13 +108,13 @@ TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   StreamHandle standing{};
   ASSERT_TRUE(device_->driver().create_stream(&standing).ok());
   {
-    Operation operation = engine_->begin(standing, {}, {.may_stand = true});
+    Operation operation = engine_->begin(standing, {}, {.may_block = true});
     launch_something_long(standing);
     operation.commit();
   }
-  const Touch touch{large_, kPartBytes, Access::kRead};
+  const MemoryAccess access{large_, kPartBytes, Access::kRead};
   {
-    Operation operation = engine_->begin(standing, {&touch, 1}, kCopyToHost);
+    Operation operation = engine_->begin(standing, {&access, 1}, kCopyToHost);
     ASSERT_NE(operation.host_copy(), nullptr);
     operation.commit();
   }

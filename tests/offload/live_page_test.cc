@@ -202,10 +202,10 @@ TEST_F(LivePageTest, WhatIsNoPageIsLeftAlone) {
 }
 
 // The folder is everybody's.
-class ForeignPageTest : public LivePageTest {
+class OtherUsersPageTest : public LivePageTest {
  protected:
   static constexpr uid_t kStranger = 54321;
-  ForeignPageTest() { std::filesystem::permissions(folder_, std::filesystem::perms(01777)); }
+  OtherUsersPageTest() { std::filesystem::permissions(folder_, std::filesystem::perms(01777)); }
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
   }
@@ -246,7 +246,7 @@ class ForeignPageTest : public LivePageTest {
   int leave_ = -1;
 };
 
-TEST_F(ForeignPageTest, RootSeesWhoseItIsAndNoTextThatRulesATerminal) {
+TEST_F(OtherUsersPageTest, RootSeesWhoseItIsAndNoTextThatRulesATerminal) {
   const pid_t child = stranger([this] {
     LivePageWriter* const writer = LivePageWriter::create(folder_, "1").release();
     constexpr char kText[] = "\033]0;owned\a\x9b\r\nroot";
@@ -265,7 +265,7 @@ TEST_F(ForeignPageTest, RootSeesWhoseItIsAndNoTextThatRulesATerminal) {
   leave(child);
 }
 
-TEST_F(ForeignPageTest, NobodySpeaksForAnothersProcess) {
+TEST_F(OtherUsersPageTest, NobodySpeaksForAnothersProcess) {
   const pid_t ours = getpid();
   const pid_t child = stranger([this, ours] {
     // One's own page under another's number, and one that says so itself.
@@ -281,7 +281,7 @@ TEST_F(ForeignPageTest, NobodySpeaksForAnothersProcess) {
   leave(child);
 }
 
-TEST_F(ForeignPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
+TEST_F(OtherUsersPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
   const pid_t ours = getpid();
   const pid_t child = stranger([this, ours] { return std::ofstream(page(ours)).put('x').good(); });
   const auto writer = LivePageWriter::create(folder_, "1.2.3");
@@ -302,7 +302,7 @@ TEST_F(ForeignPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
   leave(child);
 }
 
-TEST_F(ForeignPageTest, APipeHoldsUpNobody) {
+TEST_F(OtherUsersPageTest, APipeHoldsUpNobody) {
   const pid_t child = stranger([this] { return mkfifo(page(1).c_str(), 0666) == 0; });
   EXPECT_EQ(read_live_page(folder_, 1, kPatience, &found_), LiveRead::kUnknown);
   EXPECT_EQ(live_processes(folder_), std::vector<int>{});

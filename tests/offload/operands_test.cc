@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is taken to touch beside what it was given.
+// What an operation is taken to access beside what it was given.
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -12,9 +12,9 @@ class OperandsTest : public EngineTest {
     ASSERT_TRUE(submit(given, Access::kUnknown, info, 5).ok());
   }
   void write_tables(const std::vector<DeviceAddress>& given) {
-    std::vector<Touch> touches;
-    for (const DeviceAddress at : given) touches.push_back({at});
-    engine_->written_by_kernel(touches);
+    std::vector<MemoryAccess> accesses;
+    for (const DeviceAddress at : given) accesses.push_back({at});
+    engine_->written_by_kernel(accesses);
   }
 };
 
@@ -23,10 +23,10 @@ TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   start({.budget_bytes = 32 * kPage});
   const DeviceAddress table = allocate(256), target = allocate(kPage);
   launch({{table, 256}, {target, kPage}}, {});
-  EXPECT_EQ(engine_->statistics().table_looks, 0u);
+  EXPECT_EQ(engine_->statistics().pointer_probes, 0u);
   EXPECT_FALSE(engine_->has_references());
   launch({{table, 256}, {target, kPage}}, {.kind = 7, .name = "kernel"});
-  EXPECT_EQ(engine_->statistics().table_looks, 1u);
+  EXPECT_EQ(engine_->statistics().pointer_probes, 1u);
   EXPECT_TRUE(engine_->has_references());
 }
 
@@ -43,7 +43,7 @@ TEST_F(OperandsTest, WhatDoesNotFitIsRefusedAndNotLeftOut) {
     ASSERT_TRUE(operate({{far_away, 14 * kPage}}, Access::kWrite).ok());
     const OperationInfo reader{.kind = 7, .name = "reader", .follows = true};
     EXPECT_TRUE(submit({{first, 256}}, Access::kUnknown, reader, 5).is_out_of_memory());
-    EXPECT_EQ(engine_->statistics().left_out_targets, 0u);
+    EXPECT_EQ(engine_->statistics().unfetched_targets, 0u);
     EXPECT_EQ(engine_->statistics().out_of_memory, 1u);
     TearDown();
   }
@@ -64,15 +64,15 @@ TEST_F(OperandsTest, ATableThatMayLeadAnywhereNeedsAllThatIsLive) {
 
 // Words that are known to stand there lead to more than there is room for. What is left out is at its copy on the
 // host; where there is none to be had, the operation is refused.
-TEST_F(OperandsTest, UnderAFullNetWhatIsKnownNeedNotFit) {
-  for (const SafetyNet net : {SafetyNet::kOff, SafetyNet::kFull}) {
-    start({.budget_bytes = 16 * kPage, .safety_net = net, .host_is_readable = false});
+TEST_F(OperandsTest, UnderAFullHostFallbackWhatIsKnownNeedNotFit) {
+  for (const HostFallback net : {HostFallback::kOff, HostFallback::kFull}) {
+    start({.budget_bytes = 16 * kPage, .host_fallback = net, .host_is_readable = false});
     const DeviceAddress table = allocate(256), first = allocate(9 * kPage), second = allocate(9 * kPage);
     for (const DeviceAddress at : {second, first}) ASSERT_TRUE(operate({{at, 9 * kPage}}, Access::kWrite).ok());
     const HeldWord words[] = {{table, first.value}, {table + 8, second.value}};
     engine_->hold(words);
     const Status status = submit({{table, 256}}, Access::kUnknown, {.kind = 7, .name = "reader", .follows = true}, 5);
-    EXPECT_EQ(status.ok(), net == SafetyNet::kFull);
+    EXPECT_EQ(status.ok(), net == HostFallback::kFull);
     if (status.ok()) {
       EXPECT_TRUE(engine_->find(first)->resident);
       EXPECT_FALSE(engine_->find(second)->resident);
@@ -88,7 +88,7 @@ TEST_F(OperandsTest, WhatIsLetGoIsNoOperand) {
   const DeviceAddress table = allocate(256), target = allocate(kPage);
   const HeldWord words[] = {{table, target.value}};
   engine_->hold(words);
-  ASSERT_TRUE(submit({{target, kPage}}, Access::kWrite, {.kind = 7, .may_stand = true}, 5).ok());
+  ASSERT_TRUE(submit({{target, kPage}}, Access::kWrite, {.kind = 7, .may_block = true}, 5).ok());
   ASSERT_TRUE(engine_->free(target, kStream).ok());
   EXPECT_FALSE(engine_->find(target).has_value());
   ASSERT_TRUE(device_->driver().synchronize_context().ok());

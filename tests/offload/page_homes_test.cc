@@ -12,61 +12,61 @@
 namespace thermocline {
 namespace {
 
-using Kind = TenancyChange::Kind;
+using Kind = LiveRangeChange::Kind;
 
 // An iteration written down as it goes: `at` is what operations take, in nanoseconds.
 class History {
  public:
-  std::uint32_t tenant(std::uint32_t pages, bool there_already = false) {
-    history.tenants.push_back({false, history.tenants.size() + 1, 0, {0, pages}, {}});
-    if (there_already) history.tenants.back().stays.push_back({0, 0});
+  std::uint32_t page_owner(std::uint32_t pages, bool there_already = false) {
+    history.page_owners.push_back({false, history.page_owners.size() + 1, 0, {0, pages}, {}});
+    if (there_already) history.page_owners.back().stays.push_back({0, 0});
     there_.push_back(there_already);
-    return static_cast<std::uint32_t>(history.tenants.size() - 1);
+    return static_cast<std::uint32_t>(history.page_owners.size() - 1);
   }
-  void change(Kind kind, std::uint32_t tenant, std::uint64_t at) {
-    history.changes.push_back({kind, tenant, at});
+  void change(Kind kind, std::uint32_t page_owner, std::uint64_t at) {
+    history.changes.push_back({kind, page_owner, at});
     const auto now = static_cast<std::uint32_t>(history.changes.size());
-    std::vector<Tenant::Stay>& stays = history.tenants[tenant].stays;
+    std::vector<PageOwner::Stay>& stays = history.page_owners[page_owner].stays;
     if (kind == Kind::kTakes || kind == Kind::kReturns) {
       stays.push_back({now, 0});
-      there_[tenant] = true;
+      there_[page_owner] = true;
     } else if (kind != Kind::kUses) {
       stays.back().to = now;
-      there_[tenant] = false;
+      there_[page_owner] = false;
     }
   }
-  bool is_there(std::uint32_t tenant) const { return there_[tenant]; }
-  const TenancyHistory& end() {
+  bool is_there(std::uint32_t page_owner) const { return there_[page_owner]; }
+  const LiveRangeHistory& end() {
     for (std::size_t i = 0; i < there_.size(); ++i) {
-      if (there_[i]) history.tenants[i].stays.back().to = history.end();
+      if (there_[i]) history.page_owners[i].stays.back().to = history.end();
     }
     return history;
   }
 
-  TenancyHistory history;
+  LiveRangeHistory history;
 
  private:
   std::vector<bool> there_;
 };
 
 // Nobody has a page that another one has at the same time; answers how many pages have all their homes.
-std::uint64_t check(const TenancyHistory& history, const PageHomes& homes) {
-  std::map<PageNumber, std::vector<Tenant::Stay>> taken;
+std::uint64_t check(const LiveRangeHistory& history, const PageHomes& homes) {
+  std::map<PageNumber, std::vector<PageOwner::Stay>> taken;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stays;
   for (const PageHome& one : homes.homes) {
     EXPECT_LT(one.home, homes.pages);
-    const Tenant& tenant = history.tenants[one.tenant];
-    EXPECT_LT(one.page, tenant.range.count);
-    const Tenant::Stay stay = tenant.stays[one.stay];
-    for (const Tenant::Stay& other : taken[one.home]) {
+    const PageOwner& page_owner = history.page_owners[one.page_owner];
+    EXPECT_LT(one.page, page_owner.range.count);
+    const PageOwner::Stay stay = page_owner.stays[one.stay];
+    for (const PageOwner::Stay& other : taken[one.home]) {
       EXPECT_TRUE(stay.to <= other.from || other.to <= stay.from) << "page " << one.home << " has two owners";
     }
     taken[one.home].push_back(stay);
-    ++stays[{one.tenant, one.page}];
+    ++stays[{one.page_owner, one.page}];
   }
   std::uint64_t complete = 0;
   for (const auto& [page, count] : stays) {
-    const std::size_t all = history.tenants[page.first].stays.size();
+    const std::size_t all = history.page_owners[page.first].stays.size();
     EXPECT_LE(count, all) << "a page has one home at a time";
     complete += count == all ? 1 : 0;
   }
@@ -75,14 +75,14 @@ std::uint64_t check(const TenancyHistory& history, const PageHomes& homes) {
 
 TEST(PageHomes, WhoComesAfterAnotherHasGoneSharesItsPages) {
   History it;
-  const auto a = it.tenant(3), b = it.tenant(3);
+  const auto a = it.page_owner(3), b = it.page_owner(3);
   it.change(Kind::kTakes, a, 100);
   it.change(Kind::kFrees, a, 200);
   it.change(Kind::kTakes, b, 300);
   it.change(Kind::kFrees, b, 400);
   const PageHomes homes = assign_homes(it.end(), 3, {});
   EXPECT_EQ(homes.homeless, 0u);
-  EXPECT_EQ(homes.tenants, 6u);
+  EXPECT_EQ(homes.page_owners, 6u);
   EXPECT_EQ(homes.pages, 3u);
   EXPECT_EQ(check(it.history, homes), 6u);
   EXPECT_TRUE(homes.is_worth_it());
@@ -90,18 +90,18 @@ TEST(PageHomes, WhoComesAfterAnotherHasGoneSharesItsPages) {
 
 TEST(PageHomes, WhoAlwaysStaysNeedsNoHome) {
   History it;
-  it.tenant(5, true);
-  const auto b = it.tenant(1);
+  it.page_owner(5, true);
+  const auto b = it.page_owner(1);
   it.change(Kind::kTakes, b, 100);
   it.change(Kind::kFrees, b, 200);
   const PageHomes homes = assign_homes(it.end(), 1, {});
-  EXPECT_EQ(homes.tenants, 1u);
+  EXPECT_EQ(homes.page_owners, 1u);
   EXPECT_EQ(homes.homes.size(), 1u);
 }
 
 TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
   History it;
-  const auto a = it.tenant(2, true), b = it.tenant(2);
+  const auto a = it.page_owner(2, true), b = it.page_owner(2);
   it.change(Kind::kLeaves, a, 100);
   it.change(Kind::kTakes, b, 200);
   it.change(Kind::kFrees, b, 300);
@@ -112,7 +112,7 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
   EXPECT_EQ(check(it.history, homes), 4u);
   std::map<std::uint32_t, std::vector<PageNumber>> of_a;
   for (const PageHome& one : homes.homes) {
-    if (one.tenant == a) of_a[one.page].push_back(one.home);
+    if (one.page_owner == a) of_a[one.page].push_back(one.home);
   }
   for (const auto& [page, both] : of_a) {
     ASSERT_EQ(both.size(), 2u);
@@ -123,7 +123,7 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
 // b waits for a's copy out where it gets a's page, and for nobody where it gets the other one.
 TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   History it;
-  const auto a = it.tenant(1, true), b = it.tenant(1), c = it.tenant(1);
+  const auto a = it.page_owner(1, true), b = it.page_owner(1), c = it.page_owner(1);
   it.change(Kind::kLeaves, a, 100);
   it.change(Kind::kTakes, b, 150);
   it.change(Kind::kFrees, b, 5000);
@@ -136,8 +136,8 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   EXPECT_DOUBLE_EQ(homes.at_home_ns, homes.anywhere_ns);
   PageNumber of_a = 0, of_b = 0;
   for (const PageHome& one : homes.homes) {
-    if (one.tenant == a) of_a = one.home;
-    if (one.tenant == b) of_b = one.home;
+    if (one.page_owner == a) of_a = one.home;
+    if (one.page_owner == b) of_b = one.home;
   }
   EXPECT_NE(of_a, of_b);
 }
@@ -145,7 +145,7 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
 // Neither page is free whenever it is there, but each is for one of its stays.
 TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   History it;
-  const auto a = it.tenant(1, true), b = it.tenant(1, true), c = it.tenant(1);
+  const auto a = it.page_owner(1, true), b = it.page_owner(1, true), c = it.page_owner(1);
   it.change(Kind::kFrees, a, 100);
   it.change(Kind::kTakes, c, 200);
   it.change(Kind::kLeaves, c, 300);
@@ -160,7 +160,7 @@ TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   EXPECT_EQ(homes.homeless, 0u);
   std::vector<PageNumber> of_c;
   for (const PageHome& one : homes.homes) {
-    if (one.tenant == c) of_c.push_back(one.home);
+    if (one.page_owner == c) of_c.push_back(one.home);
   }
   ASSERT_EQ(of_c.size(), 2u);
   EXPECT_NE(of_c[0], of_c[1]);
@@ -168,7 +168,7 @@ TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
 
 TEST(PageHomes, WhoFindsNoPageIsCounted) {
   History it;
-  const auto a = it.tenant(2), b = it.tenant(3);
+  const auto a = it.page_owner(2), b = it.page_owner(3);
   it.change(Kind::kTakes, a, 100);
   it.change(Kind::kTakes, b, 200);
   it.change(Kind::kFrees, b, 300);
@@ -186,19 +186,19 @@ TEST(PageHomes, OfRandomIterationsNoTwoOwnersMeet) {
     const auto pick = [&random](std::uint64_t below) { return random() % below; };
     History it;
     std::uint64_t pages = 0, used = 0, peak = 0;
-    const std::uint64_t tenants = 2 + pick(30);
-    for (std::uint64_t i = 0; i < tenants; ++i) {
+    const std::uint64_t page_owners = 2 + pick(30);
+    for (std::uint64_t i = 0; i < page_owners; ++i) {
       const auto count = static_cast<std::uint32_t>(1 + pick(6));
       const bool there = pick(3) == 0;
-      it.tenant(count, there);
+      it.page_owner(count, there);
       used += there ? count : 0;
     }
     pages = peak = used;
     std::uint64_t at = 0;
-    std::vector<bool> gone(tenants), left(tenants);
+    std::vector<bool> gone(page_owners), left(page_owners);
     for (std::uint64_t i = 0, changes = pick(120); i < changes; ++i) {
-      const auto which = static_cast<std::uint32_t>(pick(tenants));
-      const std::uint64_t count = it.history.tenants[which].range.count;
+      const auto which = static_cast<std::uint32_t>(pick(page_owners));
+      const std::uint64_t count = it.history.page_owners[which].range.count;
       at += pick(1000);
       if (it.is_there(which)) {
         left[which] = pick(2) == 0;
@@ -213,7 +213,7 @@ TEST(PageHomes, OfRandomIterationsNoTwoOwnersMeet) {
     const auto loose = static_cast<std::uint32_t>(peak - pages + pick(4));
     const PageHomes homes = assign_homes(it.end(), loose, {double(pick(500)), double(pick(500))});
     const std::uint64_t complete = check(it.history, homes);
-    EXPECT_EQ(complete + homes.homeless, homes.tenants);
+    EXPECT_EQ(complete + homes.homeless, homes.page_owners);
     EXPECT_LE(homes.pages, pages + loose);
     if (testing::Test::HasFailure()) return;
   }

@@ -68,7 +68,7 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
                                       static_cast<std::uint32_t>(profile.places());
           const std::uint32_t until = (gap.return_at + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
                                       static_cast<std::uint32_t>(profile.places());
-          if (since > 0 && since <= until) away += static_cast<Bytes>(away_bytes(gap, profile));
+          if (since > 0 && since <= until) away += static_cast<Bytes>(nonresident_bytes(gap, profile));
         }
         EXPECT_LE(away, buffer.bytes);
         if (alive) load += buffer.bytes - away;
@@ -114,7 +114,7 @@ TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {
   const Plan plan = plan_iteration(profile, peak_of(profile) - missing, kLink);
   ASSERT_TRUE(plan.fits);
   ASSERT_EQ(plan.gaps.size(), 1u);
-  EXPECT_EQ(static_cast<Bytes>(away_bytes(plan.gaps.front(), profile)), missing);
+  EXPECT_EQ(static_cast<Bytes>(nonresident_bytes(plan.gaps.front(), profile)), missing);
 }
 
 TEST(Planner, RefusesWhatCanNotFit) {

@@ -32,8 +32,8 @@ class RangesTest : public EngineTest {
   }
   // It has begun, and the driver refuses it.
   void fail_to_set(Bytes from, Bytes bytes) {
-    const Touch touch{large_ + from, bytes, Access::kWrite};
-    Operation operation = engine_->begin(kStream, {&touch, 1}, {.kind = 9, .overwrites = true});
+    const MemoryAccess access{large_ + from, bytes, Access::kWrite};
+    Operation operation = engine_->begin(kStream, {&access, 1}, {.kind = 9, .overwrites = true});
     EXPECT_TRUE(operation.status().ok());
   }
   Bytes restored() const { return engine_->statistics().restored_bytes - before_; }
@@ -85,7 +85,7 @@ TEST_F(RangesTest, WhatWasToBeOverwrittenAndWasNotIsStillThere) {
 }
 
 TEST_F(RangesTest, WhatIsReadAsWellIsBroughtBack) {
-  const Touch both[] = {{large_, kLarge, Access::kWrite}, {large_ + 4096, 4096, Access::kRead}};
+  const MemoryAccess both[] = {{large_, kLarge, Access::kWrite}, {large_ + 4096, 4096, Access::kRead}};
   {
     const Operation operation = engine_->begin(kStream, both, {.kind = 9, .overwrites = true});
     EXPECT_TRUE(operation.status().ok());
@@ -94,7 +94,7 @@ TEST_F(RangesTest, WhatIsReadAsWellIsBroughtBack) {
 }
 
 TEST_F(RangesTest, SayWhetherTheyFitAndWhereTheirUnitsEnd) {
-  const Touch ends[] = {{large_, kLarge, Access::kRead}, {other_, kLarge, Access::kWrite}};
+  const MemoryAccess ends[] = {{large_, kLarge, Access::kRead}, {other_, kLarge, Access::kWrite}};
   EXPECT_FALSE(engine_->fits(ends));
   EXPECT_TRUE(engine_->fits({ends, 1}));
   EXPECT_EQ(engine_->unit_bytes_from(large_), kPartBytes);

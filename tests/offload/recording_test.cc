@@ -8,14 +8,14 @@
 namespace thermocline {
 namespace {
 
-constexpr Touch kTouches[] = {{DeviceAddress{0x7e0000000000}, 0, Access::kUnknown},
-                              {DeviceAddress{0x7e0000200000}, 4096, Access::kRead},
-                              {DeviceAddress{~std::uint64_t{0}}, ~std::uint64_t{0}, Access::kWrite}};
+constexpr MemoryAccess kAccesses[] = {{DeviceAddress{0x7e0000000000}, 0, Access::kUnknown},
+                                      {DeviceAddress{0x7e0000200000}, 4096, Access::kRead},
+                                      {DeviceAddress{~std::uint64_t{0}}, ~std::uint64_t{0}, Access::kWrite}};
 
 void write_all_kinds(RecordingWriter* writer) {
   writer->name(7, "gemm \"x\"\n");
   writer->allocate(0x7e0000000000, 123'456'789, 0);
-  writer->operate(7, 2, ~std::uint64_t{0}, kTouches);
+  writer->operate(7, 2, ~std::uint64_t{0}, kAccesses);
   writer->duration(~std::uint64_t{0}, 1500);
   writer->step();
   writer->free(0x7e0000000000, 2);
@@ -49,11 +49,11 @@ TEST(Recording, IsReadAsItWasWritten) {
   EXPECT_EQ(event.name, 7u);
   EXPECT_EQ(event.stream, 2u);
   EXPECT_EQ(event.token, ~std::uint64_t{0});
-  ASSERT_EQ(event.touches.size(), 3u);
+  ASSERT_EQ(event.accesses.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(event.touches[i].address, kTouches[i].address);
-    EXPECT_EQ(event.touches[i].bytes, kTouches[i].bytes);
-    EXPECT_EQ(event.touches[i].access, kTouches[i].access);
+    EXPECT_EQ(event.accesses[i].address, kAccesses[i].address);
+    EXPECT_EQ(event.accesses[i].bytes, kAccesses[i].bytes);
+    EXPECT_EQ(event.accesses[i].access, kAccesses[i].access);
   }
   ASSERT_TRUE(reader.next(&event));
   EXPECT_EQ(event.kind, RecordedKind::kDuration);

@@ -44,18 +44,18 @@ class ReferencesTest : public testing::Test {
   }
   // By a kernel that writes tables.
   std::uint64_t write(const std::vector<DeviceAddress>& given) {
-    std::vector<Touch> touches;
-    for (const DeviceAddress address : given) touches.push_back({address});
-    const std::uint64_t left_out = references->written_by_kernel(references->given(touches));
+    std::vector<MemoryAccess> accesses;
+    for (const DeviceAddress address : given) accesses.push_back({address});
+    const std::uint64_t left_out = references->written_by_kernel(references->given(accesses));
     references->validate();
     return left_out;
   }
   // The buffers that a kernel may come to that was given these addresses.
   std::set<std::uint64_t> reached(const std::vector<DeviceAddress>& given) {
-    std::vector<Touch> touches;
-    for (const DeviceAddress address : given) touches.push_back({address});
+    std::vector<MemoryAccess> accesses;
+    for (const DeviceAddress address : given) accesses.push_back({address});
     std::vector<DeviceAddress> out;
-    references->follow(touches, &out);
+    references->follow(accesses, &out);
     std::set<std::uint64_t> buffers;
     for (const DeviceAddress address : out) {
       if (const Buffer* buffer = heap->find(address)) buffers.insert(buffer->address().value);
@@ -185,12 +185,12 @@ TEST_F(ReferencesTest, TheOldestTargetsOfAKernelsTableAreLeftOutAndCounted) {
   targets.erase(targets.begin() + 1);
   targets.push_back(one_more);
   EXPECT_EQ(reached({table->address()}), of(targets));
-  const Touch touch{table->address()};
+  const MemoryAccess access{table->address()};
   std::vector<DeviceAddress> out;
-  EXPECT_TRUE(references->follow({&touch, 1}, &out).anywhere) << "the one that is not remembered";
+  EXPECT_TRUE(references->follow({&access, 1}, &out).anywhere) << "the one that is not remembered";
   references->overwritten(table->address(), 64);
   references->overwritten(table->address() + 64, table->requested() - 64);
-  EXPECT_FALSE(references->follow({&touch, 1}, &out).anywhere);
+  EXPECT_FALSE(references->follow({&access, 1}, &out).anywhere);
 }
 
 TEST_F(ReferencesTest, CopiesTakeWordsAlong) {

@@ -51,13 +51,13 @@ class Program {
   void free(DeviceAddress address) { EXPECT_TRUE(engine_->free(address, std::nullopt).ok()); }
   void use(std::vector<DeviceAddress> buffers) {
     if (!ok_) return;
-    std::vector<Touch> touches;
+    std::vector<MemoryAccess> accesses;
     std::vector<SimulatedOperand> operands;
     for (const DeviceAddress buffer : buffers) {
-      touches.push_back({buffer, 0, Access::kUnknown});
+      accesses.push_back({buffer, 0, Access::kUnknown});
       operands.push_back({buffer.value, 512, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE});
     }
-    Operation operation = engine_->begin(kStream, touches);
+    Operation operation = engine_->begin(kStream, accesses);
     note(operation.status());
     if (!ok_) return;
     EXPECT_EQ(
@@ -67,9 +67,9 @@ class Program {
   }
   void use_ranges(const std::vector<AddressRange>& ranges) {
     if (!ok_) return;
-    std::vector<Touch> touches;
-    for (const AddressRange& range : ranges) touches.push_back({range.at, range.bytes, Access::kRead});
-    Operation operation = engine_->begin(kStream, touches);
+    std::vector<MemoryAccess> accesses;
+    for (const AddressRange& range : ranges) accesses.push_back({range.at, range.bytes, Access::kRead});
+    Operation operation = engine_->begin(kStream, accesses);
     note(operation.status());
   }
   void use_new(Bytes bytes) {
@@ -80,10 +80,10 @@ class Program {
   }
   void map_its_own(Bytes bytes) {
     if (!ok_) return;
-    note(engine_->add_foreign(bytes));
-    foreign_ += ok_ ? bytes : 0;
+    note(engine_->add_external(bytes));
+    external_ += ok_ ? bytes : 0;
   }
-  void unmap_its_own() { engine_->remove_foreign(foreign_); }
+  void unmap_its_own() { engine_->remove_external(external_); }
 
  private:
   void note(Status status) {
@@ -92,7 +92,7 @@ class Program {
   }
   std::unique_ptr<SimulatedDevice> device_;
   std::unique_ptr<Engine> engine_;
-  Bytes foreign_ = 0;
+  Bytes external_ = 0;
   bool ok_ = true;
 };
 
@@ -217,7 +217,7 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
 TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   expect_good_advice({.budget_bytes = 4 * kPage,
                       .policy = Policy::kReactive,
-                      .safety_net = SafetyNet::kAuto,
+                      .host_fallback = HostFallback::kAuto,
                       .host_is_readable = false,
                       .host_limit_bytes = 22 * kPage},
                      "no room on the host", 0, [](Program& program) {

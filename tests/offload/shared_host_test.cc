@@ -59,9 +59,9 @@ class SharedHostTest : public testing::Test {
   }
 
   bool use(DeviceAddress buffer) {
-    const Touch touch{buffer, 0, Access::kUnknown};
+    const MemoryAccess access{buffer, 0, Access::kUnknown};
     const SimulatedOperand operand{buffer.value, kBuffer, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE};
-    Operation operation = engine_->begin(StreamHandle{}, {&touch, 1});
+    Operation operation = engine_->begin(StreamHandle{}, {&access, 1});
     if (!operation.status().ok()) return false;
     EXPECT_EQ(device_->control().launch_operator(nullptr, "use", 1e9, 1e6, std::nan(""), &operand, 1), 0);
     operation.commit();

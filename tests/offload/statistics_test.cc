@@ -43,8 +43,8 @@ class EngineStatisticsTest : public testing::Test {
   }
   void free(DeviceAddress address) { EXPECT_TRUE(engine_->free(address, kStream).ok()); }
   void use(DeviceAddress address) {
-    const Touch touch{address, 0, Access::kUnknown};
-    Operation operation = engine_->begin(kStream, {&touch, 1});
+    const MemoryAccess access{address, 0, Access::kUnknown};
+    Operation operation = engine_->begin(kStream, {&access, 1});
     ASSERT_TRUE(operation.status().ok());
     const SimulatedOperand operand{address.value, 512, SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE};
     ASSERT_EQ(device_->control().launch_operator(nullptr, "use", 1e9, 1e6, std::nan(""), &operand, 1), 0);
@@ -52,14 +52,14 @@ class EngineStatisticsTest : public testing::Test {
   }
   static void expect_consistent(const EngineStatistics& s) {
     EXPECT_EQ(s.allocated_bytes - s.freed_bytes, s.live_bytes);
-    EXPECT_EQ(s.created_bytes - s.destroyed_bytes + s.foreign_bytes, s.device_bytes);
+    EXPECT_EQ(s.created_bytes - s.destroyed_bytes + s.external_bytes, s.device_bytes);
     EXPECT_EQ(s.host_taken_bytes - s.host_given_bytes, s.host_bytes);
     EXPECT_EQ(s.allocations - s.frees, s.live_buffers);
     EXPECT_GE(s.peak_live_bytes, s.live_bytes);
     EXPECT_GE(s.peak_live_buffers, s.live_buffers);
     EXPECT_GE(s.peak_device_bytes, s.device_bytes);
     EXPECT_LE(s.peak_device_bytes, s.budget_bytes);
-    Bytes live = s.foreign_bytes;
+    Bytes live = s.external_bytes;
     std::uint64_t buffers = 0;
     for (const SizeClass& size_class : s.size_classes) {
       live += size_class.live_bytes;
@@ -97,7 +97,7 @@ TEST_F(EngineStatisticsTest, EveryNumberIsTrueAfterEveryCall) {
   start(64 * kPage);
   std::mt19937_64 random(1);
   std::vector<std::pair<DeviceAddress, Bytes>> live;
-  Bytes live_bytes = 0, peak_bytes = 0, foreign = 0;
+  Bytes live_bytes = 0, peak_bytes = 0, external = 0;
   std::size_t peak_buffers = 0;
   for (int turn = 0; turn < 4000; ++turn) {
     const std::uint64_t what = random() % 20;
@@ -114,11 +114,11 @@ TEST_F(EngineStatisticsTest, EveryNumberIsTrueAfterEveryCall) {
       free(live.back().first);
       live_bytes -= live.back().second;
       live.pop_back();
-    } else if (what == 17 && foreign == 0 && engine_->add_foreign(kPage).ok()) {
-      foreign = kPage;
-    } else if (what == 18 && foreign > 0) {
-      engine_->remove_foreign(foreign);
-      foreign = 0;
+    } else if (what == 17 && external == 0 && engine_->add_external(kPage).ok()) {
+      external = kPage;
+    } else if (what == 18 && external > 0) {
+      engine_->remove_external(external);
+      external = 0;
     } else if (turn % 500 == 0) {
       engine_->reset_peaks();
       peak_bytes = 0;
@@ -126,10 +126,10 @@ TEST_F(EngineStatisticsTest, EveryNumberIsTrueAfterEveryCall) {
     } else if (!live.empty()) {
       use(live[random() % live.size()].first);
     }
-    peak_bytes = std::max(peak_bytes, live_bytes + foreign);
+    peak_bytes = std::max(peak_bytes, live_bytes + external);
     peak_buffers = std::max(peak_buffers, live.size());
     const EngineStatistics s = engine_->statistics();
-    ASSERT_EQ(s.live_bytes, live_bytes + foreign);
+    ASSERT_EQ(s.live_bytes, live_bytes + external);
     ASSERT_EQ(s.live_buffers, live.size());
     ASSERT_EQ(s.peak_live_bytes, peak_bytes);
     ASSERT_GE(s.peak_live_buffers, peak_buffers);
@@ -150,7 +150,7 @@ TEST_F(EngineStatisticsTest, WhatIsOnTheHostCountsThere) {
   const EngineStatistics s = engine_->statistics();
   EXPECT_EQ(s.live_bytes, 6 * kPage);
   EXPECT_LE(s.device_bytes, 4 * kPage);
-  EXPECT_GE(s.away_bytes, 2 * kPage);
+  EXPECT_GE(s.nonresident_bytes, 2 * kPage);
   EXPECT_GE(s.host_live_bytes, 2 * kPage);
   EXPECT_GE(s.host_bytes, s.host_live_bytes);
   expect_consistent(s);

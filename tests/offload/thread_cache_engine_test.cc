@@ -105,8 +105,8 @@ TEST_P(ThreadCacheEngineTest, TheNextOwnerWaitsForTheLast) {
   start(64 * kPage);
   const StreamHandle other = fake_.create_stream();
   const auto use = [&](DeviceAddress address, StreamHandle stream, std::uint64_t owner) {
-    const Touch touch{address, 0, Access::kUnknown};
-    Operation operation = engine_->begin(stream, {&touch, 1});
+    const MemoryAccess access{address, 0, Access::kUnknown};
+    Operation operation = engine_->begin(stream, {&access, 1});
     ASSERT_TRUE(operation.status().ok());
     fake_.submit(stream, owner, address, 2 * kPage);
     operation.commit();
@@ -129,8 +129,8 @@ TEST_P(ThreadCacheEngineTest, AHandleThatComesAgainIsAnotherStream) {
   const StreamHandle stream = fake_.create_stream();
   // What work does with `unseen`, the engine is not told.
   const auto use = [&](DeviceAddress address, StreamHandle on, std::uint64_t owner, DeviceAddress unseen) {
-    const Touch touch{address, 0, Access::kUnknown};
-    Operation operation = engine_->begin(on, {&touch, 1});
+    const MemoryAccess access{address, 0, Access::kUnknown};
+    Operation operation = engine_->begin(on, {&access, 1});
     ASSERT_TRUE(operation.status().ok());
     fake_.submit(on, owner, unseen, 2 * kPage);
     operation.commit();
@@ -197,8 +197,8 @@ TEST_P(ThreadCacheEngineTest, ThreadsShareIt) {
           held.pop_back();
         }
         if (turn % 16 == 0 && !held.empty()) {
-          const Touch touch{held.back().first, 0, Access::kUnknown};
-          Operation operation = engine_->begin(kStream, {&touch, 1});
+          const MemoryAccess access{held.back().first, 0, Access::kUnknown};
+          Operation operation = engine_->begin(kStream, {&access, 1});
           ASSERT_TRUE(operation.status().ok());
           operation.commit();
         }

@@ -49,15 +49,16 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 std::string lists_of_programs() {
   std::string all;
-  for (const char* name : {"roads_test.cc", "nccl_test.cc", "devices_test.cc", "sharing_test.cc", "waiting_test.cc"}) {
+  for (const char* name :
+       {"api_paths_test.cc", "nccl_test.cc", "devices_test.cc", "sharing_test.cc", "waiting_test.cc"}) {
     all += read_file(kRepository / "tests/preload" / name);
   }
   return all;
 }
 
 bool is_program(const std::string& name) {
-  const std::string roads = lists_of_programs();
-  return roads.find('"' + name + '"') != std::string::npos;
+  const std::string api_paths = lists_of_programs();
+  return api_paths.find('"' + name + '"') != std::string::npos;
 }
 
 // "suite.name" of each. Once: the search takes long under sanitizers.
@@ -81,7 +82,7 @@ bool exists(const std::string& name) {
 }
 
 struct Row {
-  std::string road;
+  std::string api_path;
   std::string tests;
 };
 
@@ -115,9 +116,9 @@ TEST(Compatibility, EveryRowHasTestsThatExist) {
     int tests = 0;
     for (auto it = std::sregex_iterator(row.tests.begin(), row.tests.end(), quoted); it != std::sregex_iterator();
          ++it, ++tests) {
-      EXPECT_TRUE(exists((*it)[1])) << (*it)[1] << ", named for: " << row.road;
+      EXPECT_TRUE(exists((*it)[1])) << (*it)[1] << ", named for: " << row.api_path;
     }
-    EXPECT_GT(tests, 0) << "no test for: " << row.road;
+    EXPECT_GT(tests, 0) << "no test for: " << row.api_path;
   }
 }
 
@@ -139,7 +140,7 @@ TEST(Compatibility, AllFifteenPitfallsAreThere) {
 
 // A program that nobody runs tests nothing.
 TEST(Compatibility, EverySmallProgramIsRun) {
-  const std::string roads = lists_of_programs();
+  const std::string api_paths = lists_of_programs();
   int programs = 0;
   for (const fs::directory_entry& folder : fs::directory_iterator(kRepository / "tests/preload/programs")) {
     if (!folder.is_directory()) continue;
@@ -148,7 +149,7 @@ TEST(Compatibility, EverySmallProgramIsRun) {
       if (name == "resolution/plugin") continue;  // opened by resolution/plugged
       const std::string kind = file.path().extension().string();
       if (name == "nccl/fake" || kind == ".h" || kind == ".cuh") continue;
-      EXPECT_NE(roads.find(name + '"'), std::string::npos) << name;
+      EXPECT_NE(api_paths.find(name + '"'), std::string::npos) << name;
       ++programs;
     }
   }

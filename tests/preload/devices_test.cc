@@ -16,7 +16,7 @@ constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
 
 // Of all engines together.
 void expect_same_bits_on(int devices, const std::string& program) {
-  const std::vector<std::string> arguments = {"roads/" + program};
+  const std::vector<std::string> arguments = {"api_paths/" + program};
   const ProcessResult plain = run_plain(arguments);
   const ProcessResult fits = run_preloaded(arguments);
   expect_same(plain, fits);
@@ -31,7 +31,7 @@ void expect_same_bits_on(int devices, const std::string& program) {
     EXPECT_GT(statistic(squeezed, "peak_live_bytes"), static_cast<std::uint64_t>(devices) * kBudgetBytes);
     EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
     EXPECT_EQ(statistic(squeezed, "other_contexts"), 0u);
-    // What other devices touch need not stay.
+    // What other devices access need not stay.
     EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
   }
 }
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Small, Devices,
 TEST(SeveralDevices, OneThatIsNotTheFirstGivesTheSameBits) { expect_same_bits_on(1, "devices/second_alone"); }
 
 TEST(SeveralDevices, EachSaysItsOwnBudget) {
-  const ProcessResult result = run_preloaded({"roads/devices/memory_info"}, kBudget);
+  const ProcessResult result = run_preloaded({"api_paths/devices/memory_info"}, kBudget);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out,
             "device 0: total 20971520 taken 4194304\n"
@@ -68,7 +68,7 @@ TEST(SeveralDevices, EachSaysItsOwnBudget) {
 // The driver refuses one call, of the program or of the library. Where the program is told, it ends with that; else
 // it prints what it prints without the library, which does without what it could not have.
 TEST(SeveralDevices, RefuseCleanlyOrGiveTheSameBitsWhereACallFails) {
-  const std::vector<std::string> arguments = {"roads/devices/peer_copies"};
+  const std::vector<std::string> arguments = {"api_paths/devices/peer_copies"};
   const ProcessResult plain = run_plain(arguments);
   int went_on = 0;
   for (const char* function : {"cuStreamCreate", "cuEventCreate", "cuMemHostAlloc"}) {

@@ -42,7 +42,7 @@ TEST_P(Mallocs, InFrontAndBehindDoNoHarm) {
       std::vector<std::string> preload = {LIBRARY_FILE, GetParam().file};
       if (in_front) std::swap(preload[0], preload[1]);
       SCOPED_TRACE(std::string(program) + (in_front ? ", in front" : ", behind"));
-      expect_same_with("roads/" + std::string(program), preload);
+      expect_same_with("api_paths/" + std::string(program), preload);
     }
   }
 }
@@ -59,7 +59,7 @@ TEST_P(Sanitized, ProgramsComputeTheSame) {
   GTEST_SKIP() << "all is built with a sanitizer here";
 #endif
   if (ASAN_FILE[0] == '\0') GTEST_SKIP() << "the compiler has no address sanitizer";
-  expect_same_with("roads/sanitized/" + GetParam(), {ASAN_FILE, LIBRARY_FILE},
+  expect_same_with("api_paths/sanitized/" + GetParam(), {ASAN_FILE, LIBRARY_FILE},
                    {"ASAN_OPTIONS=handle_segv=0:detect_leaks=0:protect_shadow_gap=0"});
 }
 
@@ -69,7 +69,7 @@ TEST_P(Sanitized, ProgramsComputeTheSameBehindTheLibrary) {
   GTEST_SKIP() << "all is built with a sanitizer here";
 #endif
   if (ASAN_FILE[0] == '\0') GTEST_SKIP() << "the compiler has no address sanitizer";
-  expect_same_with("roads/sanitized/" + GetParam(), {LIBRARY_FILE},
+  expect_same_with("api_paths/sanitized/" + GetParam(), {LIBRARY_FILE},
                    {"ASAN_OPTIONS=handle_segv=0:detect_leaks=0:protect_shadow_gap=0:verify_asan_link_order=0"});
 }
 

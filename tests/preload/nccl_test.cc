@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that use NCCL, on a library of its name whose kernels find what they work on where nobody sees it
-// (programs/nccl/fake.cc). Without a safety net, so that a buffer that is absent is an illegal address.
+// (programs/nccl/fake.cc). Without a host fallback, so that a buffer that is absent is an illegal address.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,14 +16,14 @@ constexpr std::uint64_t kBudgetBytes = 24 * kMiB;
 
 ProcessResult run_without_net(const std::string& program, std::uint64_t order, const std::string& budget = kBudget) {
   return run_program(
-      {"roads/" + program},
-      {.preload = {LIBRARY_FILE}, .budget = budget, .order = order, .environment = {"THERMOCLINE_SAFETY_NET=off"}});
+      {"api_paths/" + program},
+      {.preload = {LIBRARY_FILE}, .budget = budget, .order = order, .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
 }
 
 class Nccl : public testing::TestWithParam<std::string> {};
 
 TEST_P(Nccl, BuffersStayWhereTheyAreWhileItWorksOnThem) {
-  const ProcessResult plain = run_plain({"roads/" + GetParam()});
+  const ProcessResult plain = run_plain({"api_paths/" + GetParam()});
   expect_same(plain, run_without_net(GetParam(), 0, ""));
   for (const std::uint64_t order : orders()) {
     const ProcessResult squeezed = run_without_net(GetParam(), order);
@@ -41,21 +41,21 @@ INSTANTIATE_TEST_SUITE_P(Preload, Nccl,
                                          "nccl/registered"),
                          [](const auto& test) { return test.param.substr(test.param.find('/') + 1); });
 
-TEST(NcclRoads, NothingStaysWhenItIsDone) {
+TEST(NcclApiPaths, NothingStaysWhenItIsDone) {
   for (const char* program : {"nccl/alone", "nccl/collectives", "nccl/registered"}) {
     EXPECT_EQ(statistic(run_without_net(program, 0), "pinned_buffers"), 0u) << program;
   }
 }
 
-TEST(NcclRoads, AnswersAreTheSameWhereItIsOpenedForAll) {
-  const std::vector<std::string> arguments = {"roads/nccl/looked_up", "for all"};
+TEST(NcclApiPaths, AnswersAreTheSameWhereItIsOpenedForAll) {
+  const std::vector<std::string> arguments = {"api_paths/nccl/looked_up", "for all"};
   const ProcessResult plain = run_plain(arguments);
   expect_same(plain, run_preloaded(arguments));
   expect_same(plain, run_preloaded(arguments, kBudget));
 }
 
-TEST(NcclRoads, WhatItDoesInTheBackgroundKeepsItsBuffers) {
-  const ProcessResult plain = run_plain({"roads/nccl/background"});
+TEST(NcclApiPaths, WhatItDoesInTheBackgroundKeepsItsBuffers) {
+  const ProcessResult plain = run_plain({"api_paths/nccl/background"});
   const ProcessResult squeezed = run_without_net("nccl/background", 0);
   expect_same(plain, squeezed);
   EXPECT_GT(statistic(squeezed, "unseen_collectives"), 0u);
@@ -63,9 +63,9 @@ TEST(NcclRoads, WhatItDoesInTheBackgroundKeepsItsBuffers) {
 }
 
 // Linked statically its functions are not to be stood in for: that is noticed.
-TEST(NcclRoads, OneInsideTheProgramIsNoticed) {
-  const ProcessResult plain = run_plain({"roads/nccl/within"});
-  const ProcessResult fits = run_preloaded({"roads/nccl/within"});
+TEST(NcclApiPaths, OneInsideTheProgramIsNoticed) {
+  const ProcessResult plain = run_plain({"api_paths/nccl/within"});
+  const ProcessResult fits = run_preloaded({"api_paths/nccl/within"});
   expect_same(plain, fits);
   EXPECT_GT(statistic(fits, "unseen_collectives"), 0u);
   EXPECT_NE(fits.err.find("thermocline: NCCL is called in a way that is not seen"), std::string::npos) << fits.err;

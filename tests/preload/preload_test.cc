@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever road a program takes to the driver, it prints the same under the library as without it: when everything
+// Whatever API path a program takes to the driver, it prints the same under the library as without it: when everything
 // fits, and under a budget that forces buffers out and back.
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace thermocline::test {
 namespace {
 
-class Road : public testing::TestWithParam<std::string> {};
+class ApiPath : public testing::TestWithParam<std::string> {};
 
-TEST_P(Road, GivesTheSameBits) {
-  std::vector<std::string> arguments = {"workload", "--road", GetParam()};
+TEST_P(ApiPath, GivesTheSameBits) {
+  std::vector<std::string> arguments = {"workload", "--api_path", GetParam()};
   expect_same_bits(arguments, "20MiB", 20 * kMiB);
 }
 
-INSTANTIATE_TEST_SUITE_P(Preload, Road,
+INSTANTIATE_TEST_SUITE_P(Preload, ApiPath,
                          testing::Values("link", "dlsym", "dlvsym", "default", "proc", "proc-11", "proc-per-thread",
                                          "proc-per-thread-by-default"),
                          [](const auto& test) {
@@ -61,7 +61,7 @@ TEST(Preload, ThreadsOnOneDefaultStreamAreTheSame) {
 }
 
 TEST(Preload, ThreadsOnTheirOwnDefaultStreamsAreTheSame) {
-  expect_same_bits({"workload", "--threads", "3", "--road", "proc-per-thread"}, "30MiB", 30 * kMiB);
+  expect_same_bits({"workload", "--threads", "3", "--api_path", "proc-per-thread"}, "30MiB", 30 * kMiB);
 }
 
 TEST(Preload, ChildOfAForkEndsAndItsParentGoesOn) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kBudget = "20MiB";
 constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
-const std::vector<std::string> kProgram = {"roads/memory/shared_between_processes"};
+const std::vector<std::string> kProgram = {"api_paths/memory/shared_between_processes"};
 
 ProcessResult run_shareable(const std::vector<std::string>& arguments, const std::string& budget = "",
                             std::uint64_t order = 0) {
@@ -44,7 +44,7 @@ TEST(Sharing, ProcessesExchangeABufferWhereItIsLeftToTheDriver) {
 
 TEST(Sharing, ProcessesExchangeABufferThroughTheRuntime) {
   if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
-  const std::vector<std::string> program = {"roads/runtime/shared"};
+  const std::vector<std::string> program = {"api_paths/runtime/shared"};
   const ProcessResult plain = run_plain(program);
   for (const std::uint64_t order : orders()) expect_same(plain, run_shareable(program, "", order));
 }
@@ -61,7 +61,7 @@ TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
 }
 
 TEST(Sharing, WhatIsLeftToTheDriverCountsAgainstTheBudget) {
-  const ProcessResult result = run_shareable({"roads/launches/parameters"}, kBudget);
+  const ProcessResult result = run_shareable({"api_paths/launches/parameters"}, kBudget);
   EXPECT_EQ(result.status, 2);  // a call failed
   EXPECT_NE(result.err.find("program: 2 from cuMemAlloc"), std::string::npos) << result.err;
   EXPECT_EQ(statistic(result, "peak_device_bytes"), kBudgetBytes);
@@ -70,7 +70,7 @@ TEST(Sharing, WhatIsLeftToTheDriverCountsAgainstTheBudget) {
 TEST(Sharing, ProgramsThatFitComputeTheSame) {
   for (const char* program : {"launches/parameters", "memory/pitched", "graphs/captured", "contexts/destroyed",
                               "graphs/memory_while_recording", "memory/in_order"}) {
-    const std::vector<std::string> arguments = {std::string("roads/") + program};
+    const std::vector<std::string> arguments = {std::string("api_paths/") + program};
     expect_same(run_plain(arguments), run_shareable(arguments));
   }
 }

@@ -46,14 +46,14 @@ TEST(Stats, ShowsWhatIsSoNowUnderAllNames) {
   EXPECT_EQ(before["statistics"]["live_bytes_to_16MiB"], 24 * kMiB);
   EXPECT_EQ(before["statistics"]["budget_bytes"], 16 * kMiB);
   EXPECT_LE(before["statistics"]["device_bytes"], 16 * kMiB);
-  EXPECT_GE(before["statistics"]["away_bytes"], 8 * kMiB);
+  EXPECT_GE(before["statistics"]["nonresident_bytes"], 8 * kMiB);
   EXPECT_GE(before["statistics"]["host_live_bytes"], 8 * kMiB);
   EXPECT_EQ(before["pytorch"]["allocated_bytes.all.current"], 24 * kMiB);
   EXPECT_LE(before["pytorch"]["reserved_bytes.all.current"], 16 * kMiB);
   EXPECT_EQ(before["tensorflow"]["bytes_in_use"], 24 * kMiB);
   EXPECT_EQ(after["statistics"]["live_bytes"], 0);
   EXPECT_EQ(after["statistics"]["live_buffers"], 0);
-  EXPECT_EQ(after["statistics"]["away_bytes"], 0);
+  EXPECT_EQ(after["statistics"]["nonresident_bytes"], 0);
   EXPECT_EQ(after["statistics"]["freed_bytes"], 24 * kMiB);
   EXPECT_EQ(after["pytorch"]["allocated_bytes.all.peak"], 24 * kMiB);
 }

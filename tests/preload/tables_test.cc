@@ -30,7 +30,7 @@ ProcessResult run_without_net(const std::vector<std::string>& arguments, const s
                               bool checked = true) {
   Running running{.preload = {LIBRARY_FILE},
                   .budget = "20MiB",
-                  .environment = {"THERMOCLINE_SAFETY_NET=off", "THERMOCLINE_OPERATORS=" + operators}};
+                  .environment = {"THERMOCLINE_HOST_FALLBACK=off", "THERMOCLINE_OPERATORS=" + operators}};
   if (!checked) running.environment.emplace_back("THERMOCLINE_SIMULATE_CHECK=0");
   return run_program(arguments, running);
 }
@@ -44,7 +44,7 @@ TEST(WrittenTables, LeadToWhatTheirKernelWasGiven) {
     expect_same(plain, named);
     EXPECT_GT(statistic(named, "followed"), 0u);
     EXPECT_GT(statistic(named, "evicted_bytes"), 0u);
-    EXPECT_EQ(statistic(named, "left_out_targets"), 0u);
+    EXPECT_EQ(statistic(named, "unfetched_targets"), 0u);
   }
   for (const char* const known : {"written", "displaced"}) {
     expect_same(run_plain({"tables", known}), run_without_net({"tables", known}, ""));
@@ -59,17 +59,17 @@ TEST(WrittenTables, AreFoundWhereNothingTellsOfTheirKernels) {
     const ProcessResult squeezed = run_without_net(program, "");
     expect_same(run_plain(program), squeezed);
     EXPECT_GT(statistic(squeezed, "followed"), 0u) << kind;
-    EXPECT_GT(statistic(squeezed, "table_looks"), 0u) << kind;
+    EXPECT_GT(statistic(squeezed, "pointer_probes"), 0u) << kind;
   }
-  EXPECT_EQ(statistic(run_without_net({"tables", "displaced_by_no_name"}, ""), "table_kernels"), 2u);
+  EXPECT_EQ(statistic(run_without_net({"tables", "displaced_by_no_name"}, ""), "pointer_writing_kernels"), 2u);
 }
 
 TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   const std::vector<std::string> program = {"tables", "small_ones"};
   const ProcessResult squeezed = run_without_net(program, "");
   expect_same(run_plain(program), squeezed);
-  EXPECT_GT(statistic(squeezed, "table_looks"), 0u);
-  EXPECT_EQ(statistic(squeezed, "table_kernels"), 0u);
+  EXPECT_GT(statistic(squeezed, "pointer_probes"), 0u);
+  EXPECT_EQ(statistic(squeezed, "pointer_writing_kernels"), 0u);
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
@@ -80,9 +80,9 @@ TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
     const ProcessResult squeezed = run_program(
         program, {.preload = {LIBRARY_FILE},
                   .budget = "20MiB",
-                  .environment = {"THERMOCLINE_SAFETY_NET=off", std::string("THERMOCLINE_SAFETY=") + safety}});
+                  .environment = {"THERMOCLINE_HOST_FALLBACK=off", std::string("THERMOCLINE_SAFETY=") + safety}});
     expect_same(run_plain(program), squeezed);
-    EXPECT_EQ(statistic(squeezed, "left_out_targets"), 0u);
+    EXPECT_EQ(statistic(squeezed, "unfetched_targets"), 0u);
     EXPECT_GT(statistic(squeezed, "table_reads"), 0u);
   }
 }
@@ -95,7 +95,7 @@ void expect_refused_or_same(const std::vector<std::string>& program, const std::
   const ProcessResult squeezed =
       run_program(program, {.preload = {LIBRARY_FILE},
                             .budget = budget,
-                            .environment = {"THERMOCLINE_SAFETY_NET=" + net, "THERMOCLINE_SAFETY=" + safety}});
+                            .environment = {"THERMOCLINE_HOST_FALLBACK=" + net, "THERMOCLINE_SAFETY=" + safety}});
   const bool catches = safety == "strict" && net == "full" && budget != "7MiB";
   const bool fits = budget == "40MiB";
   if (fits || catches) {
@@ -104,7 +104,7 @@ void expect_refused_or_same(const std::vector<std::string>& program, const std::
     EXPECT_EQ(squeezed.status, kRefused) << squeezed.err;
     EXPECT_NE(squeezed.err.find("one operation's memory"), std::string::npos) << squeezed.err;
   }
-  EXPECT_EQ(statistic(squeezed, "left_out_targets") > 0, catches && !fits);
+  EXPECT_EQ(statistic(squeezed, "unfetched_targets") > 0, catches && !fits);
 }
 
 TEST(WrittenTables, ThatLeadToMoreThanFitsAreRefusedWhereNoHostMappingCatchesIt) {
@@ -125,20 +125,20 @@ ProcessResult run_audited(const std::vector<std::string>& arguments) {
 
 // What a tensor map names comes and goes like everything else.
 TEST(TensorMaps, KeepNothingOnTheDevice) {
-  const std::string program = "roads/launches/tensor_maps";
+  const std::string program = "api_paths/launches/tensor_maps";
   const ProcessResult squeezed = run_preloaded({program}, "20MiB");
   expect_same(run_plain({program}), squeezed);
   EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
   EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
 }
 
-TEST(Audit, SaysSafeOfProgramsWhoseTouchesAreSeen) {
+TEST(Audit, SaysSafeOfProgramsWhoseAccessesAreSeen) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"tables", "nested"},
                                                     {"tables", "global"},
                                                     {"tables", "written"},
                                                     {"tables", "captured"},
                                                     {"tables", "maps"},
-                                                    {"roads/launches/tensor_maps"},
+                                                    {"api_paths/launches/tensor_maps"},
                                                     {"graphs", "built"},
                                                     {"workload", "--threads", "2", "--streams"}}) {
     const ProcessResult audited = run_audited(arguments);
@@ -149,7 +149,7 @@ TEST(Audit, SaysSafeOfProgramsWhoseTouchesAreSeen) {
   }
 }
 
-TEST(Audit, NamesTheKernelThatTouchesWhatItWasNotSeenToTouch) {
+TEST(Audit, NamesTheKernelThatAccessesWhatItWasNotSeenToAccess) {
   expect_same(run_plain({"tables", "unseen"}), run_preloaded({"tables", "unseen"}));
   // The race checker would say of the kernel what the audit says.
   const ProcessResult audited =

@@ -13,14 +13,14 @@ namespace {
 
 constexpr const char* kBudget = "24MiB";
 
-std::string road(const std::string& program) {
-  std::string path = "roads/";
+std::string api_path(const std::string& program) {
+  std::string path = "api_paths/";
   path += program;
   return path;
 }
 
 void expect_that_nobody_is_kept_waiting(const std::string& program) {
-  const std::vector<std::string> arguments = {road(program)};
+  const std::vector<std::string> arguments = {api_path(program)};
   const ProcessResult plain = run_plain(arguments);
   EXPECT_EQ(plain.status, 0) << plain.err;
   for (const char* budget : {"", kBudget}) {
@@ -43,7 +43,7 @@ TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
 
 // What could not be waited for is not given to others, and is still there when its context ends.
 TEST(Waiting, MemoryStaysWhereTheDriverDoesNotWait) {
-  const std::vector<std::string> arguments = {road("contexts/wait_refused")};
+  const std::vector<std::string> arguments = {api_path("contexts/wait_refused")};
   const std::string destroyed = "cuCtxDestroy(doomed): 0\n";
   for (const std::uint64_t order : orders()) {
     const ProcessResult result = run_program(

@@ -274,7 +274,7 @@ TEST_F(ConditionalNodesTest, BodiesHoldNoFunctionsOfTheHost) {
   EXPECT_NE(cuGraphInstantiate(&exec, graph_, 0), CUDA_SUCCESS);
 }
 
-TEST_F(ConditionalNodesTest, WhatABodyTouchesIsCheckedWhereItIsRun) {
+TEST_F(ConditionalNodesTest, WhatABodyAccessesIsCheckedWhereItIsRun) {
   const auto handle = make_handle();
   CUgraphNode deciding = add_kernel(graph_, decide_, {handle, words_});
   const auto bodies = add(graph_, handle, CU_GRAPH_COND_TYPE_IF, 1, deciding);

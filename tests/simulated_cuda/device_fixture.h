@@ -61,7 +61,7 @@ class DeviceTest : public testing::Test {
     return stream;
   }
 
-  // An operator of that length that touches nothing.
+  // An operator of that length that accesses nothing.
   static void busy(CUstream stream, double microseconds) {
     EXPECT_EQ(control().launch_operator(stream, "busy", 0, 0, microseconds, nullptr, 0), 0);
   }

@@ -109,7 +109,7 @@ TEST_F(NvtxTest, AKernelMixesTheRegionItNamesAndNothingElseOfThePage) {
 
 // The library hands out memory that was somebody else's: what nobody has written since counts as zero, as with
 // cuMemAlloc.
-TEST_F(NvtxTest, ARegionIsZeroWhenItIsFirstTouched) {
+TEST_F(NvtxTest, ARegionIsZeroWhenItIsFirstAccessed) {
   map(heap_begin_, kPage);
   EXPECT_OK(cuMemsetD8(heap_begin_, 9, kPage));
   add(heap_begin_, 4096);

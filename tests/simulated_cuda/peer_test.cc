@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two devices and one address space: which of them may touch what, and copies from one to the other.
+// Two devices and one address space: which of them may access what, and copies from one to the other.
 #include "tests/simulated_cuda/two_devices_fixture.h"
 
 namespace {
@@ -77,7 +77,7 @@ TEST_F(PeerTest, SoAHostImplementationFaultsThereToo) {
   EXPECT_EQ(scaled_by(1, at), kFault);
 }
 
-TEST_F(PeerTest, PeersMayTouchItFromThenOnAndBefore) {
+TEST_F(PeerTest, PeersMayAccessItFromThenOnAndBefore) {
   const CUdeviceptr before = allocate_on(0);
   use(1);
   EXPECT_OK(cuCtxEnablePeerAccess(contexts_[0], 0));
@@ -162,7 +162,7 @@ TEST_F(PeerTest, ManagedAndPinnedMemoryIsEverybodys) {
   EXPECT_OK(scaled_by(1, reinterpret_cast<CUdeviceptr>(pinned)));
 }
 
-TEST_F(PeerTest, APoolSaysItselfWhoMayTouchItsMemory) {
+TEST_F(PeerTest, APoolSaysItselfWhoMayAccessItsMemory) {
   use(0);
   CUmemoryPool pool = nullptr;
   ASSERT_OK(cuDeviceGetDefaultMemPool(&pool, 0));
@@ -224,7 +224,7 @@ TEST_F(PeerTest, ACopyOfMappedMemoryBetweenDevicesIsOneOfPeers) {
   EXPECT_OK(cuMemcpyPeer(to, contexts_[1], from, contexts_[0], 12));
   use(1);
   EXPECT_EQ(read<unsigned>(to, 3), (std::vector<unsigned>{1, 2, 3}));
-  // As no more than a copy on one device it is that device's, which may not touch the source.
+  // As no more than a copy on one device it is that device's, which may not access the source.
   EXPECT_OK(cuMemcpyDtoD(to, from, 12));
   EXPECT_EQ(cuCtxSynchronize(), kFault);
 }

@@ -33,7 +33,7 @@ TEST_F(SetTest, AsynchronousSetsRunInTheirStream) {
   EXPECT_EQ(read<unsigned>(at, 4), (std::vector<unsigned>{0x02020202, 0x01010101, 0x02020202, 0x01010101}));
 }
 
-TEST_F(SetTest, MisalignedAndForeignAddressesAreRefused) {
+TEST_F(SetTest, MisalignedAndExternalAddressesAreRefused) {
   const CUdeviceptr at = allocate(64);
   EXPECT_EQ(cuMemsetD32(at + 2, 0, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemsetD16(at + 1, 0, 1), CUDA_ERROR_INVALID_VALUE);

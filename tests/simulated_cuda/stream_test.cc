@@ -80,12 +80,12 @@ TEST_F(StreamTest, EachThreadHasAStreamOfItsOwn) {
 }
 
 TEST_F(StreamTest, TheLegacyStreamWaitsForBlockingStreamsOnly) {
-  CUstream blocking = make_stream(CU_STREAM_DEFAULT), free_standing = make_stream(CU_STREAM_NON_BLOCKING);
+  CUstream blocking = make_stream(CU_STREAM_DEFAULT), free_blocked = make_stream(CU_STREAM_NON_BLOCKING);
   busy(blocking, 1000);
-  busy(free_standing, 100000);
+  busy(free_blocked, 100000);
   EXPECT_OK(cuStreamSynchronize(CU_STREAM_LEGACY));
   EXPECT_OK(cuStreamQuery(blocking));
-  EXPECT_EQ(cuStreamQuery(free_standing), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(cuStreamQuery(free_blocked), CUDA_ERROR_NOT_READY);
 }
 
 TEST_F(StreamTest, PropertiesAreTold) {

@@ -132,7 +132,7 @@ TEST_F(StreamValueTest, WhatIsNoWordIsRefused) {
   EXPECT_EQ(value, 0);
 }
 
-// What is written behind the wait, and what was written before the word, touch the same bytes.
+// What is written behind the wait, and what was written before the word, access the same bytes.
 TEST_F(StreamValueTest, WhoeverHasWaitedComesBehindWhoWrote) {
   for (const char* seed : {"1", "2", "3", "4"}) {
     control().reset();

@@ -49,7 +49,7 @@ class TwoDevicesTest : public DeviceTest {
     EXPECT_OK(cuMemSetAccess(at, bytes, &access, 1));
   }
 
-  // A new page of the device, mapped, that the device itself may touch.
+  // A new page of the device, mapped, that the device itself may access.
   static CUdeviceptr mapped_page(int device) {
     CUdeviceptr at = 0;
     EXPECT_OK(cuMemAddressReserve(&at, kPage, 0, 0, 0));

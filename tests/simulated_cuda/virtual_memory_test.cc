@@ -77,7 +77,7 @@ TEST_F(VirtualMemoryTest, NewPagesAreZero) {
   EXPECT_EQ(read<unsigned>(at, 1)[0], 0u);
 }
 
-TEST_F(VirtualMemoryTest, TouchingAnAbsentPageIsAnIllegalAddressThatSticks) {
+TEST_F(VirtualMemoryTest, AccessingAnAbsentPageIsAnIllegalAddressThatSticks) {
   const CUdeviceptr at = reserve(kPage);
   EXPECT_OK(cuMemsetD8Async(at, 1, 16, nullptr));
   EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -85,7 +85,7 @@ TEST_F(VirtualMemoryTest, TouchingAnAbsentPageIsAnIllegalAddressThatSticks) {
   EXPECT_EQ(cuMemAlloc(&other, 16), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_F(VirtualMemoryTest, TouchingAMappingWithoutAccessIsAnIllegalAddress) {
+TEST_F(VirtualMemoryTest, AccessingAMappingWithoutAccessIsAnIllegalAddress) {
   const CUdeviceptr at = reserve(kPage);
   EXPECT_OK(cuMemMap(at, kPage, 0, create(kPage), 0));
   EXPECT_OK(cuMemsetD8Async(at, 1, 16, nullptr));

@@ -56,7 +56,7 @@ __global__ void unpack(Packed packed) { packed.out[0] = static_cast<float>(packe
 __global__ void nothing() {}
 
 // Reads and writes what no host function knows of.
-__global__ void touch_globals(float* out) {
+__global__ void access_globals(float* out) {
   out[0] = factors[0] + static_cast<float>(counter);
   counter = counter + 1;
 }
@@ -168,7 +168,7 @@ void check_variables(float* memory) {
   expect(count == 7, "a variable's initial value");
   expect(cudaMemcpyToSymbol(factors, values, sizeof values, 4) == cudaErrorInvalidValue, "a copy beyond a variable");
   cudaGetLastError();
-  touch_globals<<<1, 1>>>(memory);
+  access_globals<<<1, 1>>>(memory);
   expect_success(cudaDeviceSynchronize(), "a kernel without a host function");
 }
 

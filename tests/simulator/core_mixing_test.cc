@@ -135,7 +135,7 @@ TEST_P(CoreMixingTest, FreshBufferCountsAsZeroWhateverLivedThere) {
   drop(*machine, old);
   const Address at = buffer(*machine, 4096);
   ASSERT_EQ(at, old);
-  EXPECT_NE(machine->digest(at, 4096), zero);  // nothing has touched it yet
+  EXPECT_NE(machine->digest(at, 4096), zero);  // nothing has accessed it yet
   machine->submit(kLegacyStream, copy(Direction::kOnDevice, keep, at + 100, 8));
   machine->wait_all();
   EXPECT_EQ(machine->digest(at, 4096), zero);
@@ -210,7 +210,7 @@ using FaultGuardDeathTest = CoreTest;
 
 void leave(int) { _exit(42); }
 
-void touch_nothing() {
+void access_nothing() {
   volatile std::uintptr_t nowhere = 16;
   *reinterpret_cast<volatile int*>(nowhere) = 1;
 }
@@ -221,7 +221,7 @@ TEST_F(FaultGuardDeathTest, OtherFaultsGoToTheHandlerThatWasThereBefore) {
         signal(SIGSEGV, leave);
         auto nothing = [] {};
         run_guarded(nothing);
-        touch_nothing();
+        access_nothing();
       },
       testing::ExitedWithCode(42), "");
   EXPECT_EXIT(
@@ -229,7 +229,7 @@ TEST_F(FaultGuardDeathTest, OtherFaultsGoToTheHandlerThatWasThereBefore) {
         signal(SIGSEGV, SIG_DFL);
         auto nothing = [] {};
         run_guarded(nothing);
-        touch_nothing();
+        access_nothing();
       },
       testing::KilledBySignal(SIGSEGV), "");
 }

@@ -320,11 +320,11 @@ TEST_F(RaceCheckerTest, TwoMappingsOfOnePageCollide) {
       m.submit(s.a, to_host(host, one, kPageBytes));
       m.record_event(event, s.a);
       if (waits) m.stream_wait_event(s.b, event);
-      m.submit(s.b, named("new tenant", {writes(other, kPageBytes)}));
+      m.submit(s.b, named("new page_owner", {writes(other, kPageBytes)}));
     };
   };
   expect_silent(program(true));
-  expect_one(program(false), {"copy to host", "new tenant"});
+  expect_one(program(false), {"copy to host", "new page_owner"});
 }
 
 TEST_F(RaceCheckerTest, UnmappingUnderAPendingOperationIsReported) {
@@ -443,7 +443,7 @@ TEST_F(RaceCheckerTest, WhatWritesAWholeBufferIsInTheWayOfAKernelThatIsGivenIt) 
 }
 
 // parameters: data, words, begin, whether to write
-void touch_part(void** arguments, Dim3, Dim3) {
+void access_part(void** arguments, Dim3, Dim3) {
   auto* const data = *static_cast<std::uint64_t**>(arguments[0]);
   const auto words = *static_cast<std::uint64_t*>(arguments[1]);
   const auto begin = *static_cast<std::uint64_t*>(arguments[2]);
@@ -461,7 +461,7 @@ void touch_part(void** arguments, Dim3, Dim3) {
 Kernel host_kernel(Address at, std::uint64_t words, std::uint64_t begin, bool writes) {
   Kernel kernel;
   kernel.name = "host kernel";
-  kernel.function = &touch_part;
+  kernel.function = &access_part;
   for (const std::uint64_t value : {std::uint64_t{at}, words, begin, std::uint64_t{writes ? 1U : 0U}}) {
     kernel.parameters.push_back({static_cast<std::uint32_t>(kernel.block_of_parameters.size()), sizeof value});
     const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
@@ -470,7 +470,7 @@ Kernel host_kernel(Address at, std::uint64_t words, std::uint64_t begin, bool wr
   return kernel;
 }
 
-TEST_F(RaceCheckerTest, WhatAHostImplementationTouchesIsSeen) {
+TEST_F(RaceCheckerTest, WhatAHostImplementationAccessesIsSeen) {
   const auto program = [](bool writes, bool waits) {
     return [=](Machine& m, const Streams& s) {
       const Address at = buffer(m, kLarge);

@@ -17,29 +17,29 @@ class Model {
 
   explicit Model(std::size_t streams) : tails_(streams) {}
 
-  struct Touch {
+  struct Access {
     Address at;
     Bytes bytes;
     bool writes;
   };
 
-  void submit(std::size_t stream, bool blocking, const std::vector<Touch>& touches) {
+  void submit(std::size_t stream, bool blocking, const std::vector<Access>& accesses) {
     Behind behind = host_;
     join(behind, tails_[stream]);
     if (stream == 0) join(behind, blocking_);
     if (blocking) join(behind, tails_[0]);
-    for (const Touch& touch : touches) {
-      for (std::size_t id = 0; id < touched_.size(); ++id) {
+    for (const Access& access : accesses) {
+      for (std::size_t id = 0; id < accessed_.size(); ++id) {
         if (id < behind.size() && behind[id]) continue;
-        for (const Touch& earlier : touched_[id]) {
-          racy_ |= (earlier.writes || touch.writes) && earlier.at < touch.at + touch.bytes &&
-                   touch.at < earlier.at + earlier.bytes;
+        for (const Access& earlier : accessed_[id]) {
+          racy_ |= (earlier.writes || access.writes) && earlier.at < access.at + access.bytes &&
+                   access.at < earlier.at + earlier.bytes;
         }
       }
     }
-    behind.resize(touched_.size() + 1);
-    behind[touched_.size()] = true;
-    touched_.push_back(touches);
+    behind.resize(accessed_.size() + 1);
+    behind[accessed_.size()] = true;
+    accessed_.push_back(accesses);
     tails_[stream] = behind;
     if (blocking || stream == 0) join(blocking_, behind);
   }
@@ -68,7 +68,7 @@ class Model {
 
   std::vector<Behind> tails_;
   Behind host_, blocking_;
-  std::vector<std::vector<Touch>> touched_;
+  std::vector<std::vector<Access>> accessed_;
   bool racy_ = false;
 };
 
@@ -107,17 +107,17 @@ class RaceOrderTest : public CoreTest {
         }
       }
       Operator op = timed(static_cast<double>(1 + random() % 50));
-      std::vector<Model::Touch> touches;
+      std::vector<Model::Access> accesses;
       for (unsigned operands = 1 + random() % 2; operands > 0; --operands) {
         const bool whole = chance(50);
         const Bytes at = whole ? random() % 5 * kPageBytes : random() % (kArena - 5000);
         const Bytes bytes = whole ? (1 + random() % (5 - at / kPageBytes)) * kPageBytes : 1 + random() % 5000;
         const bool writes = chance(30);
         op.operands.push_back({arena + at, bytes, !writes, writes, false});
-        touches.push_back({at, bytes, writes});
+        accesses.push_back({at, bytes, writes});
       }
       m->submit(streams[stream], op);
-      model.submit(stream, blocking(stream), touches);
+      model.submit(stream, blocking(stream), accesses);
       // Careful programs record behind each operation, so that waiting for all events is waiting for everything.
       if (chance(careful > 0 ? 100 : 60)) {
         Event& event = events[careful > 0 ? stream : random() % events.size()];

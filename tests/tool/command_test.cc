@@ -97,9 +97,9 @@ TEST_F(Command, ATraceOfOneRankOfManyHasItsNumber) {
 }
 
 TEST_F(Command, WhatCanNotBeRecordedIsRefusedBeforeTheProgramRuns) {
-  expect_refused({"record", "-o", path("none/x.gz"), "--", "touch", path("ran")}, 3,
+  expect_refused({"record", "-o", path("none/x.gz"), "--", "access", path("ran")}, 3,
                  path("none/x.gz") + ": can not be written: No such file or directory");
-  expect_refused({"record", "-o", path(""), "--", "touch", path("ran")}, 3,
+  expect_refused({"record", "-o", path(""), "--", "access", path("ran")}, 3,
                  path("") + ": can not be written: Is a directory");
   expect_refused({"record", "-o", path("x.gz")}, 2,
                  "record needs a program behind '--': thermocline record [OPTIONS] -- PROGRAM [ARGS]");

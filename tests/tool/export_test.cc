@@ -93,7 +93,7 @@ TEST_F(Export, AsCsvEveryLineHasEveryColumnAndTimesDoNotFall) {
   std::istringstream lines(exported("csv"));
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,away_bytes");
+  EXPECT_EQ(line, "time_us,event,duration_us,name,stream,buffer,bytes,device_bytes,nonresident_bytes");
   double last = 0;
   std::map<std::string, int> events;
   while (std::getline(lines, line)) {

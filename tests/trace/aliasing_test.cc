@@ -123,7 +123,7 @@ TEST(Aliasing, InEveryOrderTheResultsAreTheSame) {
   }
 }
 
-TEST(Aliasing, WhereTouchesAreNotTrustedAddressesAreRemapped) {
+TEST(Aliasing, WhereAccessesAreNotTrustedAddressesAreRemapped) {
   const Trace trace = Steps().train().train().trace();
   const ReplayResult result = run(trace, {.safety = Safety::kStrict, .steps = 20});
   EXPECT_EQ(result.checksum, unlimited_checksum(trace, 20));

@@ -191,7 +191,7 @@ TEST(EqualLayers, OnSeveralStreams) {
   EXPECT_LE(measured.ms, 1.02 * measured.unlimited_ms);
 }
 
-// More layers than the recogniser compares distances.
+// More layers than the period detector compares distances.
 TEST(EqualLayers, OfWhichThereAreMany) {
   const Model model{.layers = 200, .parts = 1, .us = 1500};
   const Trace trace = Loop({model}).trace();

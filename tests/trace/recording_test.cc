@@ -33,7 +33,9 @@ class RecordingToTrace : public testing::Test {
     EXPECT_TRUE(read_trace(path("out"), &trace, &error)) << error.text();
     return trace;
   }
-  void operate(std::uint64_t name, std::vector<Touch> touches) { writer_.operate(name, 0, 100 + name, touches); }
+  void operate(std::uint64_t name, std::vector<MemoryAccess> accesses) {
+    writer_.operate(name, 0, 100 + name, accesses);
+  }
   void allocate(std::uint64_t at, Bytes bytes) { writer_.allocate(kBase + at, bytes, 0); }
   void free(std::uint64_t at) { writer_.free(kBase + at, 0); }
 

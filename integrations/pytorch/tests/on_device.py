@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What test_plugin.py runs in processes of their own, on a device: `on_device.py SCENARIO [LIBRARY]`. On the simulated
-device kernels mix what they touch, so only copied bytes mean anything; they and the order of streams are checked."""
+device kernels mix what they access, so only copied bytes mean anything; they and the order of streams are checked."""
 
 import os
 import sys

@@ -81,11 +81,11 @@ class UnderTheLibrary(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(self.device.driver.cuMemsetD8_v2(ctypes.c_uint64(address), ctypes.c_ubyte(5), ctypes.c_size_t(64 << 20)), 0)
         before = thermocline.statistics()["evicted_bytes"]
-        thermocline.send_away(address + 7)
+        thermocline.evict(address + 7)
         self.assertEqual(thermocline.statistics()["evicted_bytes"] - before, 64 << 20)
-        self.assertTrue(thermocline.bring_back(address))
+        self.assertTrue(thermocline.prefetch(address))
         with self.assertRaises(thermocline.ThermoclineError) as refused:
-            thermocline.bring_back(1)
+            thermocline.prefetch(1)
         self.assertEqual(refused.exception.code, 1)
         self.device.free(address)
 

@@ -26,7 +26,7 @@ class OpenedLate(unittest.TestCase):
         self.assertTrue(thermocline.is_active())
         self.assertEqual(thermocline.statistics()["live_bytes"], 5 << 20)
         with self.assertRaises(thermocline.ThermoclineError) as refused:
-            thermocline.send_away(address)
+            thermocline.evict(address)
         self.assertEqual(refused.exception.code, 801)
         self.assertIn("it was not preloaded", str(refused.exception))
         library.thermocline_free(address, 5 << 20, 0, None)

@@ -254,7 +254,7 @@ RULE(retained_handle_is_whole,
 }
 
 RULE(kernel_at_unmapped_address_faults,
-     "A kernel that touches a reserved address without memory faults, and every later call answers so",
+     "A kernel that accesses a reserved address without memory faults, and every later call answers so",
      "Data types used by CUDA driver: CUDA_ERROR_ILLEGAL_ADDRESS", .needs = kMapping) {
   const CUdeviceptr at = session.reserve(session.granule());
   session.function("conformance_add");

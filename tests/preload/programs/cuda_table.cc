@@ -75,23 +75,23 @@ void check(CUresult result, const char* call) {
   std::exit(2);
 }
 
-Cuda find_cuda(const std::string& road) {
+Cuda find_cuda(const std::string& api_path) {
   Cuda cuda;
-  if (road == "link") {
+  if (api_path == "link") {
 #define PROGRAM_LINK(name) cuda.name = &::name;
     PROGRAM_CUDA_FUNCTIONS(PROGRAM_LINK)
 #undef PROGRAM_LINK
     return cuda;
   }
   void* (*find)(const char* base, const char* exact) = nullptr;
-  if (road == "dlsym") find = &by_dlsym;
-  if (road == "dlvsym") find = &by_old_dlsym;
-  if (road == "default") find = &by_default;
-  if (road == "proc") find = &by_proc_legacy;
-  if (road == "proc-11") find = &by_proc_11;
-  if (road == "proc-per-thread") find = &by_proc_per_thread;
-  if (road == "proc-per-thread-by-default") find = &by_proc_default;
-  if (find == nullptr) give_up("no such road");
+  if (api_path == "dlsym") find = &by_dlsym;
+  if (api_path == "dlvsym") find = &by_old_dlsym;
+  if (api_path == "default") find = &by_default;
+  if (api_path == "proc") find = &by_proc_legacy;
+  if (api_path == "proc-11") find = &by_proc_11;
+  if (api_path == "proc-per-thread") find = &by_proc_per_thread;
+  if (api_path == "proc-per-thread-by-default") find = &by_proc_default;
+  if (find == nullptr) give_up("no such api_path");
 #define PROGRAM_FIND(name)                                                                  \
   cuda.name = reinterpret_cast<decltype(cuda.name)>(find(#name, PROGRAM_EXACT_NAME(name))); \
   if (cuda.name == nullptr) give_up("not found: " #name);

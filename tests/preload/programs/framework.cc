@@ -40,8 +40,8 @@ struct Library {
   decltype(&thermocline_release_pool) release_pool;
   decltype(&thermocline_raise_with) raise_with;
   decltype(&thermocline_sees_operations) sees_operations;
-  decltype(&thermocline_send_away) send_away;
-  decltype(&thermocline_bring_back) bring_back;
+  decltype(&thermocline_evict) evict;
+  decltype(&thermocline_prefetch) prefetch;
   decltype(&thermocline_get_statistics) get_statistics;
   decltype(&thermocline_validate) validate;
 };
@@ -63,8 +63,8 @@ void find_library(void* in) {
   find(&library.release_pool, "thermocline_release_pool");
   find(&library.raise_with, "thermocline_raise_with");
   find(&library.sees_operations, "thermocline_sees_operations");
-  find(&library.send_away, "thermocline_send_away");
-  find(&library.bring_back, "thermocline_bring_back");
+  find(&library.evict, "thermocline_evict");
+  find(&library.prefetch, "thermocline_prefetch");
   find(&library.get_statistics, "thermocline_get_statistics");
   find(&library.validate, "thermocline_validate");
 }
@@ -162,20 +162,20 @@ void hints(CUstream stream, bool late) {
   void* const a = library.allocate(8 * kMiB, 0, stream);
   REQUIRE(cuMemsetD8Async(at(a), 5, 8 * kMiB, stream) == CUDA_SUCCESS);
   if (late) {
-    REQUIRE(library.send_away(word(a)) == THERMOCLINE_NOT_SUPPORTED);
-    REQUIRE(library.bring_back(word(a)) == THERMOCLINE_NOT_SUPPORTED);
+    REQUIRE(library.evict(word(a)) == THERMOCLINE_NOT_SUPPORTED);
+    REQUIRE(library.prefetch(word(a)) == THERMOCLINE_NOT_SUPPORTED);
   } else {
     const std::uint64_t before = statistics().evicted_bytes;
-    REQUIRE(library.send_away(8) == THERMOCLINE_INVALID_VALUE);
-    REQUIRE(library.send_away(word(a) + 5) == THERMOCLINE_OK);
+    REQUIRE(library.evict(8) == THERMOCLINE_INVALID_VALUE);
+    REQUIRE(library.evict(word(a) + 5) == THERMOCLINE_OK);
     REQUIRE(statistics().evicted_bytes == before + 8 * kMiB);
     void* const b = library.allocate(16 * kMiB, 0, stream);
     REQUIRE(cuMemsetD8Async(at(b), 6, 16 * kMiB, stream) == CUDA_SUCCESS);
-    REQUIRE(statistics().away_bytes == 8 * kMiB);
-    REQUIRE(library.bring_back(word(a)) == THERMOCLINE_NOT_READY);
+    REQUIRE(statistics().nonresident_bytes == 8 * kMiB);
+    REQUIRE(library.prefetch(word(a)) == THERMOCLINE_NOT_READY);
     library.free(b, 16 * kMiB, 0, stream);
-    REQUIRE(library.bring_back(word(a)) == THERMOCLINE_OK);
-    REQUIRE(statistics().away_bytes == 0);
+    REQUIRE(library.prefetch(word(a)) == THERMOCLINE_OK);
+    REQUIRE(statistics().nonresident_bytes == 0);
     REQUIRE(statistics().evicted_bytes == before + 8 * kMiB);
   }
   const Watched copy(a, 8 * kMiB, stream);

@@ -513,7 +513,7 @@ int main(int, char** arguments) {
     begin(p);
     kind.run(p);
     say(p, kind.name);
-    // Of what was touched unseen, statistics say at the end that it stays.
+    // Of what was accessed unseen, statistics say at the end that it stays.
     const bool keeps = wanted.starts_with("unseen");
     for (const CUdeviceptr buffer : p.buffers) {
       if (!keeps) CHECK(cuMemFree(buffer));

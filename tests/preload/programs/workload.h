@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A piece of work that needs more memory than the budgets of the tests allow, touches it by copies, sets and kernels of
-// all shapes, and sums up every byte that it reads back. The sum must not depend on whether a library stands between it
-// and the driver.
+// A piece of work that needs more memory than the budgets of the tests allow, accesses it by copies, sets and kernels
+// of all shapes, and sums up every byte that it reads back. The sum must not depend on whether a library stands between
+// it and the driver.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Plan {
 
 class Workload {
  public:
-  // A context must be current. `stream` null: the default stream, whichever that is on the road that was taken.
+  // A context must be current. `stream` null: the default stream, whichever that is on the API path that was taken.
   Workload(const Cuda& cuda, const Plan& plan, CUmodule module, CUstream stream);
   ~Workload();
   Workload(const Workload&) = delete;

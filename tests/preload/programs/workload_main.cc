@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// workload [--road R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N] [--streams]
+// workload [--API path R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N]
+// [--streams]
 //          [--then fork|throw|at-exit|release]
 // Prints one digest for each thread. With --streams each thread has a stream of its own; otherwise all use the default
 // stream.
@@ -20,7 +21,7 @@ namespace {
 using namespace program;
 
 struct Options {
-  std::string road = "link";
+  std::string api_path = "link";
   std::string then;
   Plan plan;
   unsigned threads = 1;
@@ -36,7 +37,7 @@ Options read_options(int count, char** arguments) {
       continue;
     }
     const std::string value = i + 1 < count ? arguments[++i] : "";
-    if (name == "--road") options.road = value;
+    if (name == "--api_path") options.api_path = value;
     if (name == "--then") options.then = value;
     if (name == "--threads") options.threads = static_cast<unsigned>(std::stoul(value));
     if (name == "--memory") {
@@ -120,7 +121,7 @@ void use_at_exit() {
 
 int main(int count, char** arguments) {
   const Options options = read_options(count, arguments);
-  static const Cuda cuda = find_cuda(options.road);
+  static const Cuda cuda = find_cuda(options.api_path);
   CUcontext context = primary_context(cuda);
   CUmodule module = nullptr;
   CHECK(cuda.cuModuleLoadData(&module, kKernels));

@@ -66,7 +66,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     library.thermocline_set_out_of_memory_callback.argtypes = [_OutOfMemory, ctypes.c_void_p]
     library.thermocline_raise_with.argtypes = [ctypes.c_void_p]
     library.thermocline_raise_with.restype = None
-    for name in ("pin", "send_away", "bring_back"):
+    for name in ("pin", "evict", "prefetch"):
         getattr(library, f"thermocline_{name}").argtypes = [ctypes.c_uint64]
     return library
 
@@ -156,17 +156,17 @@ def sees_operations() -> bool:
     return _find() is not None and _library().thermocline_sees_operations() == 1
 
 
-def send_away(device_address: int) -> None:
+def evict(device_address: int) -> None:
     """Nobody uses the buffer at the address for a while: it leaves as soon as its uses have passed, and its memory goes
     to whoever needs some. The next use brings it back."""
-    _call("thermocline_send_away", device_address)
+    _call("thermocline_evict", device_address)
 
 
-def bring_back(device_address: int) -> bool:
+def prefetch(device_address: int) -> bool:
     """It is used again soon, and begins to come back. False: there is no room yet."""
-    code = _library().thermocline_bring_back(device_address)
+    code = _library().thermocline_prefetch(device_address)
     if code not in (0, 600):
-        raise ThermoclineError("thermocline_bring_back", code)
+        raise ThermoclineError("thermocline_prefetch", code)
     return code == 0
 
 

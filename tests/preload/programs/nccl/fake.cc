@@ -2,7 +2,7 @@
 // A library of NCCL's name and interface for several ranks in one process, on one device. It moves bytes the way NCCL
 // does, as far as others can see: its kernel is given an entry of a queue in pinned memory and finds there what to work
 // on, with scratch memory of its own in between, which a thread of its own has allocated. So nothing that its kernel
-// touches stands in the kernel's parameters. What the scratch memory has counted goes into all results.
+// accesses stands in the kernel's parameters. What the scratch memory has counted goes into all results.
 //
 // All ranks of a communicator take part in each group; a collective of several ranks has to be in one.
 #include <vector_types.h>

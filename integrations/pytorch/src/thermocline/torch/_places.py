@@ -129,10 +129,10 @@ class _Hint:
 
     def send(self) -> None:
         self.sent = True
-        _library.send_away(self.alias.untyped_storage().data_ptr())
+        _library.evict(self.alias.untyped_storage().data_ptr())
 
     def begin_return(self) -> None:
-        if self.sent and _library.bring_back(self.alias.untyped_storage().data_ptr()):
+        if self.sent and _library.prefetch(self.alias.untyped_storage().data_ptr()):
             self.sent = False
 
     def returned(self) -> torch.UntypedStorage:

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a live block has given up before everything that uses it has passed: its pages, which others may have if their
+// work is ordered behind that, and its addresses, which the driver still leads to those pages until somebody unmaps
+// them.
+//
+// A page is waiting to be unmapped from the time it is given up until somebody takes it; addresses are stale until they
+// are unmapped, which may be long after the pages have gone elsewhere. An address that gets back the very page it still
+// leads to needs no call of the driver. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "allocator/pending_log.h"
+#include "allocator/use_set.h"
+#include "driver/driver.h"
+
+namespace thermocline {
+
+// Addresses, in pages of the reservation, that the driver still leads to pages of others.
+struct StaleRange {
+  std::uint64_t first = 0, count = 0;
+  UseSet pending;                    // what may still use those pages through these addresses
+  FreeTime time = 0;                 // when they were given up
+  std::vector<PageHandle> leads_to;  // by page
+  std::uint64_t end() const { return first + count; }
+  PageHandle page_at(std::uint64_t page) const { return leads_to[page - first]; }
+};
+
+// Invariants: pages_ and where_ say what entries_ hold; no entry is empty; stale ranges do not overlap.
+class DeferredUnmaps {
+ public:
+  struct Entry {
+    std::vector<PageHandle> pages;
+    UseSet pending;
+  };
+
+  // Addresses from page `first` on, and what stands behind them. `time` is later than any before.
+  void add(std::uint64_t first, std::span<const PageHandle> pages, const UseSet& pending, FreeTime time);
+
+  // Pages that no address of a block leads to.
+  void add(std::span<const PageHandle> pages, const UseSet& pending, FreeTime time) {
+    for (const PageHandle page : pages) put_back(page, time, pending);
+  }
+
+  // By the time when it was given up: oldest first.
+  const std::map<FreeTime, Entry>& entries() const { return entries_; }
+  const Entry& entry_of(FreeTime time) const { return entries_.at(time); }
+  std::uint64_t pages() const { return pages_; }
+  template <class Take>
+  void take(FreeTime time, std::uint64_t count, Take take_one) {
+    const auto entry = entries_.find(time);
+    for (std::vector<PageHandle>& pages = entry->second.pages; count > 0; --count, --pages_) {
+      where_.erase(pages.back());
+      take_one(pages.back());
+      pages.pop_back();
+    }
+    if (entry->second.pages.empty()) entries_.erase(entry);
+  }
+
+  // When the page was given up that is waiting to be unmapped now; 0: it is not.
+  FreeTime time_of(PageHandle page) const {
+    const auto found = where_.find(page);
+    return found == where_.end() ? 0 : found->second;
+  }
+  void take_page(PageHandle page);
+  // It was taken, and is not needed after all.
+  void put_back(PageHandle page, FreeTime time, const UseSet& pending);
+
+  bool has_stale() const { return !stale_.empty(); }
+  std::size_t stale_ranges() const { return stale_.size(); }
+  // The first stale range that begins within [begin, end); null when there is none. Ranges never reach over the end
+  // of a block.
+  const StaleRange* stale_in(std::uint64_t begin, std::uint64_t end) const {
+    const auto found = stale_.lower_bound(begin);
+    return found != stale_.end() && found->first < end ? &found->second : nullptr;
+  }
+  // The one that the page of addresses is in; null when it is not stale.
+  const StaleRange* stale_at(std::uint64_t page) const;
+  void forget_stale(std::uint64_t first) { stale_.erase(first); }
+  // Of one range: what is on both sides stays stale.
+  void forget_stale(std::uint64_t first, std::uint64_t count);
+  template <class Visit>
+  void for_each_stale(Visit visit) const {
+    for (const auto& [first, range] : stale_) visit(range);
+  }
+
+  void validate() const;
+
+ private:
+  void add_stale(StaleRange range) { stale_[range.first] = std::move(range); }
+
+  std::map<FreeTime, Entry> entries_;
+  std::unordered_map<PageHandle, FreeTime> where_;  // of every page in entries_
+  std::map<std::uint64_t, StaleRange> stale_;       // by first page
+  std::uint64_t pages_ = 0;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/proxy_streams.h"
+
+#include <optional>
+
+#include "hooks/peers.h"
+
+namespace thermocline {
+namespace {
+
+std::optional<CUdevice> device_of(const StreamPlace& place) {
+  if (place.here != nullptr) return place.here->device;
+  if (place.context == nullptr) return std::nullopt;
+  const CurrentContext context(place.context);
+  CUdevice device = 0;
+  if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS) return std::nullopt;
+  return device;
+}
+
+}  // namespace
+
+const ActiveEngine* out_of_reach(const EngineSet& engines, EngineBits owners, const StreamPlace& place) {
+  const ActiveEngine* owner = nullptr;
+  engines.for_each(owners, [&](const ActiveEngine& active) { owner = &active; });
+  if (owner == nullptr || owners != engines.bit_of(owner) || owner == place.here) return nullptr;
+  const std::optional<CUdevice> device = device_of(place);
+  return !device.has_value() || may_use(*device, owner->device) ? nullptr : owner;
+}
+
+CUresult ProxyStream::come_behind() {
+  {
+    const CurrentContext context(place_.context);
+    if (CUresult result = shadow_->done(stream_); result != CUDA_SUCCESS) return result;
+  }
+  return shadow_->await_done();
+}
+
+CUresult ProxyStream::come_before() {
+  if (CUresult result = shadow_->ready(); result != CUDA_SUCCESS) return result;
+  const CurrentContext context(place_.context);
+  return shadow_->await_ready(stream_);
+}
+
+CUresult ProxyStream::run(CallIn copy, bool waits) {
+  if (CUresult result = come_behind(); result != CUDA_SUCCESS) return result;
+  if (CUresult result = copy(to_cu(handle())); result != CUDA_SUCCESS) return result;
+  // What the stream can not be made to wait for has passed.
+  if (waits || come_before() != CUDA_SUCCESS) return real<Function::cuStreamSynchronize>(to_cu(handle()));
+  return CUDA_SUCCESS;
+}
+
+ProxyStream::~ProxyStream() {
+  if (shadow_ == nullptr || shadow_->is_lasting()) return;
+  try {
+    real<Function::cuStreamSynchronize>(to_cu(handle()));
+    shadow_->end(owner_);
+  } catch (const BrokenInvariant&) {
+    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    return;
+  }
+}
+
+}  // namespace thermocline

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the random programs (random_program.cc) as subprocesses: plain on the simulated device, and preloaded under
+// budgets that force eviction. THERMOCLINE_TEST_SEEDS scales the number of programs (100 by default: percent).
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz_cuda/setups.h"
+#include "tests/support/subprocess.h"
+
+namespace {
+
+using model::Setup;
+using thermocline::test::ProcessResult;
+using thermocline::test::run_process;
+
+std::uint64_t scaled(std::uint64_t n) {
+  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
+  const std::uint64_t scale = percent != nullptr ? std::strtoull(percent, nullptr, 10) : 100;
+  return n * scale / 100 > 0 ? n * scale / 100 : 1;
+}
+
+ProcessResult run_programs(const Setup& setup) {
+  const ProcessResult result =
+      run_process(setup.arguments(RANDOM_PROGRAM), setup.environment(LIBRARY_FILE, SIMULATOR_FOLDER));
+  EXPECT_EQ(result.status, 0) << setup.name() << ", order " << setup.order << "\n" << result.err;
+  EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos) << setup.name() << "\n" << result.err;
+  return result;
+}
+
+std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
+  const std::size_t line = result.err.find("thermocline: peak_live_bytes=");  // the simulated device has a line, too
+  const std::size_t at = line == std::string::npos ? line : result.err.find(" " + name + "=", line);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no " << name << " in: " << result.err;
+    return 0;
+  }
+  return std::strtoull(result.err.c_str() + at + name.size() + 2, nullptr, 10);
+}
+
+TEST(RandomPrograms, AgreeWithTheModelOnTheSimulatedDeviceAlone) {
+  for (std::uint64_t order = 0; order < 4; ++order) {
+    run_programs({.preload = false, .order = order, .programs = scaled(40), .unseen = true});
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelWhenEverythingFits) {
+  const ProcessResult result = run_programs({.programs = scaled(60), .unseen = true});
+  EXPECT_EQ(statistic(result, "evicted_bytes"), 0u) << result.err;
+}
+
+TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInOrderOfTime) {
+  const ProcessResult result = run_programs({.budget = "44MiB", .programs = scaled(60), .first = 1000});
+  EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
+  EXPECT_LE(statistic(result, "peak_device_bytes"), std::uint64_t{44} << 20) << result.err;
+}
+
+TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInAdversarialOrders) {
+  const std::uint64_t orders = scaled(6);
+  for (std::uint64_t order = 1; order <= orders; ++order) {
+    const ProcessResult result = run_programs(
+        {.budget = order % 2 == 0 ? "44MiB" : "48MiB", .order = order, .programs = 40, .first = 10000 * order});
+    if (HasFailure()) return;
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelWhenTheyRepeatAndAPlanIsFollowed) {
+  for (std::uint64_t order = 0; order < scaled(4); ++order) {
+    const ProcessResult result = run_programs({.budget = "44MiB",
+                                               .policy = "learned",
+                                               .order = order,
+                                               .programs = 4,
+                                               .first = 700000 + 1000 * order,
+                                               .repeat = 6});
+    if (HasFailure()) return;
+    EXPECT_GT(statistic(result, "plans"), 0u) << result.err;
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
+  for (std::uint64_t order = 0; order < 3; ++order) {
+    run_programs({.budget = "100MiB",
+                  .order = order,
+                  .programs = scaled(20),
+                  .first = 500000 + 1000 * order,
+                  .threads = 4,
+                  .live = 192 << 20});
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallback) {
+  for (std::uint64_t order = 0; order < 3; ++order) {
+    const ProcessResult result = run_programs({.budget = "48MiB",
+                                               .host_fallback = "full",
+                                               .order = order,
+                                               .programs = 3,
+                                               .first = 900000 + 1000 * order,
+                                               .operations = 1200,
+                                               .unseen = true});
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
+  }
+}
+
+TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
+  run_programs({.preload = false, .order = 1, .programs = scaled(6), .first = 950000, .devices = 2});
+  for (std::uint64_t order = 0; order < 2; ++order) {
+    run_programs({.budget = "48MiB", .order = order, .programs = scaled(6), .first = 950000, .devices = 2});
+  }
+}
+
+// Far too little for what the kernels reach through tables. A call may be refused, which ends the program; no byte may
+// be wrong before.
+TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
+  constexpr int kRefused = 7;
+  std::uint64_t agreed = 0;
+  for (const char* const net : {"off", "auto"}) {
+    for (const char* const safety : {"trusting", "strict"}) {
+      for (std::uint64_t order = 0; order < scaled(24); ++order) {
+        const model::Setup setup{.budget = "24MiB",
+                                 .safety = safety,
+                                 .host_fallback = net,
+                                 .order = order,
+                                 .programs = 2,
+                                 .first = 970000 + 10 * order,
+                                 .operations = 200};
+        const ProcessResult result =
+            run_process(setup.arguments(RANDOM_PROGRAM), setup.environment(LIBRARY_FILE, SIMULATOR_FOLDER));
+        ASSERT_TRUE(result.status == 0 || result.status == kRefused) << setup.name() << "\n" << result.err;
+        if (result.status == kRefused) {
+          EXPECT_NE(result.err.find("thermocline: out of memory: "), std::string::npos) << result.err;
+        }
+        EXPECT_NE(result.err.find("races=0"), std::string::npos) << result.err;
+        agreed += result.status == 0 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(agreed, 0u);
+}
+
+// What `fuzz_cuda` runs for hours.
+TEST(RandomPrograms, AgreeWithTheModelUnderManySetups) {
+  const std::uint64_t setups = scaled(8);
+  for (std::uint64_t seed = 1; seed <= setups; ++seed) {
+    model::Setup setup = model::setup_of(seed);
+    setup.programs = 3;
+    run_programs(setup);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace

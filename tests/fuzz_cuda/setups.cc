@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz_cuda/setups.h"
+
+#include "tests/fuzz_cuda/random.h"
+
+namespace model {
+
+std::vector<std::string> Setup::arguments(const std::string& program) const {
+  std::vector<std::string> list = {program};
+  const auto add = [&](const char* flag, std::uint64_t value) {
+    list.emplace_back(flag);
+    list.push_back(std::to_string(value));
+  };
+  add("--programs", programs);
+  add("--first", first);
+  add("--operations", operations);
+  add("--threads", threads);
+  add("--repeat", repeat);
+  add("--live", live / threads);
+  add("--held", held / threads);
+  add("--largest", largest);
+  if (unseen) add("--unseen", 1);
+  if (simulated_ms != 0) add("--simulated-ms", simulated_ms);
+  return list;
+}
+
+std::vector<std::string> Setup::environment(const std::string& library, const std::string& simulator_folder) const {
+  std::vector<std::string> list = {
+      "LD_LIBRARY_PATH=" + simulator_folder,
+      "THERMOCLINE_SIMULATE_DEVICE=reference",
+      "THERMOCLINE_SIMULATE_CHECK=1",
+      "THERMOCLINE_SIMULATE_STATS=1",
+      "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
+      "TSAN_OPTIONS=handle_segv=0",
+      "NVTX_INJECTION64_PATH=" + simulator_folder + "/libcuda.so.1",
+      "THERMOCLINE_NVTX=true",
+  };
+  if (order != 0) list.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(order));
+  if (devices > 1) list.push_back("THERMOCLINE_SIMULATE_DEVICES=" + std::to_string(devices));
+  if (!kernel_time.empty()) list.push_back("THERMOCLINE_SIMULATE_KERNEL_TIME=" + kernel_time);
+  if (!preload) return list;
+  list.push_back("LD_PRELOAD=" + library);
+  list.emplace_back("THERMOCLINE_STATS=line");
+  list.push_back("THERMOCLINE_POLICY=" + policy);
+  list.push_back("THERMOCLINE_SAFETY=" + safety);
+  list.push_back("THERMOCLINE_HOST_FALLBACK=" + host_fallback);
+  if (!budget.empty()) list.push_back("THERMOCLINE_BUDGET=" + budget);
+  if (!eager) list.insert(list.end(), {"THERMOCLINE_LOW_WATER=98%", "THERMOCLINE_CLEAN_RESERVE=5%"});
+  return list;
+}
+
+std::string Setup::name() const {
+  return policy + ", " + safety + ", net " + host_fallback + ", " + budget + ", " +
+         (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
+         (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
+         (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "");
+}
+
+Setup setup_of(std::uint64_t seed) {
+  Random random(seed ^ 0x5e7);
+  Setup setup;
+  setup.first = seed * 1'000'000;
+  setup.operations = 500 + random.below(1000);
+  setup.policy = random.one_in(3) ? "reactive" : "learned";
+  setup.repeat = random.one_in(2) ? 1 : 4 + random.below(4);
+  setup.order = random.one_in(4) ? 0 : seed;
+  setup.threads = random.one_in(5) ? 2 + random.below(2) : 1;
+  // Each thread has tables, graphs and mappings of its own, and one kernel may have to find all of them there.
+  setup.budget = std::to_string((setup.threads > 1 ? 60 : 52) * setup.threads + random.below(3) * 4) + "MiB";
+  setup.live = setup.threads * (72 << 20);
+  setup.held = setup.threads * (4 << 20);
+  setup.eager = random.one_in(8);
+  setup.kernel_time = "5-100000";
+  constexpr const char* kNets[] = {"off", "auto", "full"};
+  setup.host_fallback = kNets[random.below(3)];
+  setup.unseen = setup.host_fallback == "full";
+  if (!setup.unseen && random.one_in(3)) setup.safety = "trusting";
+  if (random.one_in(4)) setup.devices = 2;
+  return setup;
+}
+
+}  // namespace model

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Under what random programs run: what the simulated device and the library are told, and what the programs are like.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace model {
+
+struct Setup {
+  bool preload = true;
+  std::string budget{};  // empty: all of the device
+  std::string policy = "reactive";
+  std::string safety = "strict", host_fallback = "auto";
+  bool eager = true;          // idle buffers are copied out early, as by default; else only under pressure
+  std::uint64_t order = 0;    // adversarial order by this seed; 0: order of time
+  std::string kernel_time{};  // "LOW-HIGH" in microseconds; empty: by the kernel's buffers
+  std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1;
+  std::uint64_t live = 72 << 20, held = 4 << 20, largest = 2 << 20;
+  bool unseen = false;
+  unsigned devices = 1;
+  std::uint64_t simulated_ms = 0;  // in place of `programs`
+
+  std::vector<std::string> arguments(const std::string& program) const;
+  std::vector<std::string> environment(const std::string& library, const std::string& simulator_folder) const;
+  std::string name() const;  // in a few words
+};
+
+// A setup by its number: every policy, order and net comes up.
+Setup setup_of(std::uint64_t seed);
+
+}  // namespace model

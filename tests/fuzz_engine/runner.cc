@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz_engine/runner.h"
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <optional>
+
+#include "driver/check.h"
+#include "tests/fuzz_engine/steps.h"
+
+namespace thermocline::fuzz_engine {
+namespace {
+
+void ignore_report(const std::string&) {}
+
+struct Taken {
+  PageHandle page;
+  Bytes bytes;
+  bool told;
+};
+
+class EngineRunner final : public Runner {
+ public:
+  EngineRunner(const Program& program, const FaultPlan& plan, Outcome* outcome)
+      : Runner(program, outcome), plan_(plan), may_fail_(plan.one_in != 0 || plan.only_nth != 0) {
+    hides_accesses_ &= !may_fail_;
+  }
+
+ private:
+  Bytes memory_bytes() const override { return setup_.memory; }
+  bool wanted(std::size_t) const override { return true; }
+
+  void start() override {
+    faulty_ = std::make_unique<FaultyDriver>(driver().table(), plan_);
+    // Where many calls fail, those that undo a beginning do, too.
+    if (plan_.one_in != 0) faulty_->stop();
+    if (Status status = create(); !status.ok()) {
+      if (faulty_->failed() == 0) return fail("the engine does not start: error " + std::to_string(status.code()));
+      if (!faulty_->held().empty()) return fail("an engine that did not start holds " + faulty_->held());
+      need(create(), "an engine at the second attempt");
+    }
+    faulty_->resume();
+  }
+  Status create() {
+    const EngineOptions options{.budget_bytes = setup_.budget,
+                                .policy = setup_.policy,
+                                .safety = setup_.safety,
+                                .host_fallback = setup_.host_fallback,
+                                .host_is_readable = false,
+                                .host_limit_bytes = setup_.host_limit};
+    const Status status = Engine::create(faulty_->driver(), options, &engine_);
+    if (status.ok()) engine_->set_report_handler(&ignore_report);
+    return status;
+  }
+
+  void validate() override {
+    engine_->validate();
+    const EngineStatistics statistics = engine_->statistics();
+    if (statistics.peak_device_bytes > setup_.budget) fail("more than the budget was held");
+    SimulatedStatistics device{};
+    device.size = sizeof device;
+    device_->control().statistics(&device);
+    if (device.physical_bytes > setup_.budget + stolen()) fail("the device holds more than the budget");
+    if (device.races != 0) fail("a race");
+  }
+
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) override {
+    return engine_->allocate(bytes, stream, out);
+  }
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream) override {
+    return engine_->free(address, stream);
+  }
+  std::optional<Operation> begin(const Step& step, StreamHandle stream,
+                                 std::span<const MemoryAccess> accesses) override {
+    if (step.kind == Kind::kUnknown) return engine_->begin_unknown(stream);
+    return engine_->begin(stream, accesses, {.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = true});
+  }
+
+  bool other(const Step& step) override {
+    switch (step.kind) {
+      case Kind::kTrim:
+        if (Status status = engine_->trim(); !status.ok() && !may_fail_) need(status, "trimming");
+        return true;
+      case Kind::kPin:
+        return pin(step);
+      case Kind::kExternal:
+      case Kind::kSteal:
+        return take_pages(step);
+      default:
+        return give_back();
+    }
+  }
+
+  bool pin(const Step& step) {
+    Buffer& buffer = buffer_of(step);
+    if (buffer.bytes == 0) return false;
+    const Bytes needed = footprint(buffer.bytes);
+    if (const Status status = engine_->pin(buffer.address, "test"); !status.ok()) {
+      refused(step, status, needed);
+      return false;
+    }
+    return buffer.pinned = true;
+  }
+
+  bool take_pages(const Step& step) {
+    const bool told = step.kind == Kind::kExternal;
+    if (told) {
+      if (const Status status = engine_->add_external(step.bytes); !status.ok()) {
+        refused(step, status, step.bytes);
+        return false;
+      }
+    }
+    PageHandle page{};
+    if (const Status status = driver().create_page(step.bytes, 0, &page); !status.ok()) {
+      if (!status.is_out_of_memory()) need(status, "memory of the program's own");
+      if (told && stolen() == 0) fail("room that was made is not there");
+      if (told) engine_->remove_external(step.bytes);
+      return false;
+    }
+    taken_.push_back({page, step.bytes, told});
+    return true;
+  }
+  bool give_back() {
+    if (taken_.empty()) return false;
+    const Taken first = taken_.front();
+    taken_.erase(taken_.begin());
+    need(driver().destroy_page(first.page), "giving back");
+    if (first.told) engine_->remove_external(first.bytes);
+    return true;
+  }
+
+  void waited(const Step& step, const std::function<Status()>& wait) override {
+    if (step.kind == Kind::kWaitAll) {
+      const UseSet uses = engine_->submitted_all();
+      need(wait(), "synchronising");
+      step.names_stream ? engine_->synchronized(uses) : engine_->synchronized_all();
+      return;
+    }
+    const StreamHandle stream = order_->handle(step.stream);
+    const UseSet uses = engine_->submitted(stream);
+    need(wait(), "synchronising");
+    step.names_stream ? engine_->synchronized(uses) : engine_->synchronized(stream);
+  }
+  void retire(StreamHandle stream) override { engine_->retire(stream); }
+
+  // Never worse than out of memory, and only where there is none.
+  void refused(const Step& step, Status status, Bytes needed) override {
+    ++outcome_.refused;
+    if (may_fail_) return;
+    if (!status.is_out_of_memory()) return fail("error " + std::to_string(status.code()) + " where no call failed");
+    const bool must = setup_.policy != Policy::kNone && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
+    if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
+      fail(std::string(name_of(step.kind)) + " was refused, and " + std::to_string(needed) + " bytes fit");
+  }
+
+  void before_reading() override {
+    outcome_.driver_calls = faulty_->calls();
+    outcome_.faults = faulty_->failed();
+    outcome_.failed_call = faulty_->last_failed();
+    faulty_->stop();
+    while (give_back()) {
+    }
+    validate();
+  }
+
+  void after_freeing() override {
+    engine_->synchronized_all();
+    outcome_.statistics = engine_->statistics();
+    expect_nothing_held("after everything was freed");
+    DeviceAddress all;
+    const Bytes whole = round_down(setup_.budget, kPage);
+    if (need(engine_->allocate(whole, StreamHandle{}, &all), "the whole budget in one piece")) {
+      const MemoryAccess access{all};
+      Operation operation = engine_->begin(StreamHandle{}, {&access, 1});
+      if (!operation.status().ok()) return fail("the whole budget can not be used; held are " + faulty_->held());
+      operation.commit();
+      need(engine_->free(all, StreamHandle{}), "freeing the whole budget");
+      need(driver().synchronize_context(), "synchronising");
+    }
+    engine_->synchronized_all();
+    validate();
+    expect_nothing_held("at the end");
+    engine_.reset();
+    if (!faulty_->held().empty()) fail("the engine leaks " + faulty_->held());
+    faulty_.reset();
+  }
+
+  void expect_nothing_held(const std::string& when) {
+    need(engine_->trim(), "trimming");
+    const EngineStatistics s = engine_->statistics();
+    if (s.live_bytes != 0) fail(when + " " + std::to_string(s.live_bytes) + " bytes are live");
+    if (s.device_bytes != 0) fail(when + " " + std::to_string(s.device_bytes) + " device bytes are held");
+    if (s.host_bytes != 0) fail(when + " " + std::to_string(s.host_bytes) + " host bytes are held");
+    if (s.pinned_buffers != 0) fail(when + " " + std::to_string(s.pinned_buffers) + " buffers are pinned");
+  }
+
+  Bytes taken() const {
+    Bytes sum = 0;
+    for (const Taken& one : taken_) sum += one.bytes;
+    return sum;
+  }
+  Bytes stolen() const {
+    Bytes sum = 0;
+    for (const Taken& one : taken_) sum += one.told ? 0 : one.bytes;
+    return sum;
+  }
+
+  const FaultPlan plan_;
+  const bool may_fail_;
+  std::unique_ptr<FaultyDriver> faulty_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<Taken> taken_;
+};
+
+// The device alone: its own allocations, and more memory than any program asks for.
+class PlainRunner final : public Runner {
+ public:
+  PlainRunner(const Program& program, const std::vector<bool>& done, Outcome* outcome)
+      : Runner(program, outcome), done_(done) {}
+
+ private:
+  Bytes memory_bytes() const override { return Bytes{1} << 42; }
+  bool wanted(std::size_t step) const override { return done_[step]; }
+  void start() override {
+    void* const library = dlopen(THERMOCLINE_SIMULATED_CUDA, RTLD_NOW | RTLD_NOLOAD);
+    THERMOCLINE_CHECK(library != nullptr, "the simulated device is loaded");
+    allocate_ = reinterpret_cast<CUresult (*)(CUdeviceptr*, std::size_t)>(dlsym(library, "cuMemAlloc_v2"));
+    free_ = reinterpret_cast<CUresult (*)(CUdeviceptr)>(dlsym(library, "cuMemFree_v2"));
+  }
+  Status allocate(Bytes bytes, std::optional<StreamHandle>, DeviceAddress* out) override {
+    return Status(allocate_(reinterpret_cast<CUdeviceptr*>(&out->value), bytes));
+  }
+  Status free(DeviceAddress address, std::optional<StreamHandle>) override { return Status(free_(address.value)); }
+  std::optional<Operation> begin(const Step&, StreamHandle, std::span<const MemoryAccess>) override {
+    return std::nullopt;
+  }
+  bool other(const Step& step) override {
+    if (step.kind == Kind::kPin) buffer_of(step).pinned = true;
+    return true;
+  }
+  void waited(const Step&, const std::function<Status()>& wait) override { need(wait(), "synchronising"); }
+  void retire(StreamHandle) override {}
+  void refused(const Step&, Status status, Bytes) override { need(status, "the device alone"); }
+
+  const std::vector<bool>& done_;
+  CUresult (*allocate_)(CUdeviceptr*, std::size_t) = nullptr;
+  CUresult (*free_)(CUdeviceptr) = nullptr;
+};
+
+}  // namespace
+
+Outcome run_on_engine(const Program& program, const FaultPlan& faults) {
+  Outcome outcome;
+  outcome.done.resize(program.steps.size());
+  // After a failure the engine has work in hand and can not be destroyed: it is left to the end of the process, and
+  // whoever runs many programs runs them in processes of their own.
+  auto* const runner = new EngineRunner(program, faults, &outcome);
+  runner->run(true);
+  if (outcome.failure.empty()) delete runner;
+  return outcome;
+}
+
+Outcome run_alone(const Program& program, const std::vector<bool>& done, bool check) {
+  Outcome outcome;
+  outcome.done.resize(program.steps.size());
+  PlainRunner(program, done, &outcome).run(check);
+  return outcome;
+}
+
+Outcome run(const Program& program, const FaultPlan& faults) {
+  Outcome outcome = run_on_engine(program, faults);
+  if (!outcome.failure.empty()) return outcome;
+  const Outcome alone = run_alone(program, outcome.done, program.setup.seed % 16 == 0);
+  if (!alone.failure.empty()) {
+    outcome.failure = "the program is wrong by itself: " + alone.failure;
+  } else if (alone.done != outcome.done) {
+    outcome.failure = "the device alone did other steps";
+  } else if (alone.checksum != outcome.checksum) {
+    outcome.failure = "a wrong byte: the checksum is not that of the device alone";
+  }
+  return outcome;
+}
+
+Outcome run(const Program& program) {
+  return run(program, {.seed = program.setup.seed, .one_in = program.setup.fault_one_in});
+}
+
+}  // namespace thermocline::fuzz_engine

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/pointer_probes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/allocator/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = FakeDriver::kPage;
+
+class PointerProbesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake.on_copy_to_host = [this](std::byte* to, DeviceAddress from, Bytes bytes) {
+      for (Bytes at = 0; at + 8 <= bytes; at += 8) {
+        const std::uint64_t word = memory[from.value + at];
+        std::memcpy(to + at, &word, sizeof word);
+      }
+      return CUDA_SUCCESS;
+    };
+    HeapOptions options;
+    options.page_bytes = kPage;
+    options.limit = 320 * kPage;
+    ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
+    references = std::make_unique<References>(*heap);
+    looks = std::make_unique<PointerProbes>(driver, clock, *heap, *references, false);
+    table = allocate(256);
+    target = allocate(kPage);
+    other = allocate(kPage);
+  }
+  void TearDown() override {
+    fake.run_all();
+    looks->settle(Wait::kYes);
+    references->validate();
+    looks.reset();
+    EXPECT_EQ(fake.host_taken(), 0u);
+  }
+
+  Buffer* allocate(Bytes bytes) {
+    Buffer* buffer = nullptr;
+    EXPECT_TRUE(heap->allocate(bytes, stream, &buffer).ok());
+    return buffer;
+  }
+  // A kernel of that name is given these.
+  void launch(const char* name, const std::vector<Buffer*>& given) {
+    std::vector<MemoryAccess> accesses;
+    for (const Buffer* buffer : given) accesses.push_back({buffer->address()});
+    std::vector<DeviceAddress> reachable;
+    references->follow(accesses, &reachable);
+    looks->arriving({.name = name, .follows = true}, accesses, !reachable.empty());
+    fake.submit(handle);
+    if (looks->has_arrived()) looks->submitted(stream);
+    clock.advance(stream);
+    references->validate();
+  }
+  void write(const Buffer* to, Bytes at, const Buffer* what) {
+    memory[to->address().value + at] = what->address().value;
+  }
+  bool leads(const Buffer* from, const Buffer* to) {
+    const References::Targets all = references->targets_of(*from);
+    return std::find(all.begin(), all.end(), to) != all.end();
+  }
+  bool settle() {
+    fake.run_all();
+    return looks->settle(Wait::kNo);
+  }
+
+  // What stands in the device's memory, by address. Copies bring it to the host at once; when a look is over is another
+  // matter, and up to the fake driver's streams.
+  std::map<std::uint64_t, std::uint64_t> memory;
+  FakeDriver fake;
+  Driver driver{fake.table()};
+  StreamClock clock{driver};
+  StreamHandle handle = fake.create_stream();
+  StreamIndex stream = clock.index_of(handle);
+  std::unique_ptr<Heap> heap;
+  std::unique_ptr<References> references;
+  std::unique_ptr<PointerProbes> looks;
+  Buffer *table = nullptr, *target = nullptr, *other = nullptr;
+};
+
+TEST_F(PointerProbesTest, WhatAWriterWroteIsConfirmedAndTheNextOnesAreNotLookedAt) {
+  write(table, 8, target);
+  launch("setup", {table, target});
+  EXPECT_TRUE(settle());
+  EXPECT_TRUE(leads(table, target));
+  write(table, 16, other);
+  launch("setup", {table, other});
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(looks->kernels(), 1u);
+  Buffer* const third = allocate(kPage);
+  launch("setup", {table, third});
+  EXPECT_FALSE(looks->any_under_way());
+  EXPECT_TRUE(leads(table, third));
+}
+
+TEST_F(PointerProbesTest, AWriterOfTheSameAddressesIsOneToo) {
+  write(table, 8, target);
+  for (int i = 0; i < 2; ++i) {
+    launch("setup", {table, target});
+    settle();
+  }
+  EXPECT_EQ(looks->kernels(), 1u);
+}
+
+TEST_F(PointerProbesTest, UntilTheFirstLookIsOverAnythingMayHaveBeenWrittenAndThenNothing) {
+  launch("bias", {table, target});
+  launch("bias", {table, other});
+  EXPECT_TRUE(leads(table, target));
+  EXPECT_TRUE(leads(table, other));
+  EXPECT_EQ(looks->looks(), 1u);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(references->runs(), 0u);
+  launch("bias", {table, target});
+  EXPECT_EQ(references->runs(), 0u);
+}
+
+TEST_F(PointerProbesTest, LooksBecomeRare) {
+  for (int i = 0; i < 1000; ++i) {
+    launch("bias", {table, target});
+    settle();
+  }
+  EXPECT_EQ(looks->looks(), 10u) << "1, 2, 4, ..., 512";
+}
+
+TEST_F(PointerProbesTest, WhoOnlyReadsATableWritesNone) {
+  const HeldWord word{table->address() + 8, target->address().value};
+  references->hold({&word, 1});
+  write(table, 8, target);
+  Buffer* const bias = allocate(64);
+  for (int i = 0; i < 3; ++i) {
+    launch("grouped", {table, bias, other});
+    settle();
+  }
+  EXPECT_EQ(looks->kernels(), 0u);
+  EXPECT_FALSE(leads(bias, target));
+  EXPECT_TRUE(leads(table, target)) << "the host has put it there";
+}
+
+TEST_F(PointerProbesTest, WhoMovesWordsIsLookedAtAnewWhereTheyAreAddresses) {
+  Buffer* const from = allocate(64);
+  for (int i = 0; i < 100; ++i) {
+    launch("move", {table, from});
+    settle();
+  }
+  const HeldWord word{from->address(), target->address().value};
+  references->hold({&word, 1});
+  write(table, 0, target);
+  launch("move", {table, from});
+  settle();
+  EXPECT_TRUE(leads(table, target));
+}
+
+TEST_F(PointerProbesTest, WhatALaterLookFindsIsHeld) {
+  launch("sometimes", {table, target});
+  settle();
+  write(table, 8, target);
+  launch("sometimes", {table, target});
+  EXPECT_FALSE(leads(table, target));
+  settle();
+  EXPECT_TRUE(leads(table, target));
+}
+
+TEST_F(PointerProbesTest, CopiesOfWhatMayBeATableAreTakenBackWithIt) {
+  Buffer* const copy = allocate(256);
+  launch("bias", {table, target});
+  references->copied({copy->address(), 256}, {table->address(), 256}, true);
+  references->validate();
+  EXPECT_TRUE(leads(copy, target));
+  settle();
+  EXPECT_FALSE(leads(copy, target));
+  write(table, 8, target);
+  launch("setup", {table, target});
+  references->copied({copy->address(), 256}, {table->address(), 256}, true);
+  settle();
+  EXPECT_TRUE(leads(copy, target));
+}
+
+TEST_F(PointerProbesTest, NumbersThatAreNoAddressesOfWhatItWasGivenSayNothing) {
+  write(table, 8, other);
+  launch("bias", {table, target});
+  settle();
+  EXPECT_EQ(references->runs(), 0u);
+}
+
+TEST_F(PointerProbesTest, WhatIsWrittenWhileAnyStreamRecordsIsLookedAtLater) {
+  clock.recording(true);
+  launch("setup", {table, target});
+  EXPECT_FALSE(looks->any_under_way());
+  EXPECT_TRUE(leads(table, target));
+  clock.recording(false);
+  launch("setup", {table, other});
+  EXPECT_TRUE(looks->any_under_way());
+  settle();
+  EXPECT_EQ(references->runs(), 0u);
+}
+
+TEST_F(PointerProbesTest, KnownWritersWriteWhileAnyStreamRecords) {
+  write(table, 8, target);
+  for (int i = 0; i < 2; ++i) {
+    launch("setup", {table, target});
+    settle();
+  }
+  ASSERT_EQ(looks->kernels(), 1u);
+  clock.recording(true);
+  launch("setup", {table, other});
+  EXPECT_TRUE(leads(table, other));
+  clock.recording(false);
+}
+
+// Nobody can look; so what may have been written stands, and is no more than a possibility.
+TEST_F(PointerProbesTest, WithoutPinnedMemoryAnythingMayBeATable) {
+  fake.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  for (const char* const name : {"setup", "bias"}) {
+    launch(name, {table, target});
+    EXPECT_TRUE(leads(table, target));
+  }
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  EXPECT_EQ(looks->kernels(), 0u);
+}
+
+TEST_F(PointerProbesTest, AFailureToCopyIsNoVerdict) {
+  fake.fail("cuMemcpyDtoHAsync", 1, CUDA_ERROR_UNKNOWN);
+  launch("setup", {table, target});
+  EXPECT_TRUE(leads(table, target));
+  write(table, 8, target);
+  launch("setup", {table, target});
+  settle();
+  EXPECT_TRUE(leads(table, target));
+}
+
+// The room for looks is small: as many are under way as it holds, and none overwrites another's.
+TEST_F(PointerProbesTest, EachLookSeesItsOwnBuffers) {
+  std::mt19937_64 random(7);
+  std::vector<Buffer*> tables;
+  for (const Bytes bytes : {64 * kKiB, 100 * kKiB, 200 * kKiB, 256 * kKiB, 8 * kKiB}) tables.push_back(allocate(bytes));
+  std::vector<std::string> names;
+  // Fewer than a table can lead to.
+  for (int i = 0; i < 250; ++i) names.push_back(std::to_string(i));
+  std::set<const Buffer*> written;
+  std::uint64_t made = 0;
+  for (const std::string& name : names) {
+    Buffer* const one = tables[random() % tables.size()];
+    Buffer* const unlike = allocate(kPage);
+    memory.clear();
+    const bool writes = random() % 2 == 0;
+    if (writes) write(one, one->requested() - 8, unlike);
+    const std::uint64_t before = looks->looks();
+    launch(name.c_str(), {one, unlike});
+    if (looks->looks() > before && writes) written.insert(unlike);
+    made += looks->looks() - before;
+    for (std::uint64_t steps = random() % 3; steps > 0; --steps) fake.step(handle);
+    looks->settle(Wait::kNo);
+    references->validate();
+  }
+  fake.run_all();
+  looks->settle(Wait::kYes);
+  EXPECT_GT(made, 50u);
+  std::set<const Buffer*> reachable;
+  for (const Buffer* const one : tables) {
+    for (const Buffer* const to : references->targets_of(*one)) reachable.insert(to);
+  }
+  for (const Buffer* const one : written) EXPECT_TRUE(reachable.contains(one));
+  EXPECT_LT(written.size(), made);
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accesses that nobody sees meet the copy on the host, where there is a net.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+ProcessResult run_with(const std::string& program, const std::string& net, std::uint64_t order = 0,
+                       const std::string& faults = "", bool checked = true) {
+  Running running{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = order, .environment = {}};
+  running.environment.push_back("THERMOCLINE_HOST_FALLBACK=" + net);
+  // Of a kernel that faults the race checker would say why.
+  if (!checked) running.environment.emplace_back("THERMOCLINE_SIMULATE_CHECK=0");
+  if (!faults.empty()) running.environment.push_back("THERMOCLINE_SIMULATE_FAULTS=" + faults);
+  return run_program({"tables", program}, running);
+}
+
+void expect_fault(const ProcessResult& result) {
+  EXPECT_NE(result.status, 0);
+  EXPECT_NE(result.err.find("illegal address"), std::string::npos) << result.err;
+}
+
+TEST(HostFallback, UnseenReadsAndWritesMeetTheCopyOnTheHost) {
+  const ProcessResult plain = run_plain({"tables", "unseen"});
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult caught = run_with("unseen", "auto", order);
+    expect_same(plain, caught);
+    EXPECT_GT(statistic(caught, "fallback_evictions"), 0u);
+    EXPECT_GT(statistic(caught, "host_reads"), 0u) << "what was written is read where it was written";
+  }
+}
+
+TEST(HostFallback, WithoutItTheyAreIllegalAddresses) {
+  expect_fault(run_with("unseen", "off", 0, "", false));
+  expect_fault(run_with("unseen", "auto", 0, "without host-mappings", false));
+}
+
+TEST(HostFallback, FullKeepsAccessesUnderWayToo) {
+  for (const char* const program : {"unseen", "unseen_in_flight", "built"}) {
+    const ProcessResult plain = run_plain({"tables", program});
+    for (const std::uint64_t order : orders()) {
+      const ProcessResult caught = run_with(program, "full", order);
+      expect_same(plain, caught);
+      EXPECT_GT(statistic(caught, "evicted_bytes"), 0u);
+      EXPECT_EQ(statistic(caught, "unmapped_evictions"), 0u);
+    }
+  }
+}
+
+TEST(HostFallback, SaysWhereFullCanNotBeHad) {
+  const ProcessResult bare = run_with("pageable", "full", 0, "without host-mappings");
+  expect_same(run_plain({"tables", "pageable"}), bare);
+  EXPECT_NE(bare.err.find("there is no net"), std::string::npos) << bare.err;
+  EXPECT_EQ(statistic(bare, "fallback_evictions"), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline::test
