@@ -313,7 +313,7 @@ HeapStatistics Heap::statistics() const {
   s.peak_mapped_bytes = peak_mapped_bytes();
   s.created_bytes = created_bytes();
   s.peak_created_bytes = peak_created_bytes();
-  s.free_mapped_bytes = space_->free_mapped_pages() * options_.page_bytes;
+  s.free_mapped_bytes = free_mapped_bytes();
   s.slab_bytes = slabs_.bytes();
   s.slab_live_bytes = slab_live_bytes_;
   s.buffers = buffer_objects_.taken();

@@ -167,6 +167,8 @@ class Heap {
   Status unmap(Block& block);
   // How many bytes there are that no live block holds.
   Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
+  // Of the created pages, those that no live block has.
+  Bytes unused_bytes() const { return created_bytes() - mapped_bytes() + free_mapped_bytes(); }
   // The largest free place between the buffers of one slab. Linear in the number of places.
   Bytes largest_hole() const { return slabs_.largest_hole(); }
   // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
@@ -186,6 +188,7 @@ class Heap {
   Bytes live_bytes() const { return live_bytes_; }
   Bytes peak_live_bytes() const { return peak_live_bytes_; }
   Bytes mapped_bytes() const { return backing_->mapped_pages() * options_.page_bytes; }
+  Bytes free_mapped_bytes() const { return space_->free_mapped_pages() * options_.page_bytes; }
   Bytes peak_mapped_bytes() const { return backing_->peak_mapped_pages() * options_.page_bytes; }
   Bytes created_bytes() const { return pool_.created_bytes(); }
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }

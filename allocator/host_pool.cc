@@ -182,7 +182,7 @@ void HostPool::free(void* at) {
   thermocline_je_dallocx(at, state_->flags());
 }
 
-void HostPool::trim() { state_->steps.trim(); }
+void HostPool::trim(Bytes keep) { state_->steps.trim(keep); }
 bool HostPool::claim(Bytes bytes) { return state_->steps.claim(bytes); }
 Bytes HostPool::limit() const { return state_->steps.limit(); }
 Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_relaxed); }

@@ -42,8 +42,9 @@ class HostPool {
   // Appends these pages, for [at, at + bytes) of what allocate_pages gave; false for other memory.
   bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;
   void free(void* at);
-  // Gives unused steps back to the driver.
-  void trim();
+  // Gives unused steps back to the driver, the largest first, but for `keep` bytes of them. The driver may wait for the
+  // device; others are served meanwhile.
+  void trim(Bytes keep = 0);
   // Other processes that share the limit leave so much to this one, taken or not: it stands until the next claim.
   // False: it is not to be had, and the last claim stands.
   bool claim(Bytes bytes);

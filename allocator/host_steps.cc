@@ -2,6 +2,7 @@
 #include "allocator/host_steps.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "allocator/host_ledger.h"
@@ -168,9 +169,44 @@ void HostSteps::trim_locked() {
   }
 }
 
-void HostSteps::trim() {
+std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {
   const std::lock_guard lock(mutex_);
-  trim_locked();
+  std::vector<Leaving> empty;
+  Bytes left = 0;
+  for (const auto& [address, step] : steps_) {
+    if (step.used_pages != 0) continue;
+    empty.push_back({address, step.bytes, step.first->tag.mappable});
+    left += step.bytes;
+  }
+  std::ranges::stable_sort(empty, std::ranges::greater(), &Leaving::bytes);
+  auto end = empty.begin();
+  for (; end != empty.end() && left > keep; ++end) {
+    const auto step = steps_.find(end->at);
+    space_.remove_range(step->second.first);
+    steps_.erase(step);
+    left -= end->bytes;
+    leaving_ += end->bytes;
+  }
+  empty.erase(end, empty.end());
+  return empty;
+}
+
+void HostSteps::has_left(const Leaving& step, bool given) {
+  const std::lock_guard lock(mutex_);
+  leaving_ -= step.bytes;
+  if (given) {
+    pinned_ -= step.bytes;
+    enter(pinned_, claimed_);
+    return;
+  }
+  StepTag tag;
+  tag.step = step.at;
+  tag.mappable = step.mappable;
+  steps_.emplace(step.at, Step{space_.add_range(step.at / kPage, step.bytes / kPage, tag), step.bytes, 0});
+}
+
+void HostSteps::trim(Bytes keep) {
+  for (const Leaving& step : let_leave(keep)) has_left(step, free_step(step.at));
 }
 
 Bytes HostSteps::pinned_bytes() const {
@@ -203,8 +239,8 @@ void HostSteps::validate() const {
     used += step.used_pages;
     THERMOCLINE_CHECK(step.first->offset() * kPage == address, "A step begins with its first chunk.");
   }
-  THERMOCLINE_CHECK(pinned == pinned_ && (limit_ == 0 || pinned <= limit_),
-                    "Pinned bytes are the steps', under the limit.");
+  THERMOCLINE_CHECK(pinned + leaving_ == pinned_ && (limit_ == 0 || pinned_ <= limit_),
+                    "Pinned bytes are the steps' and of what is being given back, under the limit.");
   THERMOCLINE_CHECK(ledger_ == nullptr || ledger_->held() == std::max(pinned_, claimed_),
                     "The ledger has what is pinned or claimed.");
   std::uint64_t in_use = 0;

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "allocator/bfc.h"
 #include "allocator/mappable_host.h"
@@ -39,8 +40,9 @@ struct StepTag {
   void clear() { *this = {}; }
 };
 
-// Invariants: pinned bytes are the sum of the steps, never above the limit; extents lie in their step and do not
-// overlap. In the ledger, where there is one, this process holds at least what is pinned and what is claimed.
+// Invariants: pinned bytes are the sum of the steps and of what is being given back, never above the limit; extents lie
+// in their step and do not overlap. In the ledger, where there is one, this process holds at least what is pinned and
+// what is claimed.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
@@ -61,7 +63,9 @@ class HostSteps {
   // False when `at` is no extent's address.
   bool give(void* at);
   bool owns(void* at) const;
-  void trim();
+  // Gives back empty steps, the largest first, until no more than `keep` bytes of them are left. The driver may wait
+  // for the device within that: the lock is not held.
+  void trim(Bytes keep = 0);
   // What may come to be needed, so that other processes do not take it. False: it is not to be had, and nothing has
   // changed.
   bool claim(Bytes bytes);
@@ -90,6 +94,14 @@ class HostSteps {
   bool add_step(Bytes bytes, Bytes unit);
   bool register_step(Bytes bytes, bool from_mappable);
   bool free_step(std::uint64_t at);
+  // A step that is being given back without the lock: nobody's, and pinned still.
+  struct Leaving {
+    std::uint64_t at;
+    Bytes bytes;
+    bool mappable;
+  };
+  std::vector<Leaving> let_leave(Bytes keep);
+  void has_left(const Leaving& step, bool given);
   bool enter(Bytes pinned, Bytes claimed);
   void give_back(std::map<std::uint64_t, Step>::iterator step);
   void trim_locked();
@@ -108,6 +120,7 @@ class HostSteps {
   Space space_;                                        // in pages of host addresses
   std::map<std::uint64_t, Step> steps_;                // by address
   std::unordered_map<std::uint64_t, Chunk*> extents_;  // by the address handed out
+  Bytes leaving_ = 0;                                  // of steps that are being given back
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
   Bytes taken_ = 0;

@@ -21,6 +21,8 @@ void store(Settings& settings, const Value& value) {
     field = value.flag;
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     field = value.operators;
+  } else if constexpr (std::is_same_v<Field, Duration>) {
+    field = value.duration;
   } else {
     field = static_cast<Field>(value.choice);
   }
@@ -36,6 +38,8 @@ Value load(const Settings& settings) {
     return {.flag = field};
   } else if constexpr (std::is_same_v<Field, std::vector<OperatorRule>>) {
     return {.operators = field};
+  } else if constexpr (std::is_same_v<Field, Duration>) {
+    return {.duration = field};
   } else {
     return {.choice = static_cast<int>(field)};
   }
@@ -119,6 +123,13 @@ constexpr std::array kOptions = {
                                  "Copying idle buffers out early begins when this part of the budget is taken."),
     option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent, "25%",
                                      "Early copies keep up to this part of the budget ready to be given away."),
+    option<&Settings::idle_after>(
+        "idle_after", "THERMOCLINE_IDLE_AFTER", OptionType::kDuration, "1s",
+        "A program that has not allocated, freed or moved anything for so long gives back to the driver what it does "
+        "not use; off: never."),
+    option<&Settings::idle_reserve>(
+        "idle_reserve", "THERMOCLINE_IDLE_RESERVE", OptionType::kSize, "16MiB",
+        "So much of what an idle program does not use stays with it, of device memory and of pinned memory each."),
     option<&Settings::operators>("operators", "THERMOCLINE_OPERATORS", OptionType::kOperators, "",
                                  "What operators are, by name, before the built-in rules: PATTERN=CLASS, ... "
                                  "(docs/offload.md; tables: docs/hidden_pointers.md)."),
@@ -238,6 +249,11 @@ bool parse_value(const Option& option, std::string_view text, Value* out, ParseE
   if (option.type == OptionType::kBool) return parse_bool(text, out, error);
   if (option.type == OptionType::kChoice) return parse_choice(option, text, out, error);
   if (option.type == OptionType::kOperators) return parse_operators(text, out, error);
+  if (option.type == OptionType::kDuration) {
+    const std::optional<Duration> duration = parse_duration(text, error);
+    if (duration) out->duration = *duration;
+    return duration.has_value();
+  }
   const std::optional<SizeSetting> size = parse_size(text, size_rules(option.type), error);
   if (size) out->size = *size;
   return size.has_value();
@@ -247,6 +263,7 @@ std::string value_text(const Option& option, const Settings& settings) {
   const Value value = option.load(settings);
   if (option.type == OptionType::kBool) return value.flag ? "true" : "false";
   if (option.type == OptionType::kOperators) return text_of(value.operators);
+  if (option.type == OptionType::kDuration) return duration_text(value.duration);
   if (option.type != OptionType::kChoice) return value.size.text();
   for (const Choice& c : option.choices) {
     if (c.value == value.choice) return c.name;
@@ -266,6 +283,8 @@ std::string expected_text(const Option& option) {
       return "true or false";
     case OptionType::kOperators:
       return "a list of PATTERN=CLASS (my_gemm*=matrix_multiply, my_pack=copy)";
+    case OptionType::kDuration:
+      return "a duration (1s, 250ms, off)";
     case OptionType::kChoice:
       break;
   }

@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "config/duration.h"
 #include "config/settings.h"
 #include "config/size.h"
 
 namespace thermocline {
 
-enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators };
+enum class OptionType { kSize, kSizeOrPercent, kPercent, kChoice, kBool, kOperators, kDuration };
 
 struct Choice {
   const char* name;
@@ -27,6 +28,7 @@ struct Value {
   bool flag = false;
   int choice = 0;
   std::vector<OperatorRule> operators = {};
+  Duration duration{};
 };
 
 struct Option {

@@ -35,6 +35,9 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
   options.low_water_percent = settings.low_water.percent();
   options.clean_reserve_percent = settings.clean_reserve.percent();
+  options.idle_after_ns =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(settings.idle_after).count());
+  options.idle_reserve_bytes = settings.idle_reserve.resolve(0);
   // NVTX loads the library that a variable names.
   options.annotate = settings.nvtx && !is_privileged_program();
   options.audit = settings.audit;

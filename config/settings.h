@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "config/duration.h"
 #include "config/size.h"
 #include "driver/units.h"
 #include "offload/engine.h"
@@ -30,6 +31,8 @@ struct Settings {
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent
   SizeSetting clean_reserve;  // percent
+  Duration idle_after{};      // 0: never
+  SizeSetting idle_reserve;
   std::vector<OperatorRule> operators;
   bool strict = false;
   StatsForm stats{};

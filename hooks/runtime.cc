@@ -24,6 +24,7 @@
 #include "driver/undisturbed.h"
 #include "hooks/dynamic_linker.h"
 #include "hooks/fallbacks.h"
+#include "hooks/idle_thread.h"
 #include "hooks/layouts.h"
 #include "hooks/live_statistics.h"
 #include "hooks/misuse.h"
@@ -319,6 +320,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     const ActiveEngine* made = all.publish(engine.release(), context, facts.device);
     Recorder::begin(Driver(*real_table()), made->engine);
     if (all.settings.publish) show_statistics();
+    look_for_idleness(all.settings.idle_after);
     return made;
   } catch (...) {
     all.stand_aside("the library could not begin", device);
@@ -354,8 +356,8 @@ const ActiveEngine* Runtime::in_current_context(CUcontext current) {
   return activate(current);
 }
 
-HeldEngines::HeldEngines() : engines_(engines_now()) {
-  if (engines_ == nullptr || engines_->size() == 1) return;
+HeldEngines::HeldEngines(Even held) : engines_(engines_now()) {
+  if (engines_ == nullptr || (held == Even::kSeveral && engines_->size() == 1)) return;
   in_use().lock_shared();
   holds_ = true;
   engines_ = Runtime::get().engines();

@@ -93,7 +93,10 @@ inline const ActiveEngine* owner_now(DeviceAddress address) {
 // Costs nothing where there is one.
 class HeldEngines {
  public:
-  HeldEngines();
+  HeldEngines() : HeldEngines(Even::kSeveral) {}
+  // kOne: of one as well, for threads of ours: the program's own does not end the context that it uses.
+  enum class Even : std::uint8_t { kOne, kSeveral };
+  explicit HeldEngines(Even held);
   ~HeldEngines();
   HeldEngines(const HeldEngines&) = delete;
   HeldEngines& operator=(const HeldEngines&) = delete;

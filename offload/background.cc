@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <system_error>
+#include <utility>
 
 namespace thermocline {
 namespace {
@@ -31,14 +32,19 @@ class SignalsBlocked {
 
 }  // namespace
 
-std::thread start_in_background(std::function<void()> work) {
+std::thread try_in_background(std::function<void()> work) {
   try {
     const SignalsBlocked blocked;
-    return std::thread(work);
+    return std::thread(std::move(work));
   } catch (const std::system_error&) {
-    work();
     return {};
   }
+}
+
+std::thread start_in_background(std::function<void()> work) {
+  std::thread thread = try_in_background(work);
+  if (!thread.joinable()) work();
+  return thread;
 }
 
 }  // namespace thermocline

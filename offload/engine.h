@@ -78,6 +78,10 @@ struct EngineOptions {
   unsigned low_water_percent = 60;
   // Write-behind keeps up to this part of the budget clean, in percent.
   unsigned clean_reserve_percent = 25;
+  // An engine that has been idle for so long gives back what nobody uses (Engine::look_for_idleness). 0: never.
+  std::uint64_t idle_after_ns = 1'000'000'000;
+  // Of that, so much stays: of the device's memory, and of pinned memory.
+  Bytes idle_reserve_bytes = 16 * kMiB;
   // Registers every buffer through NVTX's memory extension, for tools that look into the pool.
   bool annotate = false;
   // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
@@ -348,6 +352,12 @@ class Engine {
 
   // Gives unused device and host memory back to the driver.
   Status trim();
+
+  // For a thread that asks every now and then; `now_ns`: of a clock that never goes back. Once nothing has been
+  // allocated, freed, evicted or fetched for EngineOptions::idle_after_ns, gives back to the driver what nobody uses
+  // (idle.h). Waits for nobody: neither for the lock, nor for the device while it has it; what the driver may wait for
+  // while it frees pinned memory it waits for without the lock.
+  void look_for_idleness(std::uint64_t now_ns);
 
   // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
   void memory_info(Bytes* free, Bytes* total) const;

@@ -59,7 +59,8 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
       references(heap),
-      looks(foundation->driver, clock, heap, references, options.annotate) {
+      looks(foundation->driver, clock, heap, references, options.annotate),
+      idle(options.idle_after_ns) {
   net.set_hurried([this] { return learned.following() && !learned.is_far_ahead(); });
 }
 

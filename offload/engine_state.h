@@ -18,6 +18,7 @@
 #include "driver/nvtx_memory.h"
 #include "offload/audit.h"
 #include "offload/engine.h"
+#include "offload/idle.h"
 #include "offload/learned.h"
 #include "offload/migration.h"
 #include "offload/pointer_probes.h"
@@ -79,6 +80,11 @@ class Engine::State {
   // By the program: neither parked nor detained.
   bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
 
+  // Another number after each allocation, free and move.
+  std::uint64_t activity() const;
+  // As far as nobody can be using them. True: what is left is what an idle program keeps.
+  bool give_back_pages();
+
   // Gives up what is claimed of the host and not needed any more.
   void lower_host_claim();
 
@@ -109,6 +115,7 @@ class Engine::State {
   References references;
   PointerProbes looks;
   ThreadCaches caches;
+  IdleWatch idle;
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
   std::unique_ptr<Audit> audit;             // null unless asked for
 

@@ -104,6 +104,10 @@ ordered_json schema_of(const Option& option) {
     case OptionType::kBool:
       out["type"] = "boolean";
       break;
+    case OptionType::kDuration:
+      out["type"] = "string";
+      out["pattern"] = R"(^ *(off|0|[0-9]+ *(ms|s|min|h)) *$)";
+      break;
     case OptionType::kOperators:
       out["type"] = "string";
       break;

@@ -243,6 +243,8 @@ struct FakeCalls {
     current->host_taken_ -= found->second;
     munmap(at, found->second);
     current->host_.erase(found);
+    // Its addresses may come again now.
+    if (current->on_host_free) current->on_host_free();
     return CUDA_SUCCESS;
   }
 };

@@ -42,6 +42,8 @@ class FakeDriver {
   std::function<CUresult(std::byte* to, DeviceAddress from, Bytes bytes)> on_copy_to_host;
   // Called in each call that takes pinned host memory.
   std::function<void()> on_host_allocation;
+  // And in each that gives it back.
+  std::function<void()> on_host_free;
 
   // The n-th call from now (1: the next) of the function answers `result`.
   void fail(const std::string& function, std::uint64_t n, CUresult result);

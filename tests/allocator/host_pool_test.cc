@@ -117,6 +117,50 @@ TEST_F(HostPoolTest, EmptyStepsAreKeptUntilTrim) {
   EXPECT_EQ(fake.host_taken(), 0u);
 }
 
+TEST_F(HostPoolTest, TrimKeepsWhatItMayOfTheSmallestSteps) {
+  make(0);
+  std::vector<void*> held;
+  for (const Bytes bytes : {100 * kMiB, 300 * kMiB, 200 * kMiB, 400 * kMiB}) held.push_back(pool->allocate(bytes));
+  for (std::size_t i = 0; i < 3; ++i) pool->free(held[i]);
+  pool->trim(299 * kMiB);
+  EXPECT_EQ(pool->pinned_bytes(), 500 * kMiB) << "100 MiB that are empty, and 400 that are not";
+  pool->trim(100 * kMiB);
+  EXPECT_EQ(pool->pinned_bytes(), 500 * kMiB);
+  pool->free(held[3]);
+  pool->validate();
+}
+
+// The driver may wait for the device before it takes pinned memory back, and the device for a thread that needs some.
+TEST_F(HostPoolTest, OthersAreServedWhileTheDriverTakesAStepBack) {
+  make(0);
+  pool->free(pool->allocate(30 * kMiB));
+  void* meanwhile = nullptr;
+  fake.on_host_free = [&] {
+    meanwhile = pool->allocate(20 * kMiB);
+    pool->validate();
+  };
+  pool->trim();
+  EXPECT_NE(meanwhile, nullptr);
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 2u) << "what is being given back serves nobody";
+  fake.on_host_free = nullptr;
+  pool->free(meanwhile);
+  pool->validate();
+}
+
+TEST_F(HostPoolTest, WhatTheDriverDoesNotTakeBackServesAgain) {
+  make(0);
+  pool->free(pool->allocate(30 * kMiB));
+  const Bytes pinned = pool->pinned_bytes();
+  fake.fail("cuMemFreeHost", 1, CUDA_ERROR_UNKNOWN);
+  pool->trim();
+  EXPECT_EQ(pool->pinned_bytes(), pinned);
+  pool->validate();
+  pool->free(pool->allocate(30 * kMiB));
+  EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  pool->trim();
+  EXPECT_EQ(fake.host_taken(), 0u);
+}
+
 TEST_F(HostPoolTest, EmptyStepsMakeRoomForAnotherSizeAtTheLimit) {
   make(128 * kMiB);
   void* const a = pool->allocate(60 * kMiB);

@@ -36,6 +36,7 @@ TEST(OptionTable, EveryDefaultIsTheEffectiveValueOfDefaultSettings) {
     EXPECT_EQ(effective.size, expected.size) << option.key;
     EXPECT_EQ(effective.flag, expected.flag) << option.key;
     EXPECT_EQ(effective.choice, expected.choice) << option.key;
+    EXPECT_EQ(effective.duration, expected.duration) << option.key;
   }
 }
 
@@ -46,6 +47,7 @@ TEST(OptionTable, EveryRowStoresIntoAFieldOfItsOwn) {
                         : option.type == OptionType::kPercent   ? "7%"
                         : option.type == OptionType::kChoice    ? option.choices.front().name
                         : option.type == OptionType::kOperators ? "my_kernel=copy"
+                        : option.type == OptionType::kDuration  ? "7min"
                                                                 : "7MiB";
     Value value;
     ParseError error;
@@ -96,6 +98,8 @@ TEST(EngineOptions, DefaultsOfTheTableAreThoseOfTheEngine) {
   EXPECT_EQ(ours.low_water_percent, theirs.low_water_percent);
   EXPECT_EQ(ours.clean_reserve_percent, theirs.clean_reserve_percent);
   EXPECT_EQ(ours.annotate, theirs.annotate);
+  EXPECT_EQ(ours.idle_after_ns, theirs.idle_after_ns);
+  EXPECT_EQ(ours.idle_reserve_bytes, theirs.idle_reserve_bytes);
 }
 
 TEST(HostMemory, OfThisMachineIsKnown) { EXPECT_GT(host_memory_bytes(), Bytes{1} << 24); }

@@ -37,6 +37,8 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
       "THERMOCLINE_STATS=line",
+      // What a slow machine takes long for is not what an idle program does.
+      "THERMOCLINE_IDLE_AFTER=off",
       "THERMOCLINE_SIMULATE_CHECK=1",
       "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
       kTsanOptions,
