@@ -3,12 +3,17 @@
 
 #include <algorithm>
 
+#include "offload/part_size.h"
+
 namespace thermocline {
 namespace {
 
 // Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and
 // what is copied stays close to the latest knowledge.
 constexpr std::size_t kCopiesInFlight = 2;
+// So much may have been brought back without having been used yet: as much as keeps the link busy. What is used makes
+// room for more; where the program does not come back for it, memory stays free for what it does instead.
+constexpr Bytes kMostUnused = kCopiesInFlight * kPartBytes;
 // Useless prefetches that end prefetching until the next miss.
 constexpr std::uint64_t kPatience = 3;
 // A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
@@ -69,6 +74,7 @@ void Reactive::prefetch() {
       returning_ = false;
       return;
     }
+    if (residency_.prefetched_bytes() + part->bytes() > kMostUnused) return;
     const Bytes taken = residency_.resident_bytes() + part->bytes() + largest_recent_;
     if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
     ++prefetches_;

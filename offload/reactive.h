@@ -5,8 +5,9 @@
 // Write-behind: once something has had to leave, while memory is filling and the link out is idle, the oldest idle
 // dirty block is copied out and keeps its pages; it is then clean, and dropping it is free. Prefetch: training comes
 // back through its activations in reverse, so after the first access of an absent block the blocks that left last are
-// brought back first, into free pages only. A guess that was evicted again before its use counts against prefetching,
-// which stops after a few until the next miss that it would have served.
+// brought back first, into free pages only, and only as far ahead of what the program has used as keeps the link busy:
+// memory that is filled with guesses is missing where the program allocates next. A guess that was evicted again before
+// its use counts against prefetching, which stops after a few until the next miss that it would have served.
 #pragma once
 
 #include <cstdint>

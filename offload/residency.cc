@@ -46,6 +46,7 @@ void Residency::cut(BlockState& state) {
 void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
   for (EvictionUnit& part : state.parts()) {
+    set_prefetched(part, false);
     migration_.drop_host_copy(part);
     if (part.mapped()) resident_bytes_ -= part.bytes();
     place(part, Place::kUnmapped);
@@ -63,7 +64,8 @@ void Residency::succeed(const Buffer& buffer) {
   if (block.is_slab()) return;
   for (EvictionUnit& part : state.parts()) {
     state.wait_for.join(part.uses);
-    part.prefetched = part.defined = false;
+    set_prefetched(part, false);
+    part.defined = false;
     set_hollow(part, false);
     migration_.drop_host_copy(part);
     place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
@@ -87,6 +89,12 @@ void Residency::set_hollow(EvictionUnit& part, bool hollow) {
   if (part.hollow == hollow) return;
   part.hollow = hollow;
   part.whole->hollow_parts += hollow ? 1 : -1;
+}
+
+void Residency::set_prefetched(EvictionUnit& part, bool prefetched) {
+  if (part.prefetched == prefetched) return;
+  part.prefetched = prefetched;
+  prefetched_bytes_ += prefetched ? part.bytes() : -part.bytes();
 }
 
 Status Residency::come_to_rest() {
@@ -201,7 +209,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     part.defined = true;
     set_hollow(part, false);
     if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
-    part.prefetched = false;
+    set_prefetched(part, false);
     if (state.writes(part)) migration_.drop_host_copy(part);
     place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
   }
@@ -226,7 +234,7 @@ bool Residency::fetch(EvictionUnit& part) {
   if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
   const bool returns = part.host != nullptr;
   if (!restore(part, untouched, false).ok()) return false;
-  part.prefetched = returns;
+  set_prefetched(part, returns);
   return true;
 }
 
@@ -244,7 +252,7 @@ void Residency::leave(BlockState& state, std::size_t parts) {
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
-    part.prefetched = false;
+    set_prefetched(part, false);
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
     place(part, Place::kClean);
     if (gives_up_at_once_) give_up(part);
@@ -254,7 +262,7 @@ void Residency::leave(BlockState& state, std::size_t parts) {
 bool Residency::bring_back(BlockState& state, bool may_wait) {
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
-      part.prefetched = true;
+      set_prefetched(part, true);
       place(part, part.place);
     } else if (!may_wait && !is_free_to_come(part)) {
       return false;
@@ -452,7 +460,7 @@ void Residency::give_up(EvictionUnit& part) {
 
 void Residency::leave_device(EvictionUnit& part) {
   if (part.prefetched) ++statistics_.wasted_prefetches;
-  part.prefetched = false;
+  set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
   place(part, Place::kEvicted);
   ++statistics_.evictions;
@@ -517,7 +525,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
 }
 
 void Residency::validate() const {
-  Bytes resident = 0, clean = 0;
+  Bytes resident = 0, clean = 0, prefetched = 0;
   std::size_t placed = 0;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
@@ -549,12 +557,15 @@ void Residency::validate() const {
         resident += part.bytes();
       }
       if (part.place == Place::kClean) clean += part.bytes();
+      if (part.prefetched) prefetched += part.bytes();
+      THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
     THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
+  THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
 }
 

@@ -91,6 +91,8 @@ class Residency {
   EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
   Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
   Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
+  // Of these, brought back for a use to come, which has not come yet.
+  Bytes prefetched_bytes() const { return prefetched_bytes_; }
   const ResidencyStatistics& statistics() const { return statistics_; }
 
   // Frees every host copy; only when nothing will be restored any more.
@@ -102,6 +104,7 @@ class Residency {
   bool may_leave(const EvictionUnit& part) const;
   // The operation being prepared wants it.
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
+  void set_prefetched(EvictionUnit& part, bool prefetched);
   static void set_hollow(EvictionUnit& part, bool hollow);
   // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
   static Status unless_stood(Status status, bool stood);
@@ -148,6 +151,7 @@ class Residency {
   PartList dirty_, clean_, away_;
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
+  Bytes prefetched_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offloading without a history: what is brought back before it is wanted.
+#include "offload/part_size.h"
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+class ReactiveTest : public EngineTest {
+ protected:
+  static constexpr std::size_t kFit = 8;
+
+  // Twice as many buffers as fit are used in turn, then as many are freed as make room for all that are away.
+  void leave_half_away() {
+    EngineOptions options;
+    options.budget_bytes = kFit * kPartBytes;
+    options.policy = Policy::kReactive;
+    options.host_is_readable = false;
+    start(options);
+    for (std::size_t i = 0; i < 2 * kFit; ++i) {
+      all_.push_back(allocate(kPartBytes));
+      ASSERT_TRUE(use(i).ok());
+    }
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    for (std::size_t i = kFit; i < 2 * kFit; ++i) ASSERT_TRUE(engine_->free(all_[i], std::nullopt).ok());
+    ASSERT_EQ(engine_->statistics().nonresident_bytes, kFit * kPartBytes);
+  }
+  Status use(std::size_t buffer) { return operate({{all_[buffer], kPartBytes}}); }
+  std::uint64_t prefetches() const { return engine_->statistics().prefetches; }
+
+  std::vector<DeviceAddress> all_;
+};
+
+TEST_F(ReactiveTest, NoMoreIsGuessedBeforeWhatWasGuessedIsUsed) {
+  leave_half_away();
+  // What left last is brought back first.
+  ASSERT_TRUE(use(kFit - 1).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    ASSERT_TRUE(use(kFit - 1).ok());
+  }
+  EXPECT_EQ(prefetches(), 2u);
+  EXPECT_GT(engine_->statistics().nonresident_bytes, 0u);
+}
+
+TEST_F(ReactiveTest, WhatIsUsedIsFollowedByMore) {
+  leave_half_away();
+  ASSERT_TRUE(use(kFit - 1).ok());
+  for (std::size_t i = kFit - 1; i-- > 0;) {
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    ASSERT_TRUE(use(i).ok());
+  }
+  // But for the last one, whose room the next allocation may want.
+  EXPECT_EQ(prefetches(), kFit - 2);
+  EXPECT_EQ(engine_->statistics().nonresident_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is copied before anybody asks for it must not cost more than it brings: steps of varying shape, for which no
+// plan can be made, and steps that run without one take hardly longer than under plain least recently used on demand.
+// Time is the simulated device's.
+#include <gtest/gtest.h>
+
+#include "trace/read.h"
+#include "trace/repeat.h"
+#include "trace/replay.h"
+
+namespace thermocline::test {
+namespace {
+
+constexpr double kMostOverLru = 1.02;
+
+struct Mode {
+  Policy policy;
+  bool ahead_of_need = true;
+};
+
+struct Speculation : testing::TestWithParam<std::pair<const char*, std::size_t>> {
+  // All steps behind the first, in which everything is new.
+  double milliseconds(const Trace& trace, Mode mode, Bytes budget) const {
+    StepProgram program;
+    std::string reason;
+    EXPECT_TRUE(plan_steps(trace, GetParam().second, &program, &reason)) << reason;
+    ReplayOptions options;
+    options.device.library = THERMOCLINE_SIMULATED_CUDA;
+    options.engine.budget_bytes = budget;
+    options.engine.policy = mode.policy;
+    options.engine.ahead_of_need = mode.ahead_of_need;
+    ReplayResult result;
+    EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
+    EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
+    double sum = 0;
+    for (std::size_t i = 1; i < result.steps.size(); ++i) sum += result.steps[i].ms;
+    return sum;
+  }
+};
+
+TEST_P(Speculation, CostsHardlyMoreThanItBrings) {
+  Trace trace;
+  TraceError error;
+  std::string file = THERMOCLINE_TRACES "/";
+  file.append(GetParam().first).append(".jsonl.gz");
+  ASSERT_TRUE(read_trace(file, &trace, &error)) << error.text();
+  const Bytes budget = trace.peak_live_bytes / 10 * 8;
+  const double on_demand = milliseconds(trace, {Policy::kReactive, false}, budget);
+  ASSERT_GT(on_demand, 0);
+  EXPECT_LE(milliseconds(trace, {Policy::kReactive}, budget), kMostOverLru * on_demand);
+  EXPECT_LE(milliseconds(trace, {Policy::kLearned}, budget), kMostOverLru * on_demand);
+}
+INSTANTIATE_TEST_SUITE_P(Traces, Speculation,
+                         testing::Values(std::pair("nmt_varlen_b128", std::size_t{8}),
+                                         std::pair("nmt_b128_t50", std::size_t{3})));
+
+}  // namespace
+}  // namespace thermocline::test
