@@ -41,7 +41,7 @@ std::thread try_in_background(std::function<void()> work) {
   }
 }
 
-std::thread start_in_background(std::function<void()> work) {
+std::thread start_in_background(const std::function<void()>& work) {
   std::thread thread = try_in_background(work);
   if (!thread.joinable()) work();
   return thread;

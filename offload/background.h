@@ -14,7 +14,7 @@
 namespace thermocline {
 
 // Starts `work`, in which no signal handler of the program's ever runs; where no thread can be had, calls it.
-std::thread start_in_background(std::function<void()> work);
+std::thread start_in_background(const std::function<void()>& work);
 
 // The same; where no thread can be had, nothing is started and the result is no thread.
 std::thread try_in_background(std::function<void()> work);
