@@ -16,8 +16,7 @@
 //   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; an access that may write moves them to kDirty and
 //   drops the copy.
-//   5. pins > 0 implies all parts have pages, or are about to get them within the call that pinned the block; those of
-//   one part, that it has.
+//   5. pins > 0 implies all parts have pages; those of one part, that it has: what is pinned has been brought before.
 //   6. The parts of a block cover its pages in order, each once.
 //   7. A hollow part has a host copy.
 #pragma once

@@ -492,6 +492,7 @@ Status Residency::drop_partial(bool* progress) {
     if (is_held(part) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) continue;
     const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
     if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
+    THERMOCLINE_CHECK(state.pins == 0 && part.pins == 0, "what is pinned is on the device");
     if (Status status = await(part); !status.ok()) return status;
     if (Status status = heap_.unmap(*state.block, part.range); !status.ok()) return status;
     *progress = true;

@@ -6,7 +6,10 @@
 // documents that the block around a small allocation is shared with it. It can not be opened where it was made, as on
 // every driver known. What ran in one process is over for the others when that one has waited for it: processes share
 // no timeline, and nothing says what would happen to memory that is freed while others have it open.
+//
+// A range's DMA-BUF descriptor is for other devices on the bus. There are none, so it can be held and closed only.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -173,5 +176,22 @@ SIMULATED_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHand
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, call.device()};
   call.state().physical.try_emplace(physical, properties);
   *out = physical;
+  return CUDA_SUCCESS;
+}
+
+// cuda.h: of memory from cuMemAlloc, or that is mapped whole; both numbers aligned to the host's pages.
+SIMULATED_API CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr at, std::size_t bytes,
+                                                     CUmemRangeHandleType type, unsigned long long flags) {
+  Call call;
+  if (!call) return call.result();
+  if (out == nullptr || flags != 0 || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD) return CUDA_ERROR_INVALID_VALUE;
+  const auto host_page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  if (bytes == 0 || at % host_page != 0 || bytes % host_page != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (Address one = at; one < at + bytes; one = round_up(one + 1, kPageBytes)) {
+    if (!call.machine().owner_at(one)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int file = memfd_create("simulated-dma-buf", MFD_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::memcpy(out, &file, sizeof file);
   return CUDA_SUCCESS;
 }

@@ -68,6 +68,20 @@ TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
   EXPECT_EQ(pinned(), 0u);
 }
 
+// Others may write there unseen, so a copy that is made meanwhile would be taken for what it is not.
+TEST_F(HeldRangesTest, WhatIsPinnedIsNotCopiedOutWhenItIsEvicted) {
+  ASSERT_TRUE(hold(0, 8).ok());
+  ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());
+  ASSERT_TRUE(engine_->evict(large_).ok());
+  EXPECT_EQ(engine_->statistics().evicted_bytes, 0u);
+  engine_->unpin(large_);
+  ASSERT_TRUE(engine_->evict(large_).ok());
+  EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge - kPartBytes);
+  let_go();
+  ASSERT_TRUE(engine_->evict(large_).ok());
+  EXPECT_EQ(engine_->statistics().evicted_bytes, kLarge);
+}
+
 TEST_F(HeldRangesTest, WhatIsFreedMeanwhileIsForgotten) {
   ASSERT_TRUE(hold(0, kLarge).ok());
   ASSERT_TRUE(engine_->free(large_, std::nullopt).ok());

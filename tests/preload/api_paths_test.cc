@@ -56,6 +56,7 @@ const std::vector<std::string> kPrograms = {
     "graphs/copies_to_the_host",
     "graphs/more_than_fits_over_time",
     "graphs/recording_stream_destroyed",
+    "graphs/recordings_ended_elsewhere",
     "graphs/recordings_that_end_otherwise",
     "graphs/reused_after_a_graph",
     "graphs/reused_as_a_source",
@@ -277,6 +278,28 @@ TEST(ApiPaths, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
                   .environment = {"THERMOCLINE_SIMULATE_FAULTS=fail cuDevicePrimaryCtxRetain call 3 "
                                   "INVALID_CONTEXT; fail cuDevicePrimaryCtxRetain call 4 INVALID_CONTEXT"}});
   expect_same(plain, result);
+}
+
+// While a stream records nobody may wait for what is unseen, and memory that is freed stays until somebody does. Where
+// none does, no more is live than the program's eight buffers.
+TEST(ApiPaths, RecordingsEndHoweverTheyEnd) {
+  for (const char* program :
+       {"api_paths/graphs/recording_stream_destroyed", "api_paths/graphs/recordings_ended_elsewhere"}) {
+    const ProcessResult result = run_preloaded({program}, kBudget);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(statistic(result, "peak_live_bytes"), 32 * kMiB) << program;
+  }
+}
+
+// Pinned memory, addresses and pages are no context's: the library gives them back before the last release of it.
+TEST(ApiPaths, WhatTheLibraryHoldsGoesBeforeThePrimaryContext) {
+  const std::vector<std::string> arguments = {"api_paths/contexts/primary_released"};
+  const ProcessResult plain = run_plain(arguments);
+  EXPECT_EQ(plain.err.find("never released"), std::string::npos) << plain.err;
+  const ProcessResult result = run_preloaded(arguments, kBudget);
+  expect_same(plain, result);
+  EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+  EXPECT_EQ(result.err.find("never released"), std::string::npos) << result.err;
 }
 
 // "Invalid value" ends the list of a function's parameters. Where it comes at the first one of a driver that has told

@@ -60,6 +60,18 @@ TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   EXPECT_EQ(statistic(result, "pinned_buffers"), 0u);
 }
 
+// Whoever has the descriptor uses the memory at any later time.
+TEST(Sharing, WhatTheDriverHasSharedStaysOnTheDevice) {
+  const std::vector<std::string> arguments = {"api_paths/memory/shared_with_others", "unfreed"};
+  const ProcessResult plain = run_plain(arguments);
+  EXPECT_NE(plain.out.find("DMA_BUF_FD, 0): 0\n"), std::string::npos) << plain.out;
+  const ProcessResult result = run_preloaded(arguments, kBudget);
+  expect_same(plain, result);
+  EXPECT_EQ(statistic(result, "pinned_buffers"), 1u);
+  EXPECT_EQ(statistic(result, "refused_shares"), 0u);
+  EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
+}
+
 TEST(Sharing, WhatIsLeftToTheDriverCountsAgainstTheBudget) {
   const ProcessResult result = run_shareable({"api_paths/launches/parameters"}, kBudget);
   EXPECT_EQ(result.status, 2);  // a call failed

@@ -242,6 +242,23 @@ TEST_F(IpcTest, OnlyWhatWasCreatedForItIsExported) {
   EXPECT_EQ(cuMemImportFromShareableHandle(&handle, nullptr, kDescriptor), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(IpcTest, RangesOfDeviceMemoryHaveDescriptorsForOtherDevices) {
+  constexpr auto kType = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+  const CUdeviceptr allocated = allocate(kBytes), mapped = map(create());
+  for (const CUdeviceptr at : {allocated, mapped, mapped + 4096}) {
+    int file = -1;
+    EXPECT_OK(cuMemGetHandleForAddressRange(&file, at, 4096, kType, 0));
+    EXPECT_EQ(close(file), 0);
+  }
+  int file = -1;
+  EXPECT_EQ(cuMemGetHandleForAddressRange(&file, allocated + 1, 4096, kType, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetHandleForAddressRange(&file, allocated, 100, kType, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetHandleForAddressRange(&file, allocated, 0, kType, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetHandleForAddressRange(&file, mapped, 2 * kPage, kType, 0), CUDA_ERROR_INVALID_VALUE) << "a gap";
+  EXPECT_EQ(cuMemGetHandleForAddressRange(nullptr, mapped, 4096, kType, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(file, -1);
+}
+
 // Contents that are tags can not be had by others.
 TEST_F(IpcTest, TagsAreSharedInOneProcessOnly) {
   control().reset();

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// For programs whose kernels work on memory that nobody sees them use: what they work on they find in pinned memory. It
+// is freed behind them, as the driver does it, where nothing records any more.
+#pragma once
+
+#include "tests/preload/programs/small.h"
+
+#include <vector_types.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+const char kUnseen[] =
+    ".version 8.0\n.target sm_90\n.address_size 64\n"
+    ".visible .entry add_up(.param .u64 where)\n{\n  ret;\n}\n";
+
+struct Given {
+  const std::uint32_t* at;
+  std::uint64_t words, sum;
+};
+
+// What frees memory behind a kernel that is not seen, and the streams it does that on.
+struct Unseen {
+  CUmodule more = nullptr;
+  CUfunction add_up = nullptr;
+  Given* given = nullptr;
+  CUstream streams[2] = {};
+};
+
+inline Unseen begin_unseen() {
+  Unseen made;
+  CHECK(cuModuleLoadData(&made.more, kUnseen));
+  CHECK(cuModuleGetFunction(&made.add_up, made.more, "add_up"));
+  CHECK(cuMemAllocHost(reinterpret_cast<void**>(&made.given), sizeof *made.given));
+  for (CUstream& one : made.streams) CHECK(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+  return made;
+}
+
+inline void end_unseen(const Unseen& unseen) {
+  for (CUstream one : unseen.streams) CHECK(cuStreamDestroy(one));
+  CHECK(cuMemFreeHost(unseen.given));
+}
+
+// The buffer is freed and comes again, for another stream, while a kernel that nobody saw may be at work on it. The
+// first few rounds may happen to go well.
+inline void free_behind_what_is_unseen(const Unseen& unseen, int i) {
+  Given* given = unseen.given;
+  const CUstream one = unseen.streams[i % 2], two = unseen.streams[1 - i % 2];
+  static unsigned value = 2;
+  const unsigned on = 1;
+  void* parameters[] = {&given};
+  CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[i]));
+  CHECK(cuCtxSynchronize());
+  *given = {reinterpret_cast<const std::uint32_t*>(buffers[i]), BYTES / 4, 0};
+  CHECK(cuLaunchKernel(unseen.add_up, 1, 1, 1, 1, 1, 1, 0, one, parameters, nullptr));
+  CHECK(cuMemFree(buffers[i]));
+  CHECK(cuMemAlloc(&buffers[i], BYTES));
+  CHECK(cuMemsetD32Async(buffers[i], ++value, BYTES / 4, two));
+  CHECK(cuStreamSynchronize(two));
+  CHECK(cuStreamSynchronize(one));
+  printf("sum %llu\n", static_cast<unsigned long long>(given->sum));
+}
+
+inline void free_all_behind_what_is_unseen(const Unseen& unseen) {
+  for (int i = 0; i < BUFFERS; ++i) free_behind_what_is_unseen(unseen, i);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void simulated_add_up(void** arguments, dim3, dim3) {
+  Given* given;
+  std::memcpy(&given, arguments[0], sizeof given);
+  for (std::uint64_t i = 0; i < given->words; ++i) given->sum = given->sum * 31 + given->at[i];
+}
