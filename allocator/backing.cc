@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/locks.h"
 
 namespace thermocline {
 namespace {
@@ -379,6 +380,8 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   if (status.ok()) status = map_missing(block, range, known_);
   if (!status.ok()) {
     // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
+    const WaitsInPlace no_other_way;
+    const StreamClock::Deferring none(*clock_, false);
     bool passed = known_.empty() || behind->empty();
     for (int attempt = 0; attempt < kAttempts && !passed; ++attempt) passed = clock_->synchronize(*behind).ok();
     THERMOCLINE_CHECK(passed, "What was submitted can be waited for.");

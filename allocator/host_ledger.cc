@@ -174,12 +174,13 @@ HostLedger::~HostLedger() {
 }
 
 Bytes HostLedger::held_by_others() const {
-  File all;
+  // Too large for the stacks of some threads.
+  const auto all = std::make_unique<File>();
   // What can not be read counts as full.
-  if (!read_all(file_, &all)) return limit_;
+  if (!read_all(file_, all.get())) return limit_;
   Bytes held = 0;
   for (std::size_t at = 0; at < kEntries; ++at) {
-    if (at != entry_ && all.entries[at].bytes > 0 && is_lived_in(file_, at)) held += all.entries[at].bytes;
+    if (at != entry_ && all->entries[at].bytes > 0 && is_lived_in(file_, at)) held += all->entries[at].bytes;
   }
   return held;
 }

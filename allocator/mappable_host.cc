@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/locks.h"
 
 namespace thermocline {
 
@@ -71,6 +72,7 @@ Status MappableHost::prove(DeviceAddress at, bool* passed) const {
   if (status.ok()) status = driver_->copy_to_host(back, device, kTried, stream_);
   *passed = false;
   for (int attempt = 0; attempt < kAttempts && !*passed; ++attempt) {
+    const WaitsInPlace nothing_else_runs_there;
     *passed = driver_->synchronize_stream(stream_).ok();
   }
   if (!*passed) return Status::not_supported();

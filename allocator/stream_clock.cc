@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "driver/check.h"
+#include "driver/locks.h"
 
 namespace thermocline {
 namespace {
@@ -216,6 +218,29 @@ Status StreamClock::take_event(EventHandle* out) {
   return Status();
 }
 
+void StreamClock::spare(EventHandle event) {
+  if (const auto lent = lent_.find(event); lent != lent_.end()) {
+    lent->second.is_spare = true;
+  } else {
+    spare_events_.push_back(event);
+  }
+}
+
+EventHandle StreamClock::lend_deferred() {
+  THERMOCLINE_CHECK(deferred_.has_value(), "Only what has to be waited for is lent.");
+  const EventHandle event = *std::exchange(deferred_, std::nullopt);
+  ++lent_[event].times;
+  return event;
+}
+
+void StreamClock::give_back(EventHandle event) {
+  const auto lent = lent_.find(event);
+  THERMOCLINE_CHECK(lent != lent_.end(), "What is given back was lent.");
+  if (--lent->second.times > 0) return;
+  if (lent->second.is_spare) spare_events_.push_back(event);
+  lent_.erase(lent);
+}
+
 const StreamClock::Fence* StreamClock::covering(const Stream& stream, Ordinal ordinal) const {
   const auto found = std::lower_bound(stream.fences.begin(), stream.fences.end(), ordinal,
                                       [](const Fence& fence, Ordinal wanted) { return fence.ordinal < wanted; });
@@ -246,7 +271,7 @@ void StreamClock::thin_fences(Stream& stream) {
     if ((stream.fences.size() - 1 - i) % 2 == 0) {
       kept.push_back(stream.fences[i]);
     } else {
-      spare_events_.push_back(stream.fences[i].event);
+      spare(stream.fences[i].event);
     }
   }
   stream.fences.swap(kept);
@@ -284,7 +309,7 @@ Status StreamClock::wait_all(StreamIndex waiter, const UseSet& uses) {
 
 void StreamClock::mark_passed(Stream& stream, Ordinal ordinal) {
   while (!stream.fences.empty() && stream.fences.front().ordinal <= ordinal) {
-    spare_events_.push_back(stream.fences.front().event);
+    spare(stream.fences.front().event);
     stream.fences.pop_front();
   }
   stream.passed = std::max(stream.passed, ordinal);
@@ -329,6 +354,7 @@ Status StreamClock::synchronize(Use use) {
     // Nothing to wait for but the whole context: the stream is gone, or another thread's own.
     if (!status.ok() && (stream.lost || (stream.thread != 0 && stream.thread != this_thread()))) {
       ++host_waits_;
+      const WaitsInPlace no_event_tells;
       if (const Status all = driver_->synchronize_context(); !all.ok()) return all;
       mark_passed(stream, stream.submitted);
       return Status();
@@ -337,6 +363,10 @@ Status StreamClock::synchronize(Use use) {
   }
   const Fence fence = *covering(stream, use.ordinal);
   ++host_waits_;
+  if (defers_) {
+    deferred_ = fence.event;
+    return Status::not_ready();
+  }
   if (const Status status = driver_->synchronize(fence.event); !status.ok()) return status;
   mark_passed(stream, fence.ordinal);
   return Status();

@@ -17,6 +17,10 @@
 // waited for, all that was submitted is fenced before such an operation, and everything at once as long as any stream
 // may stand.
 //
+// Deferred waits: while a Deferring lives, synchronize() does not block where something has to be waited for, but
+// answers not_ready and remembers the event. Who asked gives up what it was at, opens the lock, waits for the event,
+// and begins again: it is lent out meanwhile, and nothing is recorded in it.
+//
 // Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same
 // lock.
 #pragma once
@@ -27,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "allocator/use_set.h"
@@ -88,9 +93,29 @@ class StreamClock {
   bool passed(Use use);
   bool passed(const UseSet& uses);
 
-  // The host blocks until it has passed. not_ready: it stands.
+  // The host blocks until it has passed. not_ready: it stands, or the wait is deferred.
   Status synchronize(Use use);
   Status synchronize(const UseSet& uses);
+
+  class Deferring {
+   public:
+    // Nothing is deferred where `does` is false.
+    Deferring(StreamClock& clock, bool does) : clock_(clock), before_(std::exchange(clock.defers_, does)) {
+      if (does) clock.deferred_.reset();
+    }
+    ~Deferring() { clock_.defers_ = before_; }
+    Deferring(const Deferring&) = delete;
+    Deferring& operator=(const Deferring&) = delete;
+
+   private:
+    StreamClock& clock_;
+    const bool before_;
+  };
+  // Since the newest Deferring began something would have had to be waited for.
+  bool has_deferred() const { return deferred_.has_value(); }
+  // That event; it stays what it is until it is given back.
+  EventHandle lend_deferred();
+  void give_back(EventHandle event);
 
   // The program itself synchronised: everything submitted so far (to the stream, to all) has passed.
   void synchronized(StreamIndex stream);
@@ -163,6 +188,7 @@ class StreamClock {
   }
   bool is_blocking(Stream& stream);
   Status take_event(EventHandle* out);
+  void spare(EventHandle event);
   void mark_passed(Stream& stream, Ordinal ordinal);
   void poll(Stream& stream);
   void thin_fences(Stream& stream);
@@ -180,6 +206,14 @@ class StreamClock {
   StreamHandle latest_handle_ = kNoHandle;
   StreamIndex latest_{};
   std::vector<EventHandle> spare_events_;
+  // Lent out by others' waits: how often, and whether no fence has it any more.
+  struct Lent {
+    int times = 0;
+    bool is_spare = false;
+  };
+  std::unordered_map<EventHandle, Lent> lent_;
+  std::optional<EventHandle> deferred_;
+  bool defers_ = false;
   std::uint64_t host_waits_ = 0;
   bool recording_ = false;
   std::size_t blocked_ = 0;  // streams with operations that may stand

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "driver/locks.h"
 #include "driver/numa.h"
 
 #include "driver/table.h"
@@ -233,11 +234,13 @@ Status Driver::destroy_stream(StreamHandle stream) const {
 
 Status Driver::synchronize_stream(StreamHandle stream) const {
   THERMOCLINE_NEED(cuStreamSynchronize);
+  about_to_wait("cuStreamSynchronize");
   return status_of(table_->cuStreamSynchronize(to_cu(stream)));
 }
 
 Status Driver::synchronize_context() const {
   THERMOCLINE_NEED(cuCtxSynchronize);
+  about_to_wait("cuCtxSynchronize");
   return status_of(table_->cuCtxSynchronize());
 }
 
@@ -295,6 +298,7 @@ Status Driver::query(EventHandle event) const {
 
 Status Driver::synchronize(EventHandle event) const {
   THERMOCLINE_NEED(cuEventSynchronize);
+  about_to_wait("cuEventSynchronize");
   return status_of(table_->cuEventSynchronize(to_cu(event)));
 }
 

@@ -57,6 +57,11 @@ class AccessList {
     return *this;
   }
 
+  void clear() {
+    accesses_.clear();
+    moves_.clear();
+  }
+
   std::span<const MemoryAccess> all() const { return {accesses_.data(), accesses_.size()}; }
   bool empty() const { return accesses_.empty(); }
 

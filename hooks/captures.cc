@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "driver/locks.h"
 #include "hooks/functions.h"
 #include "hooks/places.h"
 #include "hooks/symbols.h"
@@ -24,7 +25,7 @@ struct Capture {
 };
 
 struct Captures {
-  std::mutex mutex;
+  Mutex mutex{"captures"};
   std::vector<Capture> under_way;
   // By the driver's numbers: captures that have to end without a graph, and of which the driver does not know that.
   std::vector<cuuint64_t> refused;

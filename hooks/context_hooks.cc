@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "driver/locks.h"
 #include "hooks/captures.h"
 #include "hooks/submit.h"
 
@@ -95,7 +96,7 @@ CUresult release(CUdevice device, Call call) {
 }
 
 struct Attachments {
-  std::mutex mutex;
+  Mutex mutex{"attachments"};
   std::map<CUcontext, int> counts;
 };
 Attachments& attachments() {

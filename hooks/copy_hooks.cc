@@ -78,13 +78,13 @@ CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr fr
                     [&](std::size_t done, std::size_t now) {
                       const To target = behind(to, begin + done);
                       const CUdeviceptr source = from + begin + done;
-                      const AccessList accesses = copied(address_of(target), source, now);
+                      AccessList accesses = copied(address_of(target), source, now);
                       const auto call = [&] { return real<F>(target, source, now, more...); };
                       const auto in_another = [&](CUstream another) {
                         return real<Function::cuMemcpyAsync>(address_of(target), source, now, another);
                       };
-                      if (now != length) return submit_copy(stream, host, accesses, info, call, in_another);
-                      return submit_copy_to_host(stream, host, accesses, info, call, in_another, from_host);
+                      if (now != length) return submit_copy(stream, host, std::move(accesses), info, call, in_another);
+                      return submit_copy_to_host(stream, host, std::move(accesses), info, call, in_another, from_host);
                     });
   };
   return copy_to_host(stream, host, reinterpret_cast<void*>(address_of(to)), from, bytes, info_of_copy<F>(), run);
@@ -97,13 +97,15 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
     if (is_copy_to_host(address_of(to), from) && !is_recording(stream))
       return copy_runs_to_host<F>(stream, host, to, from, bytes, more...);
   }
-  const AccessList all = copied(address_of(to), address_of(from), bytes);
-  return in_parts(stream, all, address_of(to), address_of(from), bytes, [&](std::size_t done, std::size_t now) {
+  // One list after the other in one place: threads may have little stack.
+  AccessList accesses = copied(address_of(to), address_of(from), bytes);
+  return in_parts(stream, accesses, address_of(to), address_of(from), bytes, [&](std::size_t done, std::size_t now) {
     const To target = behind(to, done);
     const From source = behind(from, done);
+    accesses.clear();
+    accesses.copy(address_of(target), address_of(source), now);
     return submit_copy(
-        stream, host, copied(address_of(target), address_of(source), now), info_of_copy<F>(),
-        [&] { return real<F>(target, source, now, more...); },
+        stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(target, source, now, more...); },
         [&](CUstream another) {
           return real<Function::cuMemcpyAsync>(address_of(target), address_of(source), now, another);
         });

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "driver/locks.h"
 #include "hooks/kernels.h"
 #include "hooks/shapes.h"
 #include "hooks/values.h"
@@ -17,7 +18,7 @@ struct Bodies {
     CUgraph graph = nullptr;
     std::vector<CUgraph> bodies;
   };
-  std::mutex mutex;
+  Mutex mutex{"contents of graphs"};
   std::map<CUgraphNode, Known> by_node;
   std::atomic<bool> any{false};
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "driver/locks.h"
 #include "hooks/uploads.h"
 
 namespace thermocline {
@@ -31,7 +32,7 @@ struct Executable {
 };
 
 struct Executables {
-  std::mutex mutex;
+  Mutex mutex{"executable graphs"};
   std::unordered_map<CUgraphExec, Executable> all;
 };
 Executables& executables() {

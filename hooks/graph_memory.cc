@@ -4,7 +4,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <utility>
 
+#include "driver/locks.h"
 #include "hooks/each_engine.h"
 #include "hooks/macros.h"
 
@@ -17,9 +19,11 @@ std::atomic<bool> allocate{false};
 struct Counted {
   Bytes reserved = 0;
   Bytes told = 0;
+  bool is_being_counted = false;
+  bool once_more = false;  // somebody came while it was
 };
 struct AllCounted {
-  std::mutex mutex;
+  Mutex mutex{"memory of graphs"};
   std::map<const ActiveEngine*, Counted> by_engine;
 };
 AllCounted& counted_so_far() {
@@ -53,9 +57,22 @@ void count_graph_memory() {
   if (!any_graph_allocates()) return;
   for_each_engine([](const EngineSet& engines, const ActiveEngine& active) {
     AllCounted& all = counted_so_far();
-    const std::lock_guard lock(all.mutex);
-    std::erase_if(all.by_engine, [&](const auto& entry) { return !engines.has(entry.first); });
-    tell(active, &all.by_engine[&active]);
+    std::unique_lock lock(all.mutex);
+    std::erase_if(all.by_engine,
+                  [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
+    Counted& counted = all.by_engine[&active];
+    counted.once_more = true;
+    // One at a time, without the lock: the engine may wait for the device.
+    if (std::exchange(counted.is_being_counted, true)) return;
+    while (std::exchange(counted.once_more, false)) {
+      Counted now = counted;
+      lock.unlock();
+      tell(active, &now);
+      lock.lock();
+      counted.reserved = now.reserved;
+      counted.told = now.told;
+    }
+    counted.is_being_counted = false;
   });
 }
 

@@ -7,11 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "driver/locks.h"
+
 namespace thermocline {
 namespace {
 
 struct Kept {
-  std::mutex mutex;
+  Mutex mutex{"kept buffers"};
   // Of buffers; a number never comes again in an engine.
   std::set<std::pair<const Engine*, std::uint64_t>> numbers;
 };

@@ -7,13 +7,14 @@
 #include <set>
 #include <utility>
 
+#include "driver/locks.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
 namespace {
 
 struct Late {
-  std::mutex mutex;
+  Mutex mutex{"late frees"};
   // Whether somebody waits for it now. Entries in engines that are gone are nobody's.
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all;
 };

@@ -58,29 +58,36 @@ const char* ask_name(CUfunction function, bool is_kernel) {
 
 }  // namespace
 
+// Small: it is taken from the stack of every thread.
 struct Layouts::Remembered {
-  CUfunction function = nullptr;
-  std::uint64_t generation = 0;
-  Facts facts;
+  struct One {
+    CUfunction function;
+    const Facts* facts;
+  };
+  std::uint64_t generation;  // of all
+  std::array<One, 64> last;
 };
 
-Layouts::Facts Layouts::facts(CUfunction function) {
-  constexpr std::size_t kRemembered = 64;
-  static constinit thread_local std::array<Remembered, kRemembered> remembered{};
-  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
-  Remembered& last = remembered[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
+const Layouts::Facts& Layouts::facts(CUfunction function) {
+  static constinit thread_local Remembered remembered{};
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
-  if (last.function == function && last.generation == generation) return last.facts;
-  const Facts facts = ask(function);
-  if (facts.is_settled) last = {function, generation, facts};
+  if (remembered.generation != generation) {
+    remembered.last = {};
+    remembered.generation = generation;
+  }
+  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
+  Remembered::One& last = remembered.last[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
+  if (last.function == function && last.facts != nullptr) return *last.facts;
+  const Facts& facts = ask(function);
+  if (facts.is_settled) last = {function, &facts};
   return facts;
 }
 
-Layouts::Facts Layouts::ask(CUfunction function) {
+const Layouts::Facts& Layouts::ask(CUfunction function) {
   bool is_kernel = false;
   {
     const std::shared_lock lock(mutex_);
-    if (const auto found = facts_.find(function); found != facts_.end()) return found->second;
+    if (const auto found = facts_.find(function); found != facts_.end()) return *found->second;
     is_kernel = kernels_.contains(function);
   }
   ParameterLayout layout;
@@ -101,7 +108,8 @@ Layouts::Facts Layouts::ask(CUfunction function) {
     facts.operator_class = classify_operator(name, rules_);
     facts.is_of_nccl = is_kernel_of_nccl(name);
   }
-  return is_settled ? facts_.emplace(function, facts).first->second : facts;
+  const Facts& kept = *known_.insert(facts).first;
+  return is_settled ? *facts_.emplace(function, &kept).first->second : kept;
 }
 
 void Layouts::set_rules(const std::vector<OperatorRule>& rules) {

@@ -43,7 +43,8 @@ class Layouts {
     OperatorClass operator_class = OperatorClass::kOther;
     const char* name = nullptr;
     bool is_of_nccl = false;
-    bool is_settled = true;  // false: asked for again at the next launch
+    bool is_settled = true;                          // false: asked for again at the next launch
+    auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   // A function of which the driver has told a parameter.
   struct Witness {
@@ -53,14 +54,15 @@ class Layouts {
   // What a thread launched last, by function.
   struct Remembered;
 
-  Facts facts(CUfunction function);
-  Facts ask(CUfunction function);
+  const Facts& facts(CUfunction function);
+  const Facts& ask(CUfunction function);
 
   std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
   std::set<std::string> names_;
-  std::unordered_map<CUfunction, Facts> facts_;
+  std::set<Facts> known_;  // these stay, as the layouts do
+  std::unordered_map<CUfunction, const Facts*> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
   Witness witness_;

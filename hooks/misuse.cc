@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/locks.h"
 #include "hooks/buffer_records.h"
 #include "hooks/submit.h"
 
@@ -33,7 +34,7 @@ struct Kept {
 };
 
 struct Watch {
-  std::mutex mutex;  // guards records and kept; nobody waits for a device under it
+  Mutex mutex{"misuse"};  // guards records and kept; nobody waits for a device under it
   BufferRecords records;
   std::deque<Kept> kept;
   Bytes kept_bytes = 0;

@@ -84,11 +84,12 @@ CUresult pin_for_now(Held* held, const char* reason) {
 }
 
 CUresult show(const Held& held) {
+  AccessList accesses = held.accesses;
   if (!is_explicit(held.stream) && Runtime::get().is_there(held.engine)) {
     const CurrentContext context(*held.engine);
-    return submit(held.stream, Host::kGoesOn, held.accesses, held.info, [] { return CUDA_SUCCESS; });
+    return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
   }
-  return submit(held.stream, Host::kGoesOn, held.accesses, held.info, [] { return CUDA_SUCCESS; });
+  return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
 }
 
 // What NCCL has recorded names its buffers nowhere that we could read.

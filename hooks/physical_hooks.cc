@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "driver/locks.h"
 #include "hooks/allocation.h"
 #include "hooks/backoff.h"
 #include "hooks/driver_room.h"
@@ -20,7 +21,7 @@ struct Ledger {
 };
 
 struct Ledgers {
-  std::mutex mutex;
+  Mutex mutex{"physical memory"};
   std::map<const ActiveEngine*, Ledger> all;
 };
 

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/locks.h"
+
 namespace thermocline {
 namespace {
 
@@ -36,7 +38,7 @@ struct Usage {
 };
 
 struct Pools {
-  std::mutex mutex;
+  Mutex mutex{"pools"};
   std::map<CUmemoryPool, Usage> all;
 };
 Pools& pools() {
@@ -46,7 +48,7 @@ Pools& pools() {
 
 // Buffers by address, in several tables, so that threads seldom meet.
 struct Shard {
-  std::mutex mutex;
+  Mutex mutex{"pools"};
   std::unordered_map<std::uint64_t, PoolMemory> buffers;
 };
 constexpr std::size_t kShards = 16;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "driver/locks.h"
 #include "hooks/peers.h"
 
 namespace thermocline {
@@ -42,6 +43,7 @@ CUresult ProxyStream::come_before() {
 }
 
 CUresult ProxyStream::run(CallIn copy, bool waits) {
+  const WaitsInPlace with_the_owner_held;
   if (CUresult result = come_behind(); result != CUDA_SUCCESS) return result;
   if (CUresult result = copy(to_cu(handle())); result != CUDA_SUCCESS) return result;
   // What the stream can not be made to wait for has passed.
@@ -51,6 +53,7 @@ CUresult ProxyStream::run(CallIn copy, bool waits) {
 
 ProxyStream::~ProxyStream() {
   if (shadow_ == nullptr || shadow_->is_lasting()) return;
+  const WaitsInPlace with_the_owner_held;
   try {
     real<Function::cuStreamSynchronize>(to_cu(handle()));
     shadow_->end(owner_);

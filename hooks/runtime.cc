@@ -103,7 +103,7 @@ class Runtime::State {
  public:
   // Guards everything but the atomics. Held while an engine is made or taken down; nobody waits for a program's work
   // under it.
-  std::mutex mutex;
+  Mutex mutex{"runtime"};
   std::atomic<Mode> mode{Mode::kDormant};
   std::atomic<const EngineSet*> engines{nullptr};
   // Devices whose memory is left to the driver, and of these, those where strict is set.
@@ -172,7 +172,7 @@ Runtime& Runtime::get() {
   return runtime;
 }
 
-std::mutex& Runtime::lifetimes() { return state().mutex; }
+Mutex& Runtime::lifetimes() { return state().mutex; }
 
 // `device`: it is about that device, and others may have engines.
 void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
@@ -198,6 +198,7 @@ bool Runtime::State::may_use(const LoadedSettings& loaded) {
 void Runtime::State::load() {
   if (settings_loaded) return;
   settings_loaded = true;
+  if (variable_of_process("THERMOCLINE_TEST_LOCKS") != nullptr) locks_are_checked.store(true);
   const LoadedSettings loaded = load_settings(Surroundings::of_process());
   settings = loaded.settings;
   stats_form.store(settings.stats);
@@ -257,6 +258,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     options.policy = Policy::kNone;
   }
   if (!share_host_limit(&options)) return nullptr;
+  options.waits_without_lock = true;
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !facts->can_map_host) {
     THERMOCLINE_LOG_ONCE("host_fallback = \"full\": the device can not map memory of the host; there is no net");

@@ -79,7 +79,7 @@ class Runtime {
   Runtime() = default;
   class State;
   static State& state();
-  static std::mutex& lifetimes();
+  static Mutex& lifetimes();
   const ActiveEngine* activate(CUcontext context);
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/locks.h"
 #include "hooks/real_table.h"
 
 namespace thermocline {
@@ -22,7 +23,7 @@ Driver driver() { return Driver(*real_table()); }
 class Shadows {
  public:
   using Key = std::tuple<const ActiveEngine*, CUcontext, StreamHandle>;
-  std::mutex mutex;
+  Mutex mutex{"shadows"};
   std::map<Key, std::unique_ptr<Shadow>> all;
 
   static Shadows& get() {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "driver/locks.h"
+
 namespace thermocline {
 
 AccessList part_of(const AccessList& accesses, const ActiveEngine& active) {
@@ -14,6 +16,8 @@ AccessList part_of(const AccessList& accesses, const ActiveEngine& active) {
 
 CUresult Spanning::open(const EngineSet& engines, EngineBits bits, const AccessList& accesses,
                         const OperationInfo& info, bool unknown) {
+  // What one engine waits for it waits for with the locks of those before it held.
+  const WaitsInPlace of_several;
   CUresult result = CUDA_SUCCESS;
   engines.for_each(bits, [&](const ActiveEngine& active) {
     if (result == CUDA_SUCCESS) result = open_one(active, part_of(accesses, active), info, unknown);
@@ -56,6 +60,7 @@ bool Spanning::follow(Share& share) {
 }
 
 void Spanning::commit(bool completed) {
+  const WaitsInPlace of_several;
   for (Share& share : shares_) {
     // What the shadow can not be made to wait for has passed.
     if (share.shadow != nullptr && !follow(share)) real<Function::cuStreamSynchronize>(to_cu(stream_));
@@ -75,6 +80,7 @@ StreamHandle Spanning::stream_in(const Engine* engine) const {
 Spanning::~Spanning() {
   shares_.clear();
   if (passing_.empty()) return;
+  const WaitsInPlace of_several;
   try {
     real<Function::cuStreamSynchronize>(to_cu(stream_));
     for (const auto& [active, shadow] : passing_) {

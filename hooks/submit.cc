@@ -128,6 +128,12 @@ bool waits_for_the_stream(Host host) {
   return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
 }
 
+// With the operation's lock, so that what it needs stays there. The stream goes on (open_when_it_goes_on).
+void wait_for_what_was_prepared(StreamHandle stream) {
+  const WaitsInPlace goes_on;
+  real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
 constexpr std::chrono::microseconds kBetweenTries{100};
 
 // Opens the scope of an operation. What its call would wait for anyway is waited for without a lock, so that other
@@ -158,15 +164,17 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   const auto open = [&](const OperationInfo& asked) { return begin_patiently(asked, begin, &operation); };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
     return result;
-  if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
   const void* const copy = operation->host_copy();
   const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
   if (result != CUDA_SUCCESS) return result;
   if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
-  operation->commit(host == Host::kWaits);
+  operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
+  // Of the driver's own calls it is known that they wait.
+  if (copy != nullptr && host != Host::kGoesOn) return real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
 }
 
@@ -228,7 +236,7 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
     return result;
-  if (host == Host::kReadsAtOnce) real<Function::cuStreamSynchronize>(to_cu(stream));
+  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
   SharedRecording recording(engines, bits, *span, accesses, info);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) return result;
@@ -376,7 +384,19 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   return result;
 }
 
-CUresult submit_what(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
+// Apart from the others for the room that lists of changes take on the stack.
+[[gnu::noinline]] CUresult submit_changing(const EngineSet& engines, EngineBits bits, EngineBits changing,
+                                           const StreamPlace& place, StreamHandle stream, Host host,
+                                           const AccessList& accesses, const OperationInfo& info, Call call,
+                                           Instead instead) {
+  AllChanges made(engines, changing, accesses);
+  const CUresult result =
+      bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
+  if (result == CUDA_SUCCESS) made.happened();
+  return result;
+}
+
+CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
                      Instead instead) {
   const HeldEngines there;
   if (there.none()) return call();
@@ -405,29 +425,24 @@ CUresult submit_what(StreamHandle stream, Host host, AccessList accesses, Operat
       return result;
     }
     if (changing == 0) return submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
-    AllChanges made(engines, changing, accesses);
-    const CUresult result =
-        bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
-    if (result == CUDA_SUCCESS) made.happened();
-    return result;
+    return submit_changing(engines, bits, changing, place, stream, host, accesses, info, call, instead);
   });
 }
 
 }  // namespace
 
-CUresult submit(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call) {
-  return submit_what(stream, host, std::move(accesses), info, call, {});
+CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call) {
+  return submit_what(stream, host, accesses, info, call, {});
 }
 
-CUresult submit_copy(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                      CallIn in_another) {
-  return submit_what(stream, host, std::move(accesses), info, call, {.in_another = &in_another});
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another});
 }
 
-CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                              CallIn in_another, CallFrom from_host) {
-  return submit_what(stream, host, std::move(accesses), info, call,
-                     {.in_another = &in_another, .from_host = &from_host});
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = &from_host});
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {

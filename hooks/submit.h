@@ -57,13 +57,14 @@ CUresult guarded(Call body);
 // The same where the engine sees to that itself (allocate, free).
 CUresult guarded_lightly(Call body);
 
-// `accesses` may name anything; what is not ours is left out.
-CUresult submit(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call);
+// `accesses` may name anything; what is not ours is left out of it: where it is, since some threads have little stack.
+CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call);
 // A copy that names no context. `in_another`: the same in a given stream, where it has to be (proxy_streams.h).
-CUresult submit_copy(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                      CallIn in_another);
-// A copy to the host, of one range. `from_host`: the same out of that memory of ours, where what it reads is evicted.
-CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList accesses, OperationInfo info, Call call,
+// A copy to the host, of one range. `from_host`: the same out of that memory of ours, where what it reads is evicted,
+// submitted to the stream; what the call waits for is waited for behind it.
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                              CallIn in_another, CallFrom from_host);
 // Nothing is known about what the work accesses.
 CUresult submit_unknown(StreamHandle stream, Call call);
@@ -103,7 +104,7 @@ OperationInfo info_of_copy() {
 
 // What a hook looks like: as long as nothing of ours exists, a call.
 template <Function F, class... Arguments>
-CUresult operate(StreamHandle stream, Host host, AccessList accesses, Arguments... arguments) {
+CUresult operate(StreamHandle stream, Host host, AccessList&& accesses, Arguments... arguments) {
   return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(arguments...); });
 }
 

@@ -214,6 +214,8 @@ bool is_hook(const void* address) {
   return false;
 }
 
+const char* name_of(Function function) { return kNames[static_cast<std::size_t>(function)]; }
+
 void* real_address(Function function) {
   if (!addresses.open.load(std::memory_order_acquire) && !load_driver()) return nullptr;
   return addresses.real[static_cast<std::size_t>(function)].load(std::memory_order_relaxed);

@@ -16,6 +16,7 @@
 #include <span>
 #include <string_view>
 
+#include "driver/locks.h"
 #include "hooks/cuda_api.h"
 #include "hooks/functions.h"
 
@@ -70,6 +71,7 @@ bool any_variant_goes_unseen() noexcept;
 
 // The driver's function; null when it has none.
 void* real_address(Function function);
+const char* name_of(Function function);
 void* real_symbol(const char* symbol);
 
 namespace detail {
@@ -85,11 +87,38 @@ THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 }  // namespace detail
 
+// It waits for the device whatever it is given (CUDA driver API, "API synchronization behavior"; of cuMemFree, its
+// implicit synchronisation). Copies that are synchronous by name do so, too, but for themselves alone: what they come
+// behind is waited for before (submit.cc).
+constexpr bool waits_for_the_device(Function function) {
+  switch (function) {
+    case Function::cuStreamSynchronize:
+    case Function::cuStreamSynchronize_ptsz:
+    case Function::cuCtxSynchronize:
+    case Function::cuCtxSynchronize_v2:
+    case Function::cuCtxDestroy:
+    case Function::cuCtxDestroy_v2:
+    case Function::cuCtxDetach:
+    case Function::cuDevicePrimaryCtxRelease:
+    case Function::cuDevicePrimaryCtxRelease_v2:
+    case Function::cuDevicePrimaryCtxReset:
+    case Function::cuDevicePrimaryCtxReset_v2:
+    case Function::cuMemFree_v2:
+    case Function::cuArrayDestroy:
+    case Function::cuModuleUnload:
+    case Function::cuLibraryUnload:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Calls the driver. A function that it lacks is "not supported"; no driver at all is "not initialized".
 template <Function F, class... Arguments>
 CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+  if constexpr (waits_for_the_device(F)) about_to_wait(name_of(F));
   return function(arguments...);
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "driver/locks.h"
 #include "hooks/runtime.h"
 
 namespace thermocline {
@@ -14,7 +15,7 @@ namespace {
 // By engine and the buffer's number, which it never gives twice. `any` is read without the lock: hardly a program sets
 // the switch.
 struct Synchronous {
-  std::mutex mutex;
+  Mutex mutex{"attributes of buffers"};
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers;
   std::atomic<bool> any{false};
 };

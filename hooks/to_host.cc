@@ -30,10 +30,8 @@ CUresult submit_on_host(StreamHandle stream, Host host, const CopyOnHost& copy) 
     if (result == CUDA_SUCCESS) static_cast<void>(data.release());
     if (result != CUDA_ERROR_NOT_SUPPORTED) return result;
   }
-  const CUresult result = real<Function::cuMemcpyAsync>(
-      reinterpret_cast<CUdeviceptr>(copy.to), reinterpret_cast<CUdeviceptr>(copy.from), copy.bytes, to_cu(stream));
-  if (result != CUDA_SUCCESS || host == Host::kGoesOn) return result;
-  return real<Function::cuStreamSynchronize>(to_cu(stream));
+  return real<Function::cuMemcpyAsync>(reinterpret_cast<CUdeviceptr>(copy.to), reinterpret_cast<CUdeviceptr>(copy.from),
+                                       copy.bytes, to_cu(stream));
 }
 
 std::size_t run_from(CUdeviceptr from, std::size_t bytes) {

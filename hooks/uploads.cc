@@ -2,7 +2,6 @@
 #include "hooks/uploads.h"
 
 #include <algorithm>
-#include <array>
 
 #include "hooks/own_memory.h"
 #include "hooks/submit.h"
@@ -88,9 +87,12 @@ void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found
               [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
 }
 
+// What is read at a time. Not on the stack, of which some threads have as little as that.
+constexpr std::size_t kBlockBytes = 16384;
+
 // The memory may be gone by now, when its graph is.
 void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
-  std::array<unsigned char, 16384> block;
+  std::vector<unsigned char> block(kBlockBytes);
   std::vector<HeldWord> words;
   const WordScan scan(range_of(engine));
   // Blocks overlap, so that nothing is missed between two.
@@ -164,7 +166,7 @@ void Changes::give_in() {
 
 // Blocks overlap, so that nothing is missed between two. `found` may hear of a word twice.
 void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
-  std::array<unsigned char, 16384> block;
+  std::vector<unsigned char> block(kBlockBytes);
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     read_write_combined(block.data(), reinterpret_cast<const void*>(from + done), part);

@@ -11,7 +11,7 @@
 
 namespace thermocline {
 
-Operation::Operation(Engine* engine, std::unique_lock<std::mutex> lock, Status status)
+Operation::Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status)
     : engine_(engine), lock_(std::move(lock)), status_(status) {}
 
 Operation::Operation(Operation&& other) noexcept
@@ -46,11 +46,32 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
 
 Engine::~Engine() = default;
 
+template <class Ask>
+Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
+  if (!state_->options.waits_without_lock) return ask();
+  StreamClock& clock = state_->clock;
+  for (;;) {
+    Status status;
+    {
+      const StreamClock::Deferring waits(clock, true);
+      status = ask();
+    }
+    if (status != Status::not_ready() || !clock.has_deferred()) [[likely]]
+      return status;
+    const EventHandle event = clock.lend_deferred();
+    lock.unlock();
+    status = state_->foundation->driver.synchronize(event);
+    lock.lock();
+    clock.give_back(event);
+    if (!status.ok()) return status;
+  }
+}
+
 Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
   if (state_->caches.take(bytes, stream, out)) return {};
   const Undisturbed undisturbed;
-  const std::lock_guard lock(mutex_);
-  return state_->allocate(bytes, stream, out);
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });
 }
 
 Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
@@ -73,8 +94,11 @@ std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
 
 Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
   std::unique_lock lock(mutex_);
-  Status status = state_->resolve(accesses, info, stream);
-  if (status.ok()) status = state_->prepare(stream);
+  const Status status = ask_without_waiting(lock, [&] {
+    const Status resolved = state_->resolve(accesses, info, stream);
+    info.again = true;
+    return resolved.ok() ? state_->prepare(stream) : resolved;
+  });
   return Operation(this, std::move(lock), status);
 }
 
@@ -97,9 +121,11 @@ Bytes Engine::host_copy_run(AddressRange range) const {
 
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
-  state_->resolve_all();
   if (state_->audit != nullptr) state_->audit->unknown();
-  const Status status = state_->prepare(stream);
+  const Status status = ask_without_waiting(lock, [&] {
+    state_->resolve_all();
+    return state_->prepare(stream);
+  });
   return Operation(this, std::move(lock), status);
 }
 
@@ -156,6 +182,7 @@ void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels
   State& state = *state_;
   if (!state.looks_at_tables) return;
   state.hear();
+  const WaitsInPlace behind_a_launch;
   const auto is_small = [&](const MemoryAccess& access) {
     const Buffer* const buffer = state.heap.find(access.address);
     return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
@@ -174,13 +201,13 @@ void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels
 }
 
 Status Engine::pin(DeviceAddress address, const char* reason) {
-  const std::lock_guard lock(mutex_);
-  return state_->pin(address, reason);
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->pin(address, reason); });
 }
 
 Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
-  const std::lock_guard lock(mutex_);
-  return state_->pin(address, reason, false);
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->pin(address, reason, false); });
 }
 
 void Engine::unpin(DeviceAddress address) {
@@ -189,8 +216,8 @@ void Engine::unpin(DeviceAddress address) {
 }
 
 Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
-  const std::lock_guard lock(mutex_);
-  return state_->hold_on_device(range, reason, hold);
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->hold_on_device(range, reason, hold); });
 }
 
 void Engine::let_go(std::uint64_t hold) {
@@ -259,21 +286,8 @@ void Engine::retire(StreamHandle stream) {
 }
 
 Status Engine::add_external(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  State& state = *state_;
-  state.reclaim();
-  if (state.external_bytes + bytes > state.budget_bytes)
-    return state.refuse("memory that the program maps itself", bytes);
-  Bytes limit = state.budget_bytes - state.external_bytes - bytes;
-  // What is left free for the driver stays free.
-  if (state.leaving_free != 0) limit = std::min(limit, state.heap.limit());
-  if (Status status = state.residency.make_room_for_limit(limit); !status.ok()) {
-    return status.is_out_of_memory() ? state.refuse("memory that the program maps itself", bytes) : status;
-  }
-  state.external_bytes += bytes;
-  state.counters.allocated_bytes += bytes;
-  state.note_peaks();
-  return {};
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->add_external(bytes); });
 }
 
 void Engine::remove_external(Bytes bytes) {
@@ -285,14 +299,8 @@ void Engine::remove_external(Bytes bytes) {
 }
 
 Status Engine::leave_free(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  State& state = *state_;
-  state.reclaim();
-  const Bytes held = state.heap.created_bytes();
-  ++state.leaving_free;
-  const Status status = state.residency.make_room_for_limit(held > bytes ? held - bytes : 0);
-  if (!status.ok() && --state.leaving_free == 0) state.limit_pages();
-  return status;
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->leave_free(bytes); });
 }
 
 void Engine::take_again() {

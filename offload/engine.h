@@ -14,7 +14,9 @@
 //   ... submit to `stream` ...
 //   operation.commit();                                        // or not, if the submission failed
 //
-// Where streams stand behind values that the program writes later, the engine waits for none of them. What can not be
+// Where the driver has to be waited for, the lock is open meanwhile (waits_without_lock), but for the waits that are
+// listed in docs/architecture.md. Where streams stand behind values that the program writes later, the engine waits for
+// none of them. What can not be
 // had before they have gone on is answered not_ready: the caller may ask again, without the engine's lock meanwhile.
 //
 // Between begin and commit the engine is locked: nothing that the operation accesses can leave. Thread-safe; a context
@@ -35,6 +37,7 @@
 #include "allocator/size_class.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/status.h"
 #include "driver/units.h"
 #include "offload/operator_class.h"
@@ -87,6 +90,9 @@ struct EngineOptions {
   // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
   // and none is kept by a thread for itself.
   Bytes redzone_bytes = 0;
+  // What has to be waited for is waited for without the lock, so that other threads go on meanwhile; what was asked for
+  // begins again behind that. For callers with several threads: who is first then depends on them.
+  bool waits_without_lock = false;
   // Evicts nothing, and lets an operation into nothing but what it is known to access (audit.h). The policy is none.
   bool audit = false;
 };
@@ -238,10 +244,10 @@ class [[nodiscard]] Operation {
 
  private:
   friend class Engine;
-  Operation(Engine* engine, std::unique_lock<std::mutex> lock, Status status);
+  Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status);
 
   Engine* engine_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<Mutex> lock_;
   Status status_;
 };
 
@@ -385,7 +391,11 @@ class Engine {
 
   Engine();
 
-  mutable std::mutex mutex_;
+  // Asks again behind each wait that was deferred.
+  template <class Ask>
+  Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
+
+  mutable Mutex mutex_{"engine"};
   std::unique_ptr<State> state_;
   std::uint64_t range_begin_ = 0;
   std::uint64_t range_bytes_ = 0;

@@ -6,6 +6,7 @@
 
 #include "allocator/host_ledger.h"
 #include "driver/check.h"
+#include "driver/locks.h"
 #include "offload/host_grant.h"
 
 namespace thermocline {
@@ -33,6 +34,17 @@ std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOp
 constexpr Bytes kHostStepBytes = 64 * kMiB;
 
 constexpr Bytes kSlabsInBudget = 256;
+
+// What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
+struct InPlace {
+  InPlace(StreamClock& clock, bool deferred) {
+    if (deferred) none.emplace(clock, false);
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      allowed.emplace();
+  }
+  std::optional<StreamClock::Deferring> none;
+  std::optional<WaitsInPlace> allowed;
+};
 
 // Asking how far a stream has come is a call or two of the driver.
 constexpr std::uint64_t kOperationsPerVerdict = 16;
@@ -105,14 +117,19 @@ Engine::State::~State() { residency.release_host_copies(); }
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
-  if (options.policy == Policy::kLearned && !info.again)
+  if (options.policy == Policy::kLearned && !info.again) {
+    const InPlace as_planned(clock, options.waits_without_lock);
     learned.arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
+  }
   if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
   if (info.may_block) clock.about_to_block();
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
   }
-  if (options.policy == Policy::kLearned) learned.submitting(handle);
+  if (options.policy == Policy::kLearned) {
+    const InPlace as_planned(clock, options.waits_without_lock);
+    learned.submitting(handle);
+  }
   return {};
 }
 
@@ -140,6 +157,7 @@ Status Engine::State::admit(StreamHandle handle) {
 }
 
 void Engine::State::commit(bool completed) {
+  const InPlace as_planned(clock, false);
   ++counters.operations;
   if (looks.has_arrived()) {
     looks.submitted(stream);
@@ -287,6 +305,8 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   Block& block = buffer->block();
   // Whoever is not seen to use it can not be made to wait for those who had its place before.
   if (net.full()) {
+    const WaitsInPlace others_submit;
+    const StreamClock::Deferring none(clock, false);
     if (Status waited = clock.synchronize(buffer->block().uses); !waited.ok()) {
       heap.free(buffer);
       return waited;
@@ -410,6 +430,30 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   ++counters.pinned_buffers;
   pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
   return {};
+}
+
+Status Engine::State::add_external(Bytes bytes) {
+  reclaim();
+  if (external_bytes + bytes > budget_bytes) return refuse("memory that the program maps itself", bytes);
+  Bytes limit = budget_bytes - external_bytes - bytes;
+  // What is left free for the driver stays free.
+  if (leaving_free != 0) limit = std::min(limit, heap.limit());
+  if (Status status = residency.make_room_for_limit(limit); !status.ok()) {
+    return status.is_out_of_memory() ? refuse("memory that the program maps itself", bytes) : status;
+  }
+  external_bytes += bytes;
+  counters.allocated_bytes += bytes;
+  note_peaks();
+  return {};
+}
+
+Status Engine::State::leave_free(Bytes bytes) {
+  reclaim();
+  const Bytes held = heap.created_bytes();
+  ++leaving_free;
+  const Status status = residency.make_room_for_limit(held > bytes ? held - bytes : 0);
+  if (!status.ok() && --leaving_free == 0) limit_pages();
+  return status;
 }
 
 Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {

@@ -64,6 +64,8 @@ class Engine::State {
   void let_go_pin(const Buffer& buffer);
   Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
   void let_go(std::uint64_t hold);
+  Status add_external(Bytes bytes);
+  Status leave_free(Bytes bytes);
   Status evict(DeviceAddress address);
   Status prefetch(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);

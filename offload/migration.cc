@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/locks.h"
 
 namespace thermocline {
 namespace {
@@ -143,6 +144,7 @@ std::size_t Migration::returning() {
 
 void Migration::drain() {
   if (!open_) return;
+  const WaitsInPlace at_the_end;
   static_cast<void>(driver_.synchronize_stream(out_));
   static_cast<void>(driver_.synchronize_stream(in_));
   clock_.synchronized(out_index_);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "driver/locks.h"
 #include "driver/nvtx_range.h"
 #include "offload/engine_state.h"
 
@@ -85,6 +86,7 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
     pressed = true;
     // Nor is anything brought back for words that perhaps nobody has written.
     again |= followed.by_tables && settle_looks(Wait::kYes);
+    if (clock.has_deferred()) return Status::not_ready();
     if (again) followed = collect_operands(list, what.follows);
     const bool must_read = followed.by_tables && (followed.anywhere || operand_bytes() > budget_bytes);
     if (must_read && options.host_is_readable) {
@@ -162,6 +164,9 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
     if (!status.ok()) return status;
   }
   ++counters.table_reads;
+  // The copy goes to memory of this call's.
+  const WaitsInPlace own_copy;
+  const StreamClock::Deferring none(clock, false);
   const Use use{in, clock.advance(in)};
   block->uses.add(use);
   if (status = clock.synchronize(use); !status.ok()) return status;

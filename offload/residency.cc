@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "driver/check.h"
+#include "driver/locks.h"
 #include "offload/part_size.h"
 
 namespace thermocline {
@@ -97,7 +98,10 @@ void Residency::set_prefetched(EvictionUnit& part, bool prefetched) {
   prefetched_bytes_ += prefetched ? part.bytes() : -part.bytes();
 }
 
+// Whoever waits for all that is submitted would never come to an end while others go on submitting.
 Status Residency::come_to_rest() {
+  const WaitsInPlace others_submit;
+  const StreamClock::Deferring none(clock_, false);
   if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
   while (!clean_.empty()) {
     EvictionUnit& part = clean_.front();
@@ -108,6 +112,8 @@ Status Residency::come_to_rest() {
 }
 
 Status Residency::settle(std::span<BlockState* const> blocks) {
+  const WaitsInPlace others_submit;
+  const StreamClock::Deferring none(clock_, false);
   for (BlockState* state : blocks) {
     for (EvictionUnit& part : state->parts()) {
       if (Status status = clock_.synchronize(part.uses); !status.ok()) return status;
@@ -311,9 +317,10 @@ bool Residency::may_leave(const EvictionUnit& part) const {
          !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
 }
 
-// What stood may have passed by now: then there is more room than was seen.
+// What stood may have passed by now: then there is more room than was seen. So there is when what had to be waited for
+// has passed.
 Status Residency::unless_stood(Status status, bool stood) {
-  return stood && status.is_out_of_memory() ? Status::not_ready() : status;
+  return (stood || clock_.has_deferred()) && status.is_out_of_memory() ? Status::not_ready() : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.

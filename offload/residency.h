@@ -107,7 +107,7 @@ class Residency {
   void set_prefetched(EvictionUnit& part, bool prefetched);
   static void set_hollow(EvictionUnit& part, bool hollow);
   // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
-  static Status unless_stood(Status status, bool stood);
+  Status unless_stood(Status status, bool stood);
   void cut(BlockState& state);
   void place(EvictionUnit& part, Place where);
   void log_change(const EvictionUnit& part, Place where);

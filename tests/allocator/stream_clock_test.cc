@@ -475,5 +475,40 @@ TEST_F(StreamClockTest, DestroyedStreamStandsUntilItHasPassed) {
   EXPECT_FALSE(clock->is_blocked(wait));
 }
 
+TEST_F(StreamClockTest, ADeferredWaitAnswersWithoutWaiting) {
+  const Use use = submit(a);
+  {
+    const StreamClock::Deferring defers(*clock, true);
+    EXPECT_EQ(clock->synchronize(use), Status::not_ready());
+    EXPECT_EQ(fake.calls("cuEventSynchronize"), 0u);
+    const StreamClock::Deferring none(*clock, false);
+    EXPECT_TRUE(clock->has_deferred());
+  }
+  const EventHandle event = clock->lend_deferred();
+  ASSERT_TRUE(driver.synchronize(event).ok());
+  clock->give_back(event);
+  EXPECT_TRUE(clock->passed(use));
+  EXPECT_TRUE(clock->synchronize(submit(b)).ok()) << "others wait as ever";
+}
+
+// Somebody waits for it outside of the lock: recorded again, it would tell of other work.
+TEST_F(StreamClockTest, AnEventThatIsWaitedForIsRecordedForNothingElse) {
+  const Use use = submit(a);
+  {
+    const StreamClock::Deferring defers(*clock, true);
+    ASSERT_EQ(clock->synchronize(use), Status::not_ready());
+  }
+  const EventHandle event = clock->lend_deferred();
+  fake.run_all();
+  ASSERT_TRUE(clock->passed(use));
+  submit(b);
+  ASSERT_TRUE(clock->fence(b).ok());
+  EXPECT_TRUE(driver.query(event).ok()) << "it is recorded behind what still runs";
+  clock->give_back(event);
+  submit(a);
+  ASSERT_TRUE(clock->fence(a).ok());
+  EXPECT_EQ(fake.events(), 2u) << "and comes again when nobody waits for it any more";
+}
+
 }  // namespace
 }  // namespace thermocline

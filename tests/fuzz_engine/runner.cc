@@ -48,7 +48,8 @@ class EngineRunner final : public Runner {
                                 .safety = setup_.safety,
                                 .host_fallback = setup_.host_fallback,
                                 .host_is_readable = false,
-                                .host_limit_bytes = setup_.host_limit};
+                                .host_limit_bytes = setup_.host_limit,
+                                .waits_without_lock = true};
     const Status status = Engine::create(faulty_->driver(), options, &engine_);
     if (status.ok()) engine_->set_report_handler(&ignore_report);
     return status;

@@ -40,6 +40,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       // What a slow machine takes long for is not what an idle program does.
       "THERMOCLINE_IDLE_AFTER=off",
       "THERMOCLINE_SIMULATE_CHECK=1",
+      "THERMOCLINE_TEST_LOCKS=1",
       "ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0",
       kTsanOptions,
   };

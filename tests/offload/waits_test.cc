@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine waits for it waits for without its lock: meanwhile other threads have it.
+#include <thread>
+
+#include "driver/locks.h"
+#include "tests/offload/engine_fixture.h"
+#include "tests/offload/fake_driver.h"
+
+namespace thermocline {
+namespace {
+
+class WaitsTest : public EngineTest {
+ protected:
+  void begin_with(Policy policy, bool evicts_ahead) {
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    device_ = SimulatedDevice::open(simulated, &why);
+    ASSERT_NE(device_, nullptr) << why;
+    table_ = telling_of_waits(device_->driver().table());
+    driver_ = std::make_unique<Driver>(table_);
+    before_each_wait = [this] { waits(); };
+    const EngineOptions options{
+        .budget_bytes = 8 * kPage, .policy = policy, .ahead_of_need = evicts_ahead, .waits_without_lock = true};
+    ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
+    engine_->set_report_handler([](const std::string&) {});
+    locks_are_checked.store(true);
+  }
+  void TearDown() override {
+    EngineTest::TearDown();
+    locks_are_checked.store(false);
+  }
+
+  // As any other thread may, while this one waits. Where the lock is held it never comes back.
+  void waits() {
+    ++waits_;
+    EXPECT_EQ(locks_held(), 0);
+    std::thread([this] { engine_->validate(); }).join();
+  }
+
+  DriverTable table_;
+  std::unique_ptr<Driver> driver_;
+  int waits_ = 0;
+};
+
+TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
+  begin_with(Policy::kReactive, false);
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 12; ++i) all.push_back(allocate(2 * kPage));
+  for (int round = 0; round < 3; ++round) {
+    for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  }
+  EXPECT_GT(waits_, 0);
+  EXPECT_GT(engine_->statistics().evictions, 0u);
+  EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
+}
+
+TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
+  begin_with(Policy::kReactive, false);
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 4; ++i) all.push_back(allocate(2 * kPage));
+  for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  ASSERT_TRUE(engine_->add_external(3 * kPage).ok());
+  const int before = waits_;
+  EXPECT_GT(before, 0);
+  for (const DeviceAddress one : all) {
+    ASSERT_TRUE(engine_->pin_for_now(one, "a test").ok());
+    engine_->unpin(one);
+  }
+  EXPECT_GT(waits_, before);
+  engine_->remove_external(3 * kPage);
+}
+
+}  // namespace
+}  // namespace thermocline
