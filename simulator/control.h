@@ -72,6 +72,8 @@ typedef struct SimulatedDeviceControl {
    *   progress     on | off: the thread that runs pending work when the host is silent
    *   link-scale   factor on both link bandwidths
    *   memory-bytes capacity in place of the profile's
+   *   kernels      real | made-up: whether kernels run their PTX, or mix what they name (docs/simulated_device.md)
+   *   kernel-steps instructions of a thread in one loop, before that is taken for one that never ends
    *   rate         fp32 | tensor: which arithmetic rate declared operators run at
    *   kernel-time  LOW-HIGH: undeclared kernels take between so many microseconds, log-uniform by name and parameters
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)

@@ -35,7 +35,7 @@ struct Flags {
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
   std::string stats;  // empty: as the settings say
   std::optional<std::uint64_t> seed;
-  bool check = false, no_library = false, no_children = false, no_frameworks = false, audit = false;
+  bool check = false, no_library = false, no_children = false, no_frameworks = false, audit = false, made_up = false;
 };
 
 using Changes = std::map<std::string, std::string>;
@@ -105,11 +105,12 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
   if (flags.budget && !check_budget(*flags.budget, &settings)) return kWrongUsage;
   if (!flags.stats.empty() && !parse_setting_flag("stats", flags.stats, "--stats", &settings)) return kWrongUsage;
   if (flags.policy && !parse_setting_flag("policy", *flags.policy, "--policy", &settings)) return kWrongUsage;
-  if (!flags.device && (flags.seed || flags.no_library || flags.check || flags.faults)) {
-    const char* const flag = flags.seed     ? "--seed"
-                             : flags.check  ? "--check"
-                             : flags.faults ? "--faults"
-                                            : "--no-library";
+  if (!flags.device && (flags.seed || flags.no_library || flags.check || flags.faults || flags.made_up)) {
+    const char* const flag = flags.seed      ? "--seed"
+                             : flags.check   ? "--check"
+                             : flags.faults  ? "--faults"
+                             : flags.made_up ? "--made-up"
+                                             : "--no-library";
     say(std::string(flag) + " needs --simulate DEVICE");
     return kWrongUsage;
   }
@@ -176,6 +177,7 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
+  if (flags.made_up) (*changes)["THERMOCLINE_SIMULATE_KERNELS"] = "made-up";
   if (flags.no_library) {
     if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
@@ -255,6 +257,8 @@ void add_flags(CLI::App* command, Flags* flags) {
   command->add_flag("--check", flags->check, "with --simulate: say which operations race, and how many (races=N)");
   command->add_option("--faults", flags->faults,
                       "with --simulate: what goes wrong, a plan or a file that holds one (docs/faults.md)");
+  command->add_flag("--made-up", flags->made_up,
+                    "with --simulate: kernels do not run their code but make up results (docs/simulated_device.md)");
   command->add_option("--limit", flags->limit, "most of a recording to keep, the newest: 256MiB (of each process)");
   command->add_flag("--no-children", flags->no_children, "programs that the program starts run without the library");
   command->add_flag("--no-frameworks", flags->no_frameworks,
@@ -267,7 +271,7 @@ void add_flags(CLI::App* command, Flags* flags) {
 void group_flags(CLI::App* command) {
   for (CLI::Option* option : command->get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    for (const char* const simulated : {"simulate", "seed", "check", "faults", "no-library"}) {
+    for (const char* const simulated : {"simulate", "seed", "check", "faults", "made-up", "no-library"}) {
       if (name == simulated) option->group("Simulated device");
     }
     for (const char* const recording : {"output", "trace", "limit", "from"}) {

@@ -92,6 +92,14 @@ std::optional<Address> Executor::denied(DeviceId device, Address at, const Shape
 }
 
 void Executor::fault(const Operation& operation, Address at) {
+  if (kernel_fault_) {
+    error_ = kernel_fault_->error;
+    std::fprintf(stderr, "simulated device: %s (operation %llu, stream %u); the context is lost\n",
+                 kernel_fault_->message.c_str(), static_cast<unsigned long long>(operation.id), operation.stream);
+    kernel_fault_.reset();
+    if (checker_ != nullptr && error_ == CUDA_ERROR_ILLEGAL_ADDRESS) checker_->inaccessible(operation, at);
+    return;
+  }
   error_ = CUDA_ERROR_ILLEGAL_ADDRESS;
   std::fprintf(stderr,
                "simulated device: illegal address 0x%llx in %s (operation %llu, stream %u%s); the context is lost\n",
@@ -190,6 +198,7 @@ struct Executor::Run {
 
   std::optional<Address> operator()(Kernel& kernel) {
     if (kernel.function != nullptr && !executor.tagged_) return call(kernel);
+    if (kernel.real != nullptr && !executor.tagged_) return run_code(kernel);
     for (const Buffer& buffer : kernel.named) {
       if (const auto at = executor.denied(operation.device, buffer.address, buffer.bytes, Access::kReadWrite))
         return at;
@@ -210,11 +219,28 @@ struct Executor::Run {
       arguments.push_back(kernel.block_of_parameters.data() + parameter.offset);
     }
     arguments.push_back(nullptr);
+    return watched(kernel,
+                   [&] { return access([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); });
+  }
+
+  std::optional<Address> run_code(Kernel& kernel) {
+    const MayTouch may_touch = [&](Address at, Bytes bytes, Access needed) {
+      return !executor.denied(operation.device, at, bytes, needed);
+    };
+    return watched(kernel, [&] {
+      std::optional<KernelFault>& fault = executor.kernel_fault_;
+      const auto at = access([&] { fault = kernel.real->run(kernel, executor.table_, may_touch); });
+      return at || !fault ? at : std::optional(fault->address);
+    });
+  }
+
+  // While the race checker looks, and the system shows memory as the kernel's device sees it.
+  template <typename Body>
+  std::optional<Address> watched(Kernel& kernel, Body run) {
     const HostFunctionScope scope;
     const ConditionsScope settable(kernel.conditions.get());
     std::optional<DeviceView> view;
     if (executor.has_several_devices_) view.emplace(executor.addresses_, operation.device);
-    const auto run = [&] { return access([&] { kernel.function(arguments.data(), kernel.grid, kernel.block); }); };
     if (executor.checker_ == nullptr) return run();
     const KernelWatch watch(executor.checker_->to_watch(kernel, operation.device), kernel.ordinal);
     const auto at = run();

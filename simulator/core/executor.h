@@ -74,6 +74,7 @@ class Executor final : public Effects {
   RaceChecker* const checker_;         // nullptr: nobody checks
   TimelineFile* const timeline_file_;  // nullptr: nobody wants one
   CUresult error_ = CUDA_SUCCESS;
+  std::optional<KernelFault> kernel_fault_;  // of the kernel that just ended so
   std::uint64_t checksum_ = 0;
   SimulatedStatistics counts_{};
 };

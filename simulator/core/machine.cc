@@ -159,6 +159,8 @@ void Machine::set_leftovers(std::string (*leftovers)(const Machine&)) { state_->
 void Machine::set_on_reset(std::function<void()> on_reset) { state_->on_reset = std::move(on_reset); }
 
 Bytes Machine::lazy_loading() const { return device().settings.lazy_loading; }
+std::uint64_t Machine::kernel_steps() const { return device().settings.kernel_steps; }
+bool Machine::mixes_kernels() const { return device().settings.made_up_kernels || device().settings.tagged; }
 const Profile& Machine::profile() const { return *device().settings.profile; }
 Bytes Machine::granularity() const { return device().settings.faults.granularity.value_or(profile().page_bytes.value); }
 

@@ -81,6 +81,9 @@ class Machine {
   void set_leftovers(std::string (*leftovers)(const Machine&));
   // What a kernel's code takes of the device when it is first launched; 0 where modules are loaded whole.
   Bytes lazy_loading() const;
+  // Whether kernels without a host implementation mix (mixing.h) rather than run their code.
+  bool mixes_kernels() const;
+  std::uint64_t kernel_steps() const;
   const Profile& profile() const;  // after initialize(); capacity() wins over its memory_bytes
   DeviceId devices() const;        // how many
   Bytes granularity() const;       // of physical memory and addresses, as programs see it

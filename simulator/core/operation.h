@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "simulator/core/buffers.h"
+#include "simulator/core/real_kernel.h"
 #include "simulator/core/types.h"
 
 namespace simulator {
@@ -87,7 +88,8 @@ struct Kernel {
   std::vector<Parameter> parameters;
   std::vector<std::byte> block_of_parameters;                 // packed, by the offsets above
   std::shared_ptr<const std::vector<CountedByte>> counted{};  // of each byte; nullptr: all count
-  KernelFunction function = nullptr;                          // nullptr: the kernel mixes the buffers that it names
+  KernelFunction function = nullptr;                          // of the host, in place of the kernel's code
+  std::shared_ptr<const RealKernel> real{};                   // its code; neither: it mixes the buffers that it names
 
   // Filled in at submission.
   std::uint64_t ordinal = 0;

@@ -44,6 +44,8 @@ class PageTable {
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
+  // One entry a page of all addresses; for what looks them up by itself.
+  const Entry* entries() const { return entries_; }
   Entry entry(Address at) const { return at < kEnd ? entries_[at / kPageBytes] : 0; }
 
   static std::uint32_t page(Entry entry) { return (entry & kPageMask) - 1; }

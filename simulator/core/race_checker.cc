@@ -211,7 +211,7 @@ void RaceChecker::executes(const Operation& operation) {
 }
 
 bool RaceChecker::is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const {
-  return kernel.function != nullptr && !tagged_ && KernelWatch::can_watch(buffer) &&
+  return (kernel.function != nullptr || kernel.real != nullptr) && !tagged_ && KernelWatch::can_watch(buffer) &&
          shared_with_host_.count(buffer.address) == 0 &&
          !table_.first_denied(buffer.address, buffer.bytes, Access::kReadWrite, device);
 }

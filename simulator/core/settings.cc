@@ -81,6 +81,13 @@ bool set_kernel_time(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_kernel_steps(Settings& settings, std::string_view value) {
+  const auto steps = parse<std::uint64_t>(value);
+  if (!steps || *steps == 0 || *steps > std::uint64_t{1} << 62) return false;
+  settings.kernel_steps = *steps;
+  return true;
+}
+
 bool set_patience(Settings& settings, std::string_view value) {
   const auto seconds = parse<double>(value);
   if (!seconds || !(*seconds > 0) || *seconds > 1e6) return false;
@@ -114,6 +121,9 @@ constexpr Key kKeys[] = {
      [](Settings& s, std::string_view v) { return set_bytes(s.others, v); }},
     {"lazy-loading", "THERMOCLINE_SIMULATE_LAZY_LOADING", "a number of bytes up to 16 TiB; 0: none",
      [](Settings& s, std::string_view v) { return set_bytes(s.lazy_loading, v); }},
+    {"kernels", "THERMOCLINE_SIMULATE_KERNELS", "real or made-up",
+     [](Settings& s, std::string_view v) { return choose(v, "made-up", "real", s.made_up_kernels); }},
+    {"kernel-steps", "THERMOCLINE_SIMULATE_KERNEL_STEPS", "a number of instructions above 0", set_kernel_steps},
     {"rate", "THERMOCLINE_SIMULATE_RATE", "fp32 or tensor",
      [](Settings& s, std::string_view v) { return choose(v, "tensor", "fp32", s.tensor_rate); }},
     {"stats", "THERMOCLINE_SIMULATE_STATS", "1 or 0",

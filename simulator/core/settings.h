@@ -27,6 +27,8 @@ struct Settings {
   std::optional<Bytes> memory_bytes;
   Bytes others = 0;        // of it, what other processes hold all the time
   Bytes lazy_loading = 0;  // device memory that a kernel takes when it is first launched; 0: modules are loaded whole
+  bool made_up_kernels = false;  // those without a host implementation mix what they name, whatever their code is
+  std::uint64_t kernel_steps = std::uint64_t{1} << 34;  // of a thread in one loop, before that is taken for endless
   bool tensor_rate = false;
   double kernel_low = 0,
          kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers

@@ -9,6 +9,7 @@
 #include "simulator/cuda/function.h"
 #include "simulator/cuda/host_implementation.h"
 #include "simulator/cuda/module.h"
+#include "simulator/cuda/ptx.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -126,6 +127,11 @@ CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Laun
     out->parameters.push_back({parameter.offset, parameter.size});
   out->counted = function->counted;
   out->function = host_implementation(*function);
+  if (out->function == nullptr && !call.machine().mixes_kernels()) {
+    if (const CUresult result = find_code(*function, call.machine().kernel_steps()); result != CUDA_SUCCESS)
+      return result;
+    out->real = function->real;
+  }
   *found = function;
   return CUDA_SUCCESS;
 }

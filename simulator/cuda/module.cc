@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulator/cuda/pool_cache.h"
+#include "simulator/cuda/ptx.h"
 
 using namespace simulator;
 using namespace simulator::cuda;
@@ -46,13 +47,13 @@ CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Var
   return CUDA_SUCCESS;
 }
 
-std::vector<std::byte> first_contents(const ImageVariable& variable, const CUmod_st& module) {
+std::vector<std::byte> first_contents(const Image& image, const ImageVariable& variable, const CUmod_st& module) {
   std::vector<std::byte> bytes = variable.contents;
   if (!variable.addresses.empty()) bytes.resize(static_cast<std::size_t>(variable.bytes));
   for (const ImageAddress& word : variable.addresses) {
     const auto target = module.variables.find(word.variable);
-    if (target == module.variables.end()) continue;  // a function's address: nothing calls it
-    const Address value = target->second.address + static_cast<Address>(word.addend);
+    const Address value = target != module.variables.end() ? target->second.address + static_cast<Address>(word.addend)
+                                                           : function_pointer(image, word.variable);
     std::memcpy(bytes.data() + word.offset, &value, sizeof value);
   }
   return bytes;
@@ -61,7 +62,7 @@ std::vector<std::byte> first_contents(const ImageVariable& variable, const CUmod
 CUresult write_variables(Call& call, const Image& image, const CUmod_st& module) {
   OperationId last = 0;
   for (const ImageVariable& variable : image.variables) {
-    std::vector<std::byte> bytes = first_contents(variable, module);
+    std::vector<std::byte> bytes = first_contents(image, variable, module);
     if (bytes.empty() || module.variables.find(variable.name)->second.is_borrowed) continue;
     const Shape shape{.width = bytes.size(), .row_pitch = bytes.size(), .slice_pitch = bytes.size()};
     const Address to = module.variables.find(variable.name)->second.address;
@@ -125,6 +126,7 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first) {
   object.device = call.device();
   object.context = call.context();
   object.id = call.state().next_id++;
+  object.text = image.text;
   const CUmodule module = call.state().modules.add(std::move(object));
   for (const ImageVariable& variable : image.variables) {
     CUmod_st::Variable placed;

@@ -31,6 +31,7 @@ struct CUgraphExec_st;
 namespace simulator::cuda {
 
 struct Capture;
+class PtxModule;
 struct GraphBlock;
 struct GraphMemory;
 
@@ -84,6 +85,8 @@ struct CUmod_st {
     bool is_borrowed = false;  // a managed one of the library's module on its first device
   };
   std::map<std::string, Variable, std::less<>> variables;
+  std::shared_ptr<const std::string> text;           // PTX of its image; nullptr: none
+  std::shared_ptr<simulator::cuda::PtxModule> code;  // made of it when a kernel is first launched
 };
 
 struct CUfunc_st {
@@ -93,6 +96,7 @@ struct CUfunc_st {
   simulator::Address code = 0;    // where it was loaded lazily; 0: nowhere yet
   bool is_resolved = false;       // `function` has been looked for
   simulator::KernelFunction function = nullptr;
+  std::shared_ptr<const simulator::RealKernel> real;  // its code; nullptr until it has been looked for
   std::shared_ptr<const std::vector<simulator::CountedByte>> counted;
   std::uint32_t architecture = 0;  // of its image
   bool is_ptx = false;

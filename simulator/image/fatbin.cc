@@ -78,8 +78,26 @@ bool same_layout(const ImageKernel& a, const ImageKernel& b) {
          std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same);
 }
 
-// A cubin does not tell what its kernels load; the PTX that it was made from does.
-void take_reads(const Image& text, Image* cubin) {
+// A cubin does not tell what its kernels load, and its code is not run; the PTX that it was made from does and is, and
+// may name variables of its own (texts for printf).
+void take_text(const Image& text, Image* cubin) {
+  cubin->text = text.text;
+  cubin->functions = text.functions;
+  std::map<std::string_view, const ImageVariable*> variables;
+  for (const ImageVariable& variable : text.variables) variables[variable.name] = &variable;
+  for (ImageVariable& variable : cubin->variables) {
+    const auto found = variables.find(variable.name);
+    if (found == variables.end()) continue;
+    // Pointers to functions mean those of the text.
+    if (!found->second->addresses.empty() && found->second->bytes == variable.bytes) {
+      variable.contents = found->second->contents;
+      variable.addresses = found->second->addresses;
+    }
+    variables.erase(found);
+  }
+  for (const ImageVariable& variable : text.variables) {
+    if (variables.contains(variable.name)) cubin->variables.push_back(variable);
+  }
   std::map<std::string_view, const ImageKernel*> kernels;
   for (const ImageKernel& kernel : text.kernels) kernels[kernel.name] = &kernel;
   for (ImageKernel& kernel : cubin->kernels) {
@@ -124,7 +142,7 @@ ImageResult read_fatbin(ByteSpan data, Image* out) {
       const ImageResult result = read_entry(*entry, *payload, &image);
       if (!has_cubin) last = result;
       if (result.ok() && has_cubin) {
-        take_reads(image, out);
+        take_text(image, out);
         return last;
       }
       if (result.ok()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device image declares: kernels with the layout of their parameters, and variables with their first contents.
-// No code is translated or kept; whatever the device's architecture, any entry of a fat binary will do, because nothing
-// of it is executed.
+// No code is translated here; PTX is kept as it is (simulator/ptx runs it). Whatever the device's architecture, any
+// entry of a fat binary will do.
 //
 // Accepted, as by cuModuleLoadData: nvcc's wrapper around a fat binary, a fat binary (entries plain, zstd or LZ4), PTX
 // text, a cubin. Contract: with a length, nothing outside [data, data + length) is read, however the bytes lie; without
@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,8 @@ struct Image {
   bool is_ptx = false;             // as opposed to a cubin
   std::vector<ImageKernel> kernels;
   std::vector<ImageVariable> variables;
+  std::shared_ptr<const std::string> text;  // its PTX, where it has some
+  std::vector<std::string> functions;       // of the PTX, in order of first mention; kernels are among them
 };
 
 enum class ImageError {

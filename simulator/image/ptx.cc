@@ -6,6 +6,7 @@
 #include "simulator/image/ptx_loads.h"
 
 #include <charconv>
+#include <set>
 
 namespace simulator {
 namespace {
@@ -53,12 +54,26 @@ class Reader {
 
   // Everything up to the body or the semicolon, and the body.
   bool skip_function() {
+    if (lexer_.accept(".func")) read_function_name();
     while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
       if (lexer_.accept(";")) return true;
       if (lexer_.peek().is("{")) return skip_body(nullptr);
       lexer_.next();
     }
     return fail("the text ends inside a declaration");
+  }
+
+  // Behind the declaration of its result.
+  void read_function_name() {
+    if (lexer_.peek().is("(")) {
+      while (lexer_.peek().kind != PtxToken::Kind::kEnd && !lexer_.next().is(")")) {
+      }
+    }
+    if (lexer_.peek().kind == PtxToken::Kind::kWord) mention(std::string(lexer_.peek().text));
+  }
+
+  void mention(const std::string& name) {
+    if (mentioned_.insert(name).second) out_->functions.push_back(name);
   }
 
   // Directives like .version and .file have no terminator: one token at a time is enough, for none of their operands
@@ -96,6 +111,7 @@ class Reader {
     loads_ = {};
     if (lexer_.peek().kind != PtxToken::Kind::kWord) return fail("a kernel without a name");
     kernel.name = lexer_.next().text;
+    mention(kernel.name);
     if (lexer_.accept("(") && !read_parameters(&kernel)) return false;
     while (!lexer_.peek().is("{") && !lexer_.peek().is(";")) {
       const PtxToken token = lexer_.next();
@@ -160,6 +176,7 @@ class Reader {
   PtxLexer lexer_;
   Image* out_;
   PtxLoads loads_;
+  std::set<std::string> mentioned_;
   bool external_ = false;
   const char* reason_ = "";
 };
@@ -173,7 +190,9 @@ bool is_ptx(std::string_view text) {
 
 ImageResult read_ptx(std::string_view text, Image* out) {
   out->is_ptx = true;
-  return Reader(text, out).read();
+  const ImageResult result = Reader(text, out).read();
+  if (result.ok()) out->text = std::make_shared<const std::string>(text);
+  return result;
 }
 
 }  // namespace simulator

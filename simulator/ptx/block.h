@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block that runs: its threads, what they wait for, and how they end. Threads that never wait for one another run one
+// after another on one stack; others each have a stack of their own and run in order of their numbers until they wait.
+// Nothing depends on time or on the host's cores.
+//
+// Invariants: a thread is in one state; a lane waits for one operation of its warp, or its thread at one barrier.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/ptx/context.h"
+#include "simulator/ptx/fiber.h"
+#include "simulator/ptx/interface.h"
+#include "simulator/ptx/warp_operation.h"
+
+namespace simulator::ptx {
+
+struct Kernel;  // compiled (kernel.h)
+
+// What all blocks of a launch share.
+struct GridRun {
+  const Kernel& kernel;
+  const Launch& launch;
+  Outcome& outcome;
+  std::string printed;
+};
+
+class BlockRun {
+ public:
+  BlockRun(GridRun& grid, Stacks& stacks);
+
+  // False: a fault, which the outcome describes.
+  bool run(const std::uint32_t (&at)[3]);
+
+  // ---- from the thread that runs, with its context
+  std::uint64_t exchange(ThreadContext& thread, WarpOperation operation, std::uint32_t mask, std::uint64_t value,
+                         std::uint64_t second);
+  enum class BarrierKind : std::uint32_t { kSync, kArrive, kCount, kAnd, kOr };
+  std::uint32_t barrier(ThreadContext& thread, std::uint32_t id, std::uint32_t count, BarrierKind kind, bool value,
+                        std::uint32_t site);
+  void yield(ThreadContext& thread);
+  void tick(ThreadContext& thread, std::uint64_t steps);
+  [[noreturn]] void end(ThreadContext& thread);
+  [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
+                         int site = -1);
+  void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
+  GridRun& grid() { return grid_; }
+
+ private:
+  enum class State : std::uint8_t { kReady, kYielded, kAtWarp, kAtBarrier, kDone };
+  struct Thread {
+    State state = State::kReady;
+    WarpOperation operation = WarpOperation::kSync;
+    std::uint32_t mask = 0;
+    std::uint64_t value = 0, second = 0, result = 0;
+    std::uint32_t barrier = 0;
+    Fiber fiber;
+  };
+  struct Warp {
+    std::uint32_t live = 0;     // lanes that have not ended
+    std::uint32_t waiting = 0;  // lanes in state kAtWarp
+  };
+  struct Barrier {
+    std::uint32_t arrived = 0;
+    std::uint32_t expected = 0;  // 0: all
+    std::uint32_t trues = 0;
+    std::vector<std::uint32_t> of_warp;  // arrived
+  };
+
+  void set_up(ThreadContext& context, std::uint32_t thread);
+  bool run_together();
+  bool run_one_by_one();
+  bool run_warp(std::uint32_t warp);
+  void pause(Thread& thread, State state);
+  void finish_operations(std::uint32_t warp);
+  bool is_complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation) const;
+  void complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation);
+  bool release_active(std::uint32_t warp);
+  void check_barrier(std::uint32_t id);
+  [[noreturn]] void stop(ThreadContext& thread);
+  void stuck();
+
+  GridRun& grid_;
+  Stacks& stacks_;
+  std::uint32_t threads_ = 0;
+  std::uint32_t live_ = 0;
+  std::uint32_t at_[3] = {};
+  std::vector<ThreadContext> contexts_;
+  std::vector<Thread> states_;
+  std::vector<Warp> warps_;
+  std::vector<Barrier> barriers_;
+  std::vector<std::byte> shared_;
+  std::byte* shared_base_ = nullptr;
+  Fiber alone_;  // of threads that run one by one
+  bool has_failed_ = false;
+};
+
+}  // namespace simulator::ptx

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Atomic operations and reductions. One thread runs at a time, and blocks whose kernel has any of them run in order, so
+// reading, computing and writing one after another is atomic and always comes out the same. Source: PTX ISA 9.0,
+// 9.7.13.
+#include "simulator/ptx/emit.h"
+
+namespace simulator::ptx {
+namespace {
+
+std::string computed(Emitter& to, std::string_view op, Type type, const std::string& old, const std::string& b,
+                     const std::string& c) {
+  const std::string t = integer_type(type.bits);
+  const auto intrinsic = [&](const std::string& name) {
+    return to.call(t, "llvm." + name + "." + t, t + " " + old + ", " + t + " " + b);
+  };
+  if (op == "exch") return b;
+  if (op == "and" || op == "or" || op == "xor") return to.let(std::string(op) + " " + t + " " + old + ", " + b);
+  if (op == "min" || op == "max") return intrinsic((type.is_signed() ? "s" : "u") + std::string(op));
+  if (op == "cas") {
+    const std::string same = to.let("icmp eq " + t + " " + old + ", " + b);
+    return to.let("select i1 " + same + ", " + t + " " + c + ", " + t + " " + old);
+  }
+  if (op == "inc") {
+    const std::string over = to.let("icmp uge " + t + " " + old + ", " + b);
+    return to.let("select i1 " + over + ", " + t + " 0, " + t + " " + to.let("add " + t + " " + old + ", 1"));
+  }
+  if (op == "dec") {
+    const std::string none = to.let("icmp eq " + t + " " + old + ", 0");
+    const std::string over = to.let("icmp ugt " + t + " " + old + ", " + b);
+    const std::string wraps = to.let("or i1 " + none + ", " + over);
+    return to.let("select i1 " + wraps + ", " + t + " " + b + ", " + t + " " + to.let("sub " + t + " " + old + ", 1"));
+  }
+  if (op == "add") return to.let("add " + t + " " + old + ", " + b);
+  to.refuse("the operation is not supported");
+}
+
+// Sums of floating-point numbers; halves in pairs by a helper.
+std::string computed_float(Emitter& to, std::string_view op, Type type, const std::string& old, const std::string& b) {
+  const std::string bits = integer_type(type.bits);
+  if (op == "exch") return b;
+  const bool is_extreme = op == "min" || op == "max";
+  if (op != "add" && !is_extreme) to.refuse("the operation is not supported");
+  if (type.bits == 16 || type.packed) {
+    const std::string name = std::string("ptx_") + std::string(op) + (type.kind == Kind::kBfloat ? "_bf16" : "_f16") +
+                             (type.packed ? "x2" : "");
+    return to.call(bits, name, bits + " " + old + ", " + bits + " " + b);
+  }
+  if (is_extreme) to.refuse("the type is not supported");
+  const std::string x = to.from_bits(type, old), y = to.from_bits(type, b);
+  return to.as_bits(type, to.let("fadd " + llvm_type(type) + " " + x + ", " + y));
+}
+
+void emit_atomic(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  const bool returns = instruction.opcode == "atom";
+  modifiers.take("async");
+  modifiers.take_any({"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
+  modifiers.take_any({"cta", "cluster", "gpu", "sys"});
+  const Space space = take_space(modifiers);
+  const std::string_view op =
+      modifiers.take_any({"add", "exch", "cas", "min", "max", "inc", "dec", "and", "or", "xor"});
+  modifiers.take("noftz");
+  modifiers.take("L2::cache_hint");
+  const Type type = modifiers.take_type();
+  if (op.empty() || type.bits < 16) to.refuse("the form is not supported");
+  const std::size_t count = (returns ? 1u : 0u) + (op == "cas" ? 3u : 2u);
+  to.expect_operands(instruction, count, count);
+  const std::size_t at = returns ? 1 : 0;
+  to.shared().out.is_ordered = true;
+  if (op == "cas" || op == "exch") to.shared().out.may_wait = true;
+  const std::string t = integer_type(type.bits);
+  const std::string b = to.read_bits(instruction.operands[at + 1], type.bits);
+  const std::string c = op == "cas" ? to.read_bits(instruction.operands[at + 2], type.bits) : "";
+  const std::string pointer = to.pointer(instruction, instruction.operands[at], space, type.bytes(), true, t);
+  const std::string old = to.let("load volatile " + t + ", " + t + "* " + pointer);
+  const bool is_float = type.is_float() && op != "cas";
+  const std::string value = is_float ? computed_float(to, op, type, old, b) : computed(to, op, type, old, b, c);
+  to.line("store volatile " + t + " " + value + ", " + t + "* " + pointer);
+  if (returns) to.write(instruction.operands[0], {Kind::kBits, type.bits}, old);
+}
+
+constexpr Opcode kTable[] = {{"atom", emit_atomic}, {"red", emit_atomic}};
+
+}  // namespace
+
+Handler find_atomic(std::string_view opcode) { return find_in(kTable, opcode); }
+
+}  // namespace simulator::ptx

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// mov, and what compares and chooses. Source: PTX ISA 9.0, 9.7.6, 9.7.7 and 9.7.9.3.
+#include <cstddef>
+
+#include "simulator/ptx/context.h"
+#include "simulator/ptx/emit.h"
+
+namespace simulator::ptx {
+namespace {
+
+constexpr Type kWord{Kind::kBits, 32};
+constexpr Type kPredicate{Kind::kPredicate, 1};
+
+// ---- mov
+
+struct Special {
+  std::string_view name;
+  std::size_t offset;
+};
+
+constexpr Special kFields[] = {
+    {"%tid.x", offsetof(ThreadContext, tid)},           {"%tid.y", offsetof(ThreadContext, tid) + 4},
+    {"%tid.z", offsetof(ThreadContext, tid) + 8},       {"%ntid.x", offsetof(ThreadContext, ntid)},
+    {"%ntid.y", offsetof(ThreadContext, ntid) + 4},     {"%ntid.z", offsetof(ThreadContext, ntid) + 8},
+    {"%ctaid.x", offsetof(ThreadContext, ctaid)},       {"%ctaid.y", offsetof(ThreadContext, ctaid) + 4},
+    {"%ctaid.z", offsetof(ThreadContext, ctaid) + 8},   {"%nctaid.x", offsetof(ThreadContext, nctaid)},
+    {"%nctaid.y", offsetof(ThreadContext, nctaid) + 4}, {"%nctaid.z", offsetof(ThreadContext, nctaid) + 8},
+    {"%laneid", offsetof(ThreadContext, lane)},         {"%warpid", offsetof(ThreadContext, warp)},
+};
+
+std::string lane_mask(Emitter& to, std::string_view which) {
+  const std::string lane = to.context_field(offsetof(ThreadContext, lane), 32);
+  const std::string own = to.let("shl i32 1, " + lane);
+  const std::string below = to.let("sub i32 " + own + ", 1");
+  if (which == "%lanemask_eq") return own;
+  if (which == "%lanemask_lt") return below;
+  if (which == "%lanemask_le") return to.let("or i32 " + own + ", " + below);
+  if (which == "%lanemask_ge") return to.let("xor i32 " + below + ", -1");
+  return to.let("xor i32 " + to.let("or i32 " + own + ", " + below) + ", -1");
+}
+
+// One multiprocessor runs all blocks, one after another.
+std::string special(Emitter& to, const Operand& operand, unsigned* bits) {
+  *bits = 32;
+  const std::string_view name = operand.name;
+  for (const Special& entry : kFields) {
+    if (entry.name == name) return to.context_field(entry.offset, 32);
+  }
+  if (name.starts_with("%lanemask_")) return lane_mask(to, name);
+  if (name == "%clock64" || name == "%globaltimer") {
+    *bits = 64;
+    to.shared().out.is_ordered = true;
+    return to.call("i64", name == "%clock64" ? "ptx_clock" : "ptx_globaltimer",
+                   "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
+  }
+  if (name == "%clock" || name == "%clock_hi" || name == "%globaltimer_lo" || name == "%globaltimer_hi") {
+    std::string all = to.call("i64", name.starts_with("%clock") ? "ptx_clock" : "ptx_globaltimer",
+                              "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
+    if (name.ends_with("_hi")) all = to.let("lshr i64 " + all + ", 32");
+    return to.let("trunc i64 " + all + " to i32");
+  }
+  if (name == "%gridid") {
+    *bits = 64;
+    return to.context_field(offsetof(ThreadContext, grid_id), 64);
+  }
+  if (name == "%dynamic_smem_size" || name == "%total_smem_size") {
+    const std::size_t offset =
+        name[1] == 'd' ? offsetof(ThreadContext, dynamic_bytes) : offsetof(ThreadContext, shared_bytes);
+    return to.let("trunc i64 " + to.context_field(offset, 64) + " to i32");
+  }
+  if (name == "%nwarpid") return "64";
+  if (name == "%smid") return "0";
+  if (name == "%nsmid") return "1";
+  if (name == "WARP_SZ" || name == "%warp_size") return "32";
+  if (name.starts_with("%cluster_ctaid") || name == "%cluster_ctarank" || name == "%is_explicit_cluster") return "0";
+  if (name.starts_with("%cluster_nctaid") || name == "%cluster_nctarank") return "1";
+  to.refuse("special register '" + std::string(name) + "' is not supported");
+}
+
+std::string resized(Emitter& to, const std::string& value, unsigned from, unsigned into) {
+  if (from == into) return value;
+  return to.let((from < into ? "zext " : "trunc ") + integer_type(from) + " " + value + " to " + integer_type(into));
+}
+
+void pack(Emitter& to, const Instruction& instruction, Type type) {
+  const std::vector<Operand>& parts = instruction.operands[1].parts;
+  const auto bits = static_cast<unsigned>(type.bits / parts.size());
+  std::string result = "0";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string part = resized(to, to.read_bits(parts[i], bits), bits, type.bits);
+    if (i != 0) part = to.let("shl " + integer_type(type.bits) + " " + part + ", " + std::to_string(bits * i));
+    result = to.let("or " + integer_type(type.bits) + " " + result + ", " + part);
+  }
+  to.write(instruction.operands[0], {Kind::kBits, type.bits}, result);
+}
+
+void unpack(Emitter& to, const Instruction& instruction, Type type) {
+  const std::vector<Operand>& parts = instruction.operands[0].parts;
+  const auto bits = static_cast<unsigned>(type.bits / parts.size());
+  const std::string value = to.read_bits(instruction.operands[1], type.bits);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].form == Operand::Form::kSink) continue;
+    const std::string shifted =
+        to.let("lshr " + integer_type(type.bits) + " " + value + ", " + std::to_string(bits * i));
+    to.write(parts[i], {Kind::kBits, static_cast<std::uint16_t>(bits)}, resized(to, shifted, type.bits, bits));
+  }
+}
+
+void emit_mov(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 2, 2);
+  const Type type = modifiers.take_type();
+  if (type.bits == 0) to.refuse("the type is not supported");
+  const Operand& from = instruction.operands[1];
+  for (const Operand& operand : instruction.operands) {
+    if (operand.form == Operand::Form::kVector &&
+        (operand.parts.empty() || type.bits % operand.parts.size() != 0 || type.bits / operand.parts.size() < 8))
+      to.refuse("a vector of another size");
+  }
+  if (from.form == Operand::Form::kVector) return pack(to, instruction, type);
+  if (instruction.operands[0].form == Operand::Form::kVector) return unpack(to, instruction, type);
+  const bool is_name = from.form == Operand::Form::kSymbol;
+  if (from.form == Operand::Form::kSpecial || (is_name && from.name == "WARP_SZ")) {
+    unsigned bits = 0;
+    const std::string value = special(to, from, &bits);
+    return to.write(instruction.operands[0], {Kind::kBits, type.bits}, resized(to, value, bits, type.bits));
+  }
+  if (!is_name) return to.write(instruction.operands[0], type, to.read(from, type));
+  if (type.bits != 32 && type.bits != 64) to.refuse("an address has 32 or 64 bits");
+  Space space = Space::kGeneric;
+  std::uint64_t bytes = 0;
+  std::string address = to.address_of_symbol(from, &space, &bytes);
+  if (from.value != 0) address = to.let("add i64 " + address + ", " + std::to_string(from.value));
+  if (type.bits == 32 && space != Space::kShared) to.refuse("an address of this space has 64 bits");
+  to.write(instruction.operands[0], {Kind::kBits, type.bits}, resized(to, address, 64, type.bits));
+}
+
+// ---- comparisons
+
+struct Order {
+  std::string_view name;
+  const char* is_signed;
+  const char* is_unsigned;
+  const char* is_float;
+};
+
+constexpr Order kOrders[] = {
+    {"eq", "eq", "eq", "oeq"},        {"ne", "ne", "ne", "one"},        {"lt", "slt", "ult", "olt"},
+    {"le", "sle", "ule", "ole"},      {"gt", "sgt", "ugt", "ogt"},      {"ge", "sge", "uge", "oge"},
+    {"lo", "ult", "ult", nullptr},    {"ls", "ule", "ule", nullptr},    {"hi", "ugt", "ugt", nullptr},
+    {"hs", "uge", "uge", nullptr},    {"equ", nullptr, nullptr, "ueq"}, {"neu", nullptr, nullptr, "une"},
+    {"ltu", nullptr, nullptr, "ult"}, {"leu", nullptr, nullptr, "ule"}, {"gtu", nullptr, nullptr, "ugt"},
+    {"geu", nullptr, nullptr, "uge"}, {"num", nullptr, nullptr, "ord"}, {"nan", nullptr, nullptr, "uno"},
+};
+
+std::string compared(Emitter& to, std::string_view name, Type type, bool ftz, std::string a, std::string b) {
+  for (const Order& order : kOrders) {
+    if (order.name != name) continue;
+    const char* const how = type.is_float() ? order.is_float : type.is_signed() ? order.is_signed : order.is_unsigned;
+    if (how == nullptr) break;
+    if (!type.is_float()) return to.let(std::string("icmp ") + how + " " + llvm_type(type) + " " + a + ", " + b);
+    if (type.kind == Kind::kBfloat) {
+      a = to.let("call float @bf16_to_float(i16 " + a + ")");
+      b = to.let("call float @bf16_to_float(i16 " + b + ")");
+      type = {Kind::kFloat, 32};
+    }
+    if (ftz && type.bits == 32) {
+      a = to.let("call float @ftz(float " + a + ")");
+      b = to.let("call float @ftz(float " + b + ")");
+    }
+    return to.let(std::string("fcmp ") + how + " " + llvm_type(type) + " " + a + ", " + b);
+  }
+  to.refuse("the comparison does not suit the type");
+}
+
+std::string_view take_order(Emitter& to, Modifiers& modifiers) {
+  for (const Order& order : kOrders) {
+    if (modifiers.take(order.name)) return order.name;
+  }
+  to.refuse("compares in no way that is known");
+}
+
+std::string combined(Emitter& to, const Instruction& instruction, std::string_view with, const std::string& value) {
+  if (with.empty()) return value;
+  to.expect_operands(instruction, 4, 4);
+  return to.let(std::string(with) + " i1 " + value + ", " + to.read(instruction.operands[3], kPredicate));
+}
+
+void emit_setp_halves(Emitter& to, const Instruction& instruction, std::string_view order, std::string_view with,
+                      Type type, bool ftz) {
+  const Operand& pair = instruction.operands[0];
+  if (pair.form != Operand::Form::kPair) to.refuse("expected p|q");
+  const Type half{type.kind, 16, false};
+  const std::string a = to.read_bits(instruction.operands[1], 32), b = to.read_bits(instruction.operands[2], 32);
+  for (unsigned part = 0; part < 2; ++part) {
+    std::string values[2] = {a, b};
+    for (std::string& value : values) {
+      if (part == 1) value = to.let("lshr i32 " + value + ", 16");
+      value = to.from_bits(half, to.let("trunc i32 " + value + " to i16"));
+    }
+    to.write(pair.parts[part], kPredicate,
+             combined(to, instruction, with, compared(to, order, half, ftz, values[0], values[1])));
+  }
+}
+
+void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  const std::string_view order = take_order(to, modifiers);
+  const std::string_view with = modifiers.take_any({"and", "or", "xor"});
+  const bool ftz = modifiers.take("ftz");
+  const Type type = modifiers.take_type();
+  if (type.bits < 16) to.refuse("the type is not supported");
+  to.expect_operands(instruction, with.empty() ? 3 : 4, with.empty() ? 3 : 4);
+  if (type.packed) return emit_setp_halves(to, instruction, order, with, type, ftz);
+  const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
+  const std::string value = compared(to, order, type, ftz, a, b);
+  const Operand& into = instruction.operands[0];
+  // The second destination takes the opposite, combined in the same way.
+  if (into.form == Operand::Form::kPair) {
+    const std::string opposite = combined(to, instruction, with, to.let("xor i1 " + value + ", true"));
+    const std::string first = combined(to, instruction, with, value);
+    to.write(into.parts[0], kPredicate, first);
+    return to.write(into.parts[1], kPredicate, opposite);
+  }
+  to.write(into, kPredicate, combined(to, instruction, with, value));
+}
+
+// All ones or zero; 1.0 or 0.0 where the result is a floating-point number.
+void emit_set(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  const std::string_view order = take_order(to, modifiers);
+  const std::string_view with = modifiers.take_any({"and", "or", "xor"});
+  const bool ftz = modifiers.take("ftz");
+  const Type into = modifiers.take_type(), type = modifiers.take_type();
+  if (into.bits != 32 || into.packed || type.bits < 16 || type.packed) to.refuse("the types are not supported");
+  to.expect_operands(instruction, with.empty() ? 3 : 4, with.empty() ? 3 : 4);
+  const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
+  const std::string value = combined(to, instruction, with, compared(to, order, type, ftz, a, b));
+  const std::string chosen =
+      to.let("select i1 " + value + ", i32 " + (into.is_float() ? "1065353216" : "-1") + ", i32 0");
+  to.write(instruction.operands[0], kWord, chosen);
+}
+
+void emit_selp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 4, 4);
+  const Type type = modifiers.take_type();
+  if (type.bits < 16) to.refuse("the type is not supported");
+  const std::string t = llvm_type(type);
+  const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
+  const std::string p = to.read(instruction.operands[3], kPredicate);
+  to.write(instruction.operands[0], type, to.let("select i1 " + p + ", " + t + " " + a + ", " + t + " " + b));
+}
+
+void emit_slct(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
+  to.expect_operands(instruction, 4, 4);
+  const bool ftz = modifiers.take("ftz");
+  const Type type = modifiers.take_type(), by = modifiers.take_type();
+  if (type.bits < 16 || by.bits != 32) to.refuse("the types are not supported");
+  const std::string t = llvm_type(type);
+  const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
+  std::string c = to.read(instruction.operands[3], by);
+  if (ftz && by.is_float()) c = to.let("call float @ftz(float " + c + ")");
+  const std::string first = to.let(by.is_float() ? "fcmp oge float " + c + ", 0.0" : "icmp sge i32 " + c + ", 0");
+  to.write(instruction.operands[0], type, to.let("select i1 " + first + ", " + t + " " + a + ", " + t + " " + b));
+}
+
+constexpr Opcode kTable[] = {
+    {"mov", emit_mov}, {"setp", emit_setp}, {"set", emit_set}, {"selp", emit_selp}, {"slct", emit_slct},
+};
+
+}  // namespace
+
+Handler find_comparison(std::string_view opcode) { return find_in(kTable, opcode); }
+
+}  // namespace simulator::ptx

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the host that generated code calls, by name.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace simulator::ptx {
+
+struct Helper {
+  const char* name;
+  const void* address;
+};
+
+// All of them; the parts are in helpers.cc (threads, memory), float_helpers.cc and bit_helpers.cc.
+const std::vector<Helper>& helpers();
+void add_float_helpers(std::vector<Helper>* to);
+void add_bit_helpers(std::vector<Helper>* to);
+
+}  // namespace simulator::ptx

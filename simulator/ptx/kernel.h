@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel that can run: native code, and what its launch must provide.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "simulator/ptx/compile.h"
+#include "simulator/ptx/context.h"
+#include "simulator/ptx/emit.h"
+
+namespace simulator::ptx {
+
+struct Kernel {
+  std::string name;
+  Emitted emitted;  // without its text
+  std::unique_ptr<Code> code;
+  KernelEntry entry = nullptr;
+};
+
+}  // namespace simulator::ptx

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PTX text says, before anybody asks what it means: variables, functions, instructions with their operands. Text
+// is kept as views into the source, which outlives the module.
+//
+// Invariants: an operand's register, variable or label exists in the function that the instruction belongs to; which
+// modifiers, types and operands an opcode takes is the emitter's to check (emit.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace simulator::ptx {
+
+// Text that is no PTX, or PTX that is not supported: one sentence that names the line.
+class Error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Kind : std::uint8_t { kBits, kUnsigned, kSigned, kFloat, kBfloat, kPredicate };
+
+// A scalar, or two halves packed in 32 bits.
+struct Type {
+  Kind kind = Kind::kBits;
+  std::uint16_t bits = 0;
+  bool packed = false;
+
+  bool is_float() const { return kind == Kind::kFloat || kind == Kind::kBfloat; }
+  bool is_signed() const { return kind == Kind::kSigned; }
+  unsigned bytes() const { return bits / 8u; }
+  bool operator==(const Type&) const = default;
+};
+
+// `.u32` without the dot; bits is 0 where it is no type.
+Type type_of(std::string_view name);
+
+enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam };
+
+struct Register {
+  std::string_view name;
+  Type type;
+};
+
+struct Variable {
+  std::string name;
+  Space space = Space::kGlobal;
+  std::uint64_t bytes = 0;
+  std::uint64_t alignment = 1;
+  bool is_external = false;  // `.extern .shared x[]`: begins where the block's dynamic shared memory does
+};
+
+struct Operand {
+  enum class Form : std::uint8_t {
+    kRegister,  // `index`; a predicate may be negated
+    kInteger,   // `value`
+    kFloat,     // `value` has the bits of a double, or of a float where is_single
+    kSymbol,    // `name`: a variable or a function; `value` is added. is_local: `index` is a variable of the body
+    kSpecial,   // `name`: %tid.x
+    kAddress,   // [base + value]: `parts[0]` is a register, a symbol or an integer
+    kVector,    // {parts}
+    kList,      // (parts), of calls
+    kPair,      // %p1|%p2
+    kSink,      // _
+    kLabel,     // `index`: an instruction's number
+  };
+  Form form = Form::kSink;
+  bool is_negated = false;
+  bool is_single = false;
+  bool is_local = false;
+  unsigned index = 0;
+  std::uint64_t value = 0;
+  std::string_view name;
+  std::vector<Operand> parts;
+};
+
+struct Instruction {
+  std::string_view opcode;
+  std::vector<std::string_view> modifiers;  // without dots
+  std::vector<Operand> operands;
+  int guard = -1;  // register of the predicate; -1: none
+  bool guard_negated = false;
+  unsigned line = 0;
+  unsigned source_line = 0;  // of `.loc`; 0: not given
+};
+
+struct Function {
+  std::string_view name;
+  bool is_entry = false;
+  bool has_body = false;
+  std::vector<Variable> results;     // .param
+  std::vector<Variable> parameters;  // .param
+  std::vector<Register> registers;
+  std::vector<Variable> variables;  // .local, .shared and .param of the body
+  std::vector<Instruction> code;
+  std::map<std::string_view, std::pair<std::vector<Variable>, std::vector<Variable>>>
+      prototypes;                                                    // results, parameters
+  std::map<std::string_view, std::vector<unsigned>> branch_targets;  // of brx.idx: numbers of instructions
+};
+
+struct Module {
+  std::string text;
+  std::vector<Function> functions;
+  std::vector<Variable> variables;  // of module scope
+  std::map<std::string_view, unsigned> function_index;
+  std::map<std::string, unsigned, std::less<>> variable_index;
+  std::set<std::string, std::less<>> addressed;  // functions whose address is taken by code or a variable
+
+  const Function* find(std::string_view name) const {
+    const auto found = function_index.find(name);
+    return found == function_index.end() ? nullptr : &functions[found->second];
+  }
+};
+
+}  // namespace simulator::ptx

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/ptx/parser.h"
+
+#include <charconv>
+
+#include "simulator/ptx/parse_function.h"
+
+namespace simulator::ptx {
+namespace {
+
+class ModuleParser {
+ public:
+  explicit ModuleParser(Module* module) : module_(module), tokens_(module->text) {}
+
+  void run() {
+    while (!tokens_.at_end()) read_statement();
+    for (const Function& function : module_->functions) {
+      for (const Instruction& instruction : function.code) {
+        if (instruction.opcode != "mov") continue;
+        for (const Operand& operand : instruction.operands) {
+          if (operand.form == Operand::Form::kSymbol && !operand.is_local) module_->addressed.emplace(operand.name);
+        }
+      }
+    }
+  }
+
+ private:
+  void read_statement() {
+    is_external_ = false;
+    while (tokens_.is(".visible") || tokens_.is(".weak") || tokens_.is(".common") || tokens_.is(".extern"))
+      is_external_ = tokens_.next().is(".extern") || is_external_;
+    if (tokens_.accept(".entry")) return read_function(true);
+    if (tokens_.accept(".func")) return read_function(false);
+    if (tokens_.accept(".global")) return read_variables(Space::kGlobal);
+    if (tokens_.accept(".const")) return read_variables(Space::kConst);
+    if (tokens_.accept(".shared")) return read_variables(Space::kShared);
+    if (tokens_.accept(".local")) return read_variables(Space::kLocal);
+    if (tokens_.accept(".section")) return skip_section();
+    tokens_.next();  // .version, .target, .file and the like have no end of their own
+  }
+
+  void skip_section() {
+    while (!tokens_.at_end() && !tokens_.is("{")) tokens_.next();
+    unsigned depth = 0;
+    while (!tokens_.at_end()) {
+      const PtxToken token = tokens_.next();
+      if (token.is("{")) ++depth;
+      if (token.is("}") && --depth == 0) return;
+    }
+    tokens_.fail("the text ends inside a section");
+  }
+
+  void read_variables(Space space) {
+    PtxDeclaration declaration;
+    if (!read_ptx_declaration(tokens_.lexer(), &declaration)) tokens_.fail("a variable that is not understood");
+    for (;;) {
+      Variable variable = variable_of(declaration, space);
+      variable.is_external = is_external_ && space == Space::kShared;
+      ImageVariable ignored;  // the driver places first contents, before anything runs
+      if (tokens_.accept("=") && !read_ptx_initializer(tokens_.lexer(), declaration, &ignored))
+        tokens_.fail("an initializer that is not understood");
+      for (const ImageAddress& word : ignored.addresses) module_->addressed.insert(word.variable);
+      const auto known = module_->variable_index.emplace(variable.name, module_->variables.size());
+      if (known.second) {
+        module_->variables.push_back(std::move(variable));
+      } else if (!is_external_) {
+        module_->variables[known.first->second] = std::move(variable);  // was declared before
+      }
+      if (tokens_.accept(";")) return;
+      if (!tokens_.accept(",") || !read_ptx_declarator(tokens_.lexer(), &declaration))
+        tokens_.fail("a variable that is not understood");
+    }
+  }
+
+  void read_function(bool is_entry) {
+    Function function;
+    function.is_entry = is_entry;
+    if (tokens_.is("(")) function.results = read_parameters(tokens_);
+    if (tokens_.kind() != PtxToken::Kind::kWord) tokens_.fail("a function without a name");
+    function.name = tokens_.next().text;
+    if (tokens_.is("(")) function.parameters = read_parameters(tokens_);
+    while (!tokens_.is("{") && !tokens_.is(";")) {
+      if (tokens_.at_end()) tokens_.fail("the text ends inside a declaration");
+      tokens_.next();
+    }
+    if (!tokens_.accept(";")) {
+      function.has_body = true;
+      read_body(tokens_, *module_, &function);
+    }
+    const auto known = module_->function_index.emplace(function.name, module_->functions.size());
+    if (known.second) {
+      module_->functions.push_back(std::move(function));
+    } else if (function.has_body) {
+      module_->functions[known.first->second] = std::move(function);
+    }
+  }
+
+  Module* module_;
+  Tokens tokens_;
+  bool is_external_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Module> parse(std::string_view text) {
+  auto module = std::make_unique<Module>();
+  module->text = text;
+  ModuleParser(module.get()).run();
+  return module;
+}
+
+}  // namespace simulator::ptx

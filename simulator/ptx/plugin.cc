@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the simulated driver calls.
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "simulator/ptx/block.h"
+#include "simulator/ptx/interface.h"
+#include "simulator/ptx/kernel.h"
+#include "simulator/ptx/parser.h"
+
+namespace simulator::ptx {
+namespace {
+
+struct Loaded {
+  std::unique_ptr<Module> module;
+  VariableAddresses addresses;
+  std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels;
+};
+
+void say(char* error, const std::string& text) { std::snprintf(error, kMessageBytes, "%s", text.c_str()); }
+
+void* load(const char* text, std::size_t bytes, const NamedAddress* variables, std::size_t count, char* error) {
+  try {
+    auto loaded = std::make_unique<Loaded>();
+    loaded->module = parse({text, bytes});
+    for (std::size_t i = 0; i < count; ++i) loaded->addresses[variables[i].name] = variables[i].address;
+    return loaded.release();
+  } catch (const Error& problem) {
+    say(error, problem.what());
+    return nullptr;
+  }
+}
+
+void unload(void* module) { delete static_cast<Loaded*>(module); }
+
+void* find(void* module, const char* name, char* error) {
+  auto* const loaded = static_cast<Loaded*>(module);
+  if (const auto known = loaded->kernels.find(name); known != loaded->kernels.end()) return known->second.get();
+  const Function* const function = loaded->module->find(name);
+  if (function == nullptr || !function->is_entry || !function->has_body) {
+    say(error, "its PTX does not have it");
+    return nullptr;
+  }
+  try {
+    auto kernel = std::make_unique<Kernel>();
+    kernel->name = name;
+    kernel->emitted = emit_kernel(*loaded->module, *function, loaded->addresses);
+    kernel->code = compile(kernel->emitted.ir);
+    kernel->entry = kernel->code->entry();
+    kernel->emitted.ir.clear();
+    return (loaded->kernels[name] = std::move(kernel)).get();
+  } catch (const Error& problem) {
+    say(error, problem.what());
+    return nullptr;
+  }
+}
+
+constexpr std::size_t kSmallStack = std::size_t{128} << 10;
+constexpr std::size_t kLargeStack = std::size_t{4} << 20;
+
+// Kept between launches. Kernels with more local memory have stacks of their own.
+Stacks& stacks_for(const Emitted& emitted, std::unique_ptr<Stacks>* own) {
+  static Stacks small(kSmallStack);
+  static Stacks large(kLargeStack);
+  const std::size_t needed = kSmallStack + 2 * emitted.stack_bytes;
+  Stacks& usual = emitted.needs_fibers ? small : large;
+  if (needed <= usual.bytes() || (emitted.needs_fibers && emitted.stack_bytes < kSmallStack / 4)) return usual;
+  *own = std::make_unique<Stacks>(needed);
+  return **own;
+}
+
+void run(void* kernel, const Launch* launch, Outcome* outcome) {
+  GridRun grid{*static_cast<Kernel*>(kernel), *launch, *outcome, {}};
+  std::unique_ptr<Stacks> own;
+  BlockRun block(grid, stacks_for(grid.kernel.emitted, &own));
+  bool goes_on = true;
+  std::uint32_t at[3] = {};
+  for (at[2] = 0; at[2] < launch->grid[2] && goes_on; ++at[2]) {
+    for (at[1] = 0; at[1] < launch->grid[1] && goes_on; ++at[1]) {
+      for (at[0] = 0; at[0] < launch->grid[0] && goes_on; ++at[0]) goes_on = block.run(at);
+    }
+  }
+  if (!grid.printed.empty()) {
+    std::fwrite(grid.printed.data(), 1, grid.printed.size(), stdout);
+    std::fflush(stdout);
+  }
+}
+
+constexpr Interface kInterface{kInterfaceVersion, load, unload, find, run};
+
+}  // namespace
+}  // namespace simulator::ptx
+
+extern "C" __attribute__((visibility("default"))) const simulator::ptx::Interface* thermocline_ptx_interface() {
+  return &simulator::ptx::kInterface;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that generated code passes to the block (block.h).
+#pragma once
+
+#include <cstdint>
+
+namespace simulator::ptx {
+
+enum class WarpOperation : std::uint32_t {
+  kSync,
+  kShuffleUp,  // second: lane in the lower word, clamp and segment mask in the upper
+  kShuffleDown,
+  kShuffleXor,
+  kShuffleIndex,
+  kBallot,
+  kAll,
+  kAny,
+  kUniform,
+  kMatchAny,
+  kMatchAll,
+  kSum,
+  kSignedMin,
+  kSignedMax,
+  kUnsignedMin,
+  kUnsignedMax,
+  kAnd,
+  kOr,
+  kXor,
+  kElect,
+  kActive,  // whoever else waits here when nobody of the warp can go on
+};
+
+}  // namespace simulator::ptx

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels without a host implementation, each checked by the program itself. The argument says which.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+namespace {
+
+void require(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::printf("%s\n", cudaGetErrorName(error));
+  std::exit(1);
+}
+
+constexpr int kBuffers = 6;
+constexpr int kElements = 2 << 20;  // 8 MiB each
+constexpr int kThreads = 256;
+
+// A buffer of kElements.
+template <typename T>
+T* buffer() {
+  T* at = nullptr;
+  require(cudaMalloc(&at, sizeof(T) * kElements));
+  return at;
+}
+
+template <typename T>
+std::vector<T> read_back(const T* from, int count) {
+  std::vector<T> host(count);
+  require(cudaMemcpy(host.data(), from, sizeof(T) * count, cudaMemcpyDeviceToHost));
+  return host;
+}
+
+__global__ void first_values(float* a, int n, int k) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] = static_cast<float>(i % 1000 + k);
+}
+
+__global__ void affine(float* a, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] = 2 * a[i] + 1;
+}
+
+// Through shared memory and a barrier at each level, then through lanes.
+__global__ void sums(const float* a, float* of_blocks) {
+  __shared__ float shared[kThreads];
+  shared[threadIdx.x] = a[blockIdx.x * kThreads + threadIdx.x];
+  __syncthreads();
+  for (int half = kThreads / 2; half >= 32; half /= 2) {
+    if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    __syncthreads();
+  }
+  if (threadIdx.x >= 32) return;
+  float sum = shared[threadIdx.x];
+  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0u, sum, offset);
+  if (threadIdx.x == 0) of_blocks[blockIdx.x] = sum;
+}
+
+__global__ void histogram(const float* a, int n, unsigned* bins) {
+  extern __shared__ unsigned own[];
+  for (int i = threadIdx.x; i < 1000; i += blockDim.x) own[i] = 0;
+  __syncthreads();
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&own[static_cast<int>(a[i]) % 1000], 1u);
+  __syncthreads();
+  for (int bin = threadIdx.x; bin < 1000; bin += blockDim.x) atomicAdd(&bins[bin], own[bin]);
+}
+
+__device__ int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+__device__ int doubled(int n) { return 2 * n; }
+using Function = int (*)(int);
+__device__ Function functions[2] = {fibonacci, doubled};
+__constant__ int addends[4] = {10, 20, 30, 40};
+
+// Calls through a table in device memory, recursion, local arrays, votes, constants.
+__global__ void mixture(int* out) {
+  const int i = threadIdx.x;
+  int digits[8];
+  for (int k = 0; k < 8; ++k) digits[k] = i * k;
+  const unsigned odd = __ballot_sync(~0u, i & 1);
+  out[i] = functions[i & 1](i % 12) + addends[i & 3] + digits[(i * 5) & 7] + __popc(odd);
+}
+
+__global__ void beyond(float* a) { a[(1ull << 40) + threadIdx.x] = 1; }
+__global__ void misaligned(char* a) { *reinterpret_cast<float*>(a + 1) = 1; }
+__global__ void says(int n) {
+  if (threadIdx.x < n) printf("thread %d of %s: %.2f\n", threadIdx.x, "many", threadIdx.x * 0.5);
+}
+__global__ void never_ends(volatile int* a) {
+  while (*a == 0) {
+  }
+}
+
+int run_affine() {
+  float* buffers[kBuffers];
+  for (int k = 0; k < kBuffers; ++k) {
+    buffers[k] = buffer<float>();
+    first_values<<<kElements / kThreads, kThreads>>>(buffers[k], kElements, k);
+  }
+  for (int k = 0; k < kBuffers; ++k) affine<<<kElements / kThreads, kThreads>>>(buffers[k], kElements);
+  int wrong = 0;
+  for (int k = 0; k < kBuffers; ++k) {
+    const std::vector<float> host = read_back(buffers[k], kElements);
+    for (int i = 0; i < kElements; ++i) wrong += host[i] != 2.0f * static_cast<float>(i % 1000 + k) + 1;
+  }
+  return wrong;
+}
+
+int run_sums() {
+  float* const a = buffer<float>();
+  float* const of_blocks = buffer<float>();
+  constexpr int kBlocks = 64;
+  first_values<<<kElements / kThreads, kThreads>>>(a, kElements, 0);
+  sums<<<kBlocks, kThreads>>>(a, of_blocks);
+  const std::vector<float> host = read_back(of_blocks, kBlocks);
+  int wrong = 0;
+  for (int block = 0; block < kBlocks; ++block) {
+    float expected = 0;  // integers below 2^24: exact in any order
+    for (int i = block * kThreads; i < (block + 1) * kThreads; ++i) expected += static_cast<float>(i % 1000);
+    wrong += host[block] != expected;
+  }
+  return wrong;
+}
+
+int run_histogram() {
+  float* const a = buffer<float>();
+  unsigned* const bins = buffer<unsigned>();
+  constexpr int kCount = 100'000;
+  require(cudaMemset(bins, 0, 4000));
+  first_values<<<kElements / kThreads, kThreads>>>(a, kElements, 0);
+  histogram<<<(kCount + 1023) / 1024, 1024, 4000>>>(a, kCount, bins);
+  int wrong = 0;
+  for (const unsigned bin : read_back(bins, 1000)) wrong += bin != kCount / 1000;
+  return wrong;
+}
+
+int fibonacci_on_host(int n) { return n < 2 ? n : fibonacci_on_host(n - 1) + fibonacci_on_host(n - 2); }
+
+int run_mixture() {
+  int* const out = buffer<int>();
+  mixture<<<1, 64>>>(out);
+  const std::vector<int> host = read_back(out, 64);
+  int wrong = 0;
+  for (int i = 0; i < 64; ++i) {
+    const int n = i % 12;
+    wrong += host[i] != ((i & 1) != 0 ? 2 * n : fibonacci_on_host(n)) + 10 * (i % 4 + 1) + i * ((i * 5) & 7) + 16;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const char* const which = arguments[1];
+  const auto is = [&](const char* name) { return std::strcmp(which, name) == 0; };
+  int wrong = 0;
+  if (is("affine")) wrong = run_affine();
+  if (is("sums")) wrong = run_sums();
+  if (is("histogram")) wrong = run_histogram();
+  if (is("mixture")) wrong = run_mixture();
+  if (is("beyond")) beyond<<<2, 32>>>(buffer<float>());
+  if (is("misaligned")) misaligned<<<1, 1>>>(buffer<char>());
+  if (is("says")) says<<<1, 32>>>(3);
+  if (is("never_ends")) {
+    int* const a = buffer<int>();
+    require(cudaMemset(a, 0, 4));
+    never_ends<<<1, 2>>>(a);
+  }
+  require(cudaGetLastError());
+  require(cudaDeviceSynchronize());
+  std::printf("wrong %d\n", wrong);
+  return wrong == 0 ? 0 : 2;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of nvcc's whose kernels run their own code on the simulated device, as a user runs them: right results,
+// also under a budget, and how kernels fail.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/simulated_cudart/subprocess.h"
+
+namespace {
+
+// `with`: flags of `thermocline run`. The harness asks for made-up kernels; here they are real.
+Outcome run(const std::string& which, const std::vector<std::string>& with = {}, const char* program = PROGRAM,
+            const std::string& setting = "THERMOCLINE_SIMULATE_SEED=") {
+  std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
+  command.insert(command.end(), with.begin(), with.end());
+  command.insert(command.end(), {"--", program, which});
+  return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", setting});
+}
+
+void expect_right(const Outcome& outcome) {
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "wrong 0\n") << outcome.errors;
+}
+
+TEST(RealKernels, ComputeWhatTheySayWithAndWithoutABudget) {
+  expect_right(run("affine"));
+  expect_right(run("affine", {"--no-library"}));
+  const Outcome squeezed = run("affine", {"--budget", "24MiB", "--stats=line"});
+  expect_right(squeezed);
+  EXPECT_EQ(squeezed.errors.find(" evicted_bytes=0 "), std::string::npos) << squeezed.errors;
+}
+
+TEST(RealKernels, WaitForOneAnotherAtBarriersAndInWarps) { expect_right(run("sums")); }
+TEST(RealKernels, AddUpInSharedMemoryAtomically) { expect_right(run("histogram")); }
+TEST(RealKernels, CallFunctionsByPointerAndThemselves) { expect_right(run("mixture")); }
+
+TEST(RealKernels, AreTheSameInEveryOrder) {
+  for (const char* seed : {"1", "2"}) expect_right(run("sums", {"--seed", seed}));
+}
+
+TEST(RealKernels, PrintWhatTheySay) {
+  const Outcome outcome = run("says");
+  EXPECT_EQ(outcome.output, "thread 0 of many: 0.00\nthread 1 of many: 0.50\nthread 2 of many: 1.00\nwrong 0\n")
+      << outcome.errors;
+}
+
+TEST(RealKernels, OutsideOfAllMemoryIsAnIllegalAddressThatIsNamed) {
+  const Outcome outcome = run("beyond");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.output, "cudaErrorIllegalAddress\n");
+  EXPECT_NE(outcome.errors.find("block (0, 0, 0), thread (0, 0, 0): illegal address 0x"), std::string::npos)
+      << outcome.errors;
+  EXPECT_NE(outcome.errors.find("written (4 bytes)"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("beyond"), std::string::npos) << outcome.errors;
+}
+
+TEST(RealKernels, MisalignedIsAnErrorOfItsOwn) {
+  const Outcome outcome = run("misaligned");
+  EXPECT_EQ(outcome.output, "cudaErrorMisalignedAddress\n") << outcome.errors;
+  EXPECT_NE(outcome.errors.find("misaligned address 0x"), std::string::npos) << outcome.errors;
+}
+
+TEST(RealKernels, ALoopThatNeverEndsIsATimeout) {
+  const Outcome outcome = run("never_ends", {}, PROGRAM, "THERMOCLINE_SIMULATE_KERNEL_STEPS=1000000");
+  EXPECT_EQ(outcome.output, "cudaErrorLaunchTimeout\n") << outcome.errors;
+  EXPECT_NE(outcome.errors.find("runs without end"), std::string::npos) << outcome.errors;
+}
+
+// Built without PTX: there is nothing to run.
+TEST(RealKernels, WithoutPtxAreRefusedByName) {
+  const Outcome refused = run("affine", {}, PROGRAM_WITHOUT_PTX);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.output, "cudaErrorNoKernelImageForDevice\n") << refused.errors;
+  EXPECT_NE(refused.errors.find("first_values"), std::string::npos) << refused.errors;
+  EXPECT_NE(refused.errors.find("no PTX"), std::string::npos) << refused.errors;
+  const Outcome mixed = run("affine", {"--made-up"}, PROGRAM_WITHOUT_PTX);
+  EXPECT_EQ(mixed.status, 2) << mixed.errors;  // it runs, and its own check fails
+}
+
+}  // namespace
