@@ -29,6 +29,12 @@ class Mutex {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
       detail::lock_taken(name_);
   }
+  bool try_lock() {
+    if (!mutex_.try_lock()) return false;
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::lock_taken(name_);
+    return true;
+  }
   void unlock() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
       detail::lock_given_back();

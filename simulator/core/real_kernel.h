@@ -22,7 +22,7 @@ struct KernelFault {
   std::string message;
 };
 
-// Whether memory may be touched that the page table says nothing of: pinned memory of the host.
+// Whether memory may be accessed that the page table says nothing of: pinned memory of the host.
 using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 
 class RealKernel {

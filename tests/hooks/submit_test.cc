@@ -58,7 +58,7 @@ TEST(Submit, WithoutAnEngineItIsTheCall) {
   };
   AccessList accesses;
   accesses.word(0x1234);
-  EXPECT_EQ(submit(StreamHandle{}, Host::kGoesOn, accesses, {}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(submit(StreamHandle{}, Host::kGoesOn, AccessList(accesses), {}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(submit_unknown(StreamHandle{}, call), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(keep(accesses, "a test", call), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(calls, 3);
