@@ -46,11 +46,15 @@ Status Engine::create(const Driver& driver, const EngineOptions& options, std::u
 
 Engine::~Engine() = default;
 
+// What was made room for may be taken by others, or wanted back, while the lock is open: after so many attempts the
+// lock is kept, so that every operation comes to an end.
+constexpr int kMostAttempts = 16;
+
 template <class Ask>
 Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
   if (!state_->options.waits_without_lock) return ask();
   StreamClock& clock = state_->clock;
-  for (;;) {
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     Status status;
     {
       const StreamClock::Deferring waits(clock, true);
@@ -65,6 +69,8 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
     clock.give_back(event);
     if (!status.ok()) return status;
   }
+  const WaitsInPlace at_last;
+  return ask();
 }
 
 Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
