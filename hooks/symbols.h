@@ -113,15 +113,6 @@ constexpr bool waits_for_the_device(Function function) {
   }
 }
 
-// Calls the driver. A function that it lacks is "not supported"; no driver at all is "not initialized".
-template <Function F, class... Arguments>
-CUresult real(Arguments... arguments) {
-  auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
-  if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
-  if constexpr (waits_for_the_device(F)) about_to_wait(name_of(F));
-  return function(arguments...);
-}
-
 // While one lives, this thread is inside the library: hooks and dlsym stand aside, whoever calls them.
 class Inside {
  public:
@@ -131,5 +122,17 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
   static bool now();
 };
+
+// Calls the driver. A function that it lacks is "not supported"; no driver at all is "not initialized".
+template <Function F, class... Arguments>
+CUresult real(Arguments... arguments) {
+  auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
+  if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+  // What a program calls within a host function is the driver's to refuse, and waits for nothing.
+  if constexpr (waits_for_the_device(F)) {
+    if (!Inside::now()) about_to_wait(name_of(F));
+  }
+  return function(arguments...);
+}
 
 }  // namespace thermocline

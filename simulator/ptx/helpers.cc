@@ -126,7 +126,7 @@ std::vector<Helper> make() {
 }  // namespace
 
 const std::vector<Helper>& helpers() {
-  static const std::vector<Helper> all = make();
+  static const auto& all = *new std::vector<Helper>(make());  // kernels may run until the process ends
   return all;
 }
 

@@ -60,10 +60,11 @@ void* find(void* module, const char* name, char* error) {
 constexpr std::size_t kSmallStack = std::size_t{128} << 10;
 constexpr std::size_t kLargeStack = std::size_t{4} << 20;
 
-// Kept between launches. Kernels with more local memory have stacks of their own.
+// Kept between launches, and until the process ends: destructors of a program may launch kernels. Kernels with more
+// local memory have stacks of their own.
 Stacks& stacks_for(const Emitted& emitted, std::unique_ptr<Stacks>* own) {
-  static Stacks small(kSmallStack);
-  static Stacks large(kLargeStack);
+  static auto& small = *new Stacks(kSmallStack);
+  static auto& large = *new Stacks(kLargeStack);
   const std::size_t needed = kSmallStack + 2 * emitted.stack_bytes;
   Stacks& usual = emitted.needs_fibers ? small : large;
   if (needed <= usual.bytes() || (emitted.needs_fibers && emitted.stack_bytes < kSmallStack / 4)) return usual;
