@@ -291,6 +291,30 @@ void Engine::retire(StreamHandle stream) {
   state_->clock.retire(stream);
 }
 
+Status Engine::State::add_external(Bytes bytes) {
+  reclaim();
+  if (external_bytes + bytes > budget_bytes) return refuse("memory that the program maps itself", bytes);
+  Bytes limit = budget_bytes - external_bytes - bytes;
+  // What is left free for the driver stays free.
+  if (leaving_free != 0) limit = std::min(limit, heap.limit());
+  if (Status status = residency.make_room_for_limit(limit); !status.ok()) {
+    return status.is_out_of_memory() ? refuse("memory that the program maps itself", bytes) : status;
+  }
+  external_bytes += bytes;
+  counters.allocated_bytes += bytes;
+  note_peaks();
+  return {};
+}
+
+Status Engine::State::leave_free(Bytes bytes) {
+  reclaim();
+  const Bytes held = heap.created_bytes();
+  ++leaving_free;
+  const Status status = residency.make_room_for_limit(held > bytes ? held - bytes : 0);
+  if (!status.ok() && --leaving_free == 0) limit_pages();
+  return status;
+}
+
 Status Engine::add_external(Bytes bytes) {
   std::unique_lock lock(mutex_);
   return ask_without_waiting(lock, [&] { return state_->add_external(bytes); });
