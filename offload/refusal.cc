@@ -18,7 +18,7 @@ template <class Key>
 using Sums = std::map<Key, RefusalFacts::Holder>;
 
 template <class Key>
-void add(Sums<Key>* sums, Key key, Bytes bytes) {
+void add(Sums<Key>* sums, const Key& key, Bytes bytes) {
   RefusalFacts::Holder& holder = (*sums)[key];
   holder.bytes += bytes;
   ++holder.buffers;

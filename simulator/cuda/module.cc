@@ -86,6 +86,7 @@ bool is_of_a_library(Call& call, const CUmod_st* module) {
 
 std::shared_ptr<const std::vector<CountedByte>> counted_bytes(const ImageKernel& kernel) {
   std::vector<CountedByte> counted;
+  counted.reserve(kernel.reads.size());
   for (const ParameterByte byte : kernel.reads) {
     counted.push_back(byte == ParameterByte::kRead      ? CountedByte::kYes
                       : byte == ParameterByte::kUnknown ? CountedByte::kInAnAddress

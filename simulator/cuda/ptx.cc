@@ -144,6 +144,7 @@ CUresult refuse(const CUfunc_st& function, const std::string& reason) {
 
 std::shared_ptr<PtxModule> load(const CUmod_st& module, const ptx::Interface& interface, std::string* reason) {
   std::vector<ptx::NamedAddress> variables;
+  variables.reserve(module.variables.size());
   for (const auto& [name, variable] : module.variables) variables.push_back({name.c_str(), variable.address});
   char error[ptx::kMessageBytes] = {};
   void* const loaded =

@@ -295,8 +295,9 @@ std::uint32_t reduced(WarpOperation operation, std::uint32_t a, std::uint32_t b)
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a case an operation
 void BlockRun::complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation) {
-  Thread* const lanes = &states_[warp * kLanes];
+  Thread* const lanes = &states_[std::size_t{warp} * kLanes];
   const std::uint32_t members = mask & warps_[warp].live;
   warps_[warp].waiting &= ~members;
   const auto first = static_cast<std::uint32_t>(std::countr_zero(members));

@@ -143,7 +143,6 @@ void emit_field(Emitter& to, const Instruction& instruction, Modifiers& modifier
   to.expect_operands(instruction, inserts ? 5 : 4, inserts ? 5 : 4);
   const Type type = modifiers.take_type();
   if (type.bits != 32 && type.bits != 64) to.refuse("the type is not supported");
-  const std::string t = integer_type(type.bits);
   std::string arguments;
   for (std::size_t i = 1; i <= (inserts ? 2u : 1u); ++i) {
     std::string value = to.read(instruction.operands[i], type);

@@ -116,7 +116,7 @@ std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std
   if (function == module_.function_index.end()) refuse("'" + std::string(operand.name) + "' is not known");
   *space = Space::kGeneric;
   *bytes = 0;
-  return std::to_string(kFunctionPointers + 16 * function->second);
+  return std::to_string(kFunctionPointers + std::uint64_t{16} * function->second);
 }
 
 std::string Emitter::pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes,

@@ -53,7 +53,7 @@ class Mutator {
       case 4:
         input->insert(at, kWords[below(std::size(kWords))]);
         break;
-      case 5: {
+      default: {
         const std::string& other = corpus_[below(corpus_.size())];
         input->replace(at, std::string::npos, other.substr(below(other.size() + 1)));
         break;
