@@ -18,7 +18,7 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string name) con
     return "Usage: " + name + " run [OPTIONS] -- PROGRAM [ARGS]\n       " + name +
            " COMMAND [OPTIONS] [ARGS]\n       " + name + " help COMMAND\n";
   }
-  const std::string command = app->get_name();
+  const std::string& command = app->get_name();
   if (command == "run") return "Usage: " + name + " [OPTIONS] -- PROGRAM [ARGS]\n";
   if (command == "record") {
     return "Usage: " + name + " -o TRACE [OPTIONS] -- PROGRAM [ARGS]\n       " + name + " -o TRACE --from FILE\n";

@@ -259,7 +259,9 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
   const bool complete = is_complete(outcome);
   const std::optional<std::size_t> learned = learned_after_steps(result.steps);
   // Null: there is no such figure.
-  const auto if_complete = [complete](auto value) { return complete ? ordered_json(value) : ordered_json(nullptr); };
+  const auto if_complete = [complete](const auto& value) {
+    return complete ? ordered_json(value) : ordered_json(nullptr);
+  };
   return {
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},

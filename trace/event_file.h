@@ -16,7 +16,7 @@
 #include "trace/event_blocks.h"
 #include "trace/event_fields.h"
 
-struct gzFile_s;  // zlib's
+struct gzFile_s;  // zlib's  NOLINT(readability-identifier-naming)
 
 namespace thermocline {
 

@@ -74,6 +74,7 @@ class LiveBuffers {
   // In order of allocation.
   std::vector<Buffer> all() const {
     std::vector<Buffer> found;
+    found.reserve(buffers_.size());
     for (const auto& [address, buffer] : buffers_) found.push_back(buffer);
     std::ranges::sort(found, {}, &Buffer::id);
     return found;

@@ -12,7 +12,7 @@ namespace {
 
 std::string read_back(FILE* file) {
   std::string text;
-  rewind(file);
+  if (std::fseek(file, 0, SEEK_SET) != 0) return text;
   char part[4096];
   std::size_t length = 0;
   while ((length = fread(part, 1, sizeof part, file)) > 0) text.append(part, length);

@@ -84,7 +84,9 @@ TEST(Bounds, NoReplayWasFaster) {
     // Steps of varying shape are not the ones that the bound speaks of.
     if (result["outcome"] != "ok" || result["workload"] == "nmt_varlen_b128") continue;
     for (const YardstickRow& row : yardstick()) {
-      if (row.workload != result["workload"] || row.percent != result["budget_percent"]) continue;
+      if (row.workload != result["workload"].get<std::string>() ||
+          row.percent != result["budget_percent"].get<decltype(row.percent)>())
+        continue;
       SCOPED_TRACE(row.workload + " " + std::to_string(row.percent));
       // The replay's clock is a float.
       EXPECT_LE(row.found.bound_ms, result["steady_step_ms"].get<double>() * (1 + 1e-6));
