@@ -10,16 +10,16 @@
 namespace thermocline {
 namespace {
 
-// A rest of so many times the patience was worth what is made again.
+// An idle time of so many times the required one was worth what is made again.
 constexpr std::uint64_t kWorthIt = 8;
-constexpr std::uint64_t kMostPatience = 64;  // times the setting
+constexpr std::uint64_t kMostRequired = 64;  // times the setting
 
 }  // namespace
 
 void IdleWatch::goes_on(std::uint64_t now_ns) {
   if (!given_back_ns_.has_value()) return;
-  const bool was_soon = now_ns - *given_back_ns_ < kWorthIt * patience_ns_;
-  patience_ns_ = was_soon ? std::min(2 * patience_ns_, kMostPatience * after_ns_) : after_ns_;
+  const bool was_soon = now_ns - *given_back_ns_ < kWorthIt * required_idle_ns_;
+  required_idle_ns_ = was_soon ? std::min(2 * required_idle_ns_, kMostRequired * after_ns_) : after_ns_;
   given_back_ns_.reset();
 }
 
@@ -30,7 +30,7 @@ bool IdleWatch::is_due(std::uint64_t now_ns, std::uint64_t activity) {
     activity_ = activity;
     since_ns_ = now_ns;
   }
-  return !given_back_ns_.has_value() && now_ns - *since_ns_ >= patience_ns_;
+  return !given_back_ns_.has_value() && now_ns - *since_ns_ >= required_idle_ns_;
 }
 
 void Engine::look_for_idleness(std::uint64_t now_ns) {

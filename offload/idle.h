@@ -14,7 +14,7 @@ namespace thermocline {
 class IdleWatch {
  public:
   // after_ns 0: it is never due.
-  explicit IdleWatch(std::uint64_t after_ns) : after_ns_(after_ns), patience_ns_(after_ns) {}
+  explicit IdleWatch(std::uint64_t after_ns) : after_ns_(after_ns), required_idle_ns_(after_ns) {}
 
   // `activity`: a number that is another one after each allocation, free and move. True when it has been the same for
   // long enough, until given_back() is called.
@@ -23,13 +23,13 @@ class IdleWatch {
   void given_back(std::uint64_t now_ns) { given_back_ns_ = now_ns; }
 
   // How long the program has to be idle the next time.
-  std::uint64_t patience_ns() const { return patience_ns_; }
+  std::uint64_t required_idle_ns() const { return required_idle_ns_; }
 
  private:
   void goes_on(std::uint64_t now_ns);
 
   const std::uint64_t after_ns_;
-  std::uint64_t patience_ns_;
+  std::uint64_t required_idle_ns_;
   std::uint64_t activity_ = 0;
   std::optional<std::uint64_t> since_ns_;       // the activity has been seen as it is since then
   std::optional<std::uint64_t> given_back_ns_;  // none: not since the program went on

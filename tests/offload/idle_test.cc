@@ -34,7 +34,7 @@ TEST(IdleWatch, NeverIsNever) {
 // Once round: idle for its patience and then for `rest` more. What it waited.
 std::uint64_t go_round(IdleWatch& watch, std::uint64_t* now, std::uint64_t* activity, std::uint64_t rest) {
   EXPECT_FALSE(watch.is_due(*now, ++*activity));
-  const std::uint64_t patience = watch.patience_ns();
+  const std::uint64_t patience = watch.required_idle_ns();
   EXPECT_FALSE(watch.is_due(*now + patience - 1, *activity));
   EXPECT_TRUE(watch.is_due(*now += patience, *activity));
   watch.given_back(*now);
