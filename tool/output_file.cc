@@ -61,12 +61,13 @@ OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
 std::unique_ptr<OutputFile> OutputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<OutputFile>(new OutputFile("stdout", "", stdout));
   const std::string beside = takes_its_place(path) ? path + ".partial" : "";
-  std::FILE* const file = std::fopen(beside.empty() ? path.c_str() : beside.c_str(), "wbe");
-  if (file == nullptr) {
-    say_unwritable(path);
-    return nullptr;
-  }
-  return std::unique_ptr<OutputFile>(new OutputFile(path, beside, file));
+  // Who removes it is there before the file is: a signal may come as soon as others can see it.
+  std::unique_ptr<OutputFile> output(new OutputFile(path, beside, nullptr));
+  output->file_ = std::fopen(beside.empty() ? path.c_str() : beside.c_str(), "wbe");
+  if (output->file_ != nullptr) return output;
+  say_unwritable(path);
+  output->beside_.clear();  // not ours to remove
+  return nullptr;
 }
 
 OutputFile::~OutputFile() {
