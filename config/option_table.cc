@@ -145,6 +145,10 @@ constexpr std::array kOptions = {
         "budget+host (what can be held in all). Programs that size themselves by it use no more than that "
         "(docs/advertise.md).",
         kAdvertised),
+    option<&Settings::soft_limit>(
+        "soft_limit", "THERMOCLINE_SOFT_LIMIT", OptionType::kBool, "false",
+        "A kernel or a graph whose own memory exceeds the budget runs while the device has room, instead of being "
+        "refused; counted (over_budget_operations)."),
     option<&Settings::debug>("debug", "THERMOCLINE_DEBUG", OptionType::kChoice, "off",
                              "Find misuse of buffers: off, track (double frees, uses after a free, copies past the "
                              "end), guard (also what kernels write past the end or after a free; slow).",

@@ -40,6 +40,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.idle_reserve_bytes = settings.idle_reserve.resolve(0);
   // NVTX loads the library that a variable names.
   options.annotate = settings.nvtx && !is_privileged_program();
+  options.soft_limit = settings.soft_limit;
   options.audit = settings.audit;
   if (settings.audit) {
     options.budget_bytes = 0;

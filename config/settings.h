@@ -37,6 +37,7 @@ struct Settings {
   bool strict = false;
   StatsForm stats{};
   Advertise advertise{};
+  bool soft_limit{};
   DebugMode debug{};
   bool audit = false;
   bool shareable = false;

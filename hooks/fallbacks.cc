@@ -47,6 +47,7 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
       {statistics.unfetched_targets,
        "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
+      {statistics.over_budget_operations, "operations let in beyond the budget, which were too large for it"},
       {statistics.unmapped_evictions, "evictions without a host mapping although there is a host fallback"},
       {statistics.unseen_accesses, "parts that were written to without being seen"},
   };

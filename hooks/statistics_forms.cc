@@ -49,6 +49,7 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"freed_bytes", statistics.freed_bytes},
       {"followed", statistics.followed},
       {"unfetched_targets", statistics.unfetched_targets},
+      {"over_budget_operations", statistics.over_budget_operations},
       {"host_reads", statistics.host_reads},
       {"table_reads", statistics.table_reads},
       {"pointer_probes", statistics.pointer_probes},

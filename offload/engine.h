@@ -90,6 +90,8 @@ struct EngineOptions {
   // Behind each buffer, nobody's, for whoever looks for what is written there. Buffers then count as so much larger,
   // and none is kept by a thread for itself.
   Bytes redzone_bytes = 0;
+  // An operation that exceeds the budget alone is let in while the device has room, and counted (soft_limit.cc).
+  bool soft_limit = false;
   // What has to be waited for is waited for without the lock, so that other threads go on meanwhile; what was asked for
   // begins again behind that. For callers with several threads: who is first then depends on them.
   bool waits_without_lock = false;
@@ -196,6 +198,8 @@ struct EngineStatistics {
   // Under a full host fallback: blocks that stored addresses lead to, and that were used at their copies on the host
   // for lack of room.
   std::uint64_t unfetched_targets = 0;
+  // That exceeded the budget, because they could not have run within it (EngineOptions::soft_limit).
+  std::uint64_t over_budget_operations = 0;
   std::uint64_t host_reads = 0;   // copies to the host that were served from the host copy of what is evicted
   std::uint64_t table_reads = 0;  // tables of kernels that were read because what they may lead to does not fit
   std::uint64_t pointer_probes = 0,

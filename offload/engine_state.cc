@@ -141,7 +141,7 @@ Status Engine::State::admit(StreamHandle handle) {
   }
   const bool absent = std::any_of(operands.begin(), operands.end(),
                                   [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
-  Status status = residency.make_resident(operands);
+  Status status = make_operands_resident();
   if (status.is_out_of_memory()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();

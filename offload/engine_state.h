@@ -66,6 +66,8 @@ class Engine::State {
   void let_go(std::uint64_t hold);
   Status add_external(Bytes bytes);
   Status leave_free(Bytes bytes);
+  // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
+  Status make_operands_resident();
   Status evict(DeviceAddress address);
   Status prefetch(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
@@ -95,7 +97,8 @@ class Engine::State {
 
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
-  void limit_pages() { static_cast<void>(heap.set_limit(budget_bytes - external_bytes)); }
+  void limit_pages() { static_cast<void>(heap.set_limit(limit_of_pages())); }
+  Bytes limit_of_pages() const;
   void note_peaks();
   void reset_peaks();
   EngineStatistics collect() const;
@@ -158,6 +161,7 @@ class Engine::State {
   Bytes detained_bytes = 0, detained_block_bytes = 0;
   Bytes external_bytes = 0;
   std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
+  bool over_budget = false;        // the heap's limit is higher than the budget, for an operation (soft_limit.cc)
   EngineStatistics counters;       // those that no part keeps
   ReportHandler report_handler = nullptr;
 
@@ -191,6 +195,7 @@ class Engine::State {
   bool any_nonresident() const;
   Status admit(StreamHandle handle);
   bool host_holds(Bytes live, Bytes limit);
+  Status return_to_budget();
   Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
   Status place(Bytes bytes, StreamIndex hint, Buffer** out);
   void freed_on(Buffer& buffer, StreamIndex on);

@@ -30,7 +30,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
   host_read = nullptr;
   const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
   begin_operands({&access, 1});
-  if (Status status = residency.make_resident(operands); !status.ok()) {
+  if (Status status = make_operands_resident(); !status.ok()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();
     return status.is_out_of_memory() ? refuse(reason, wanted, true) : status;

@@ -109,6 +109,8 @@ constexpr std::array kTable = {
     calls<&S::followed>("followed", "Accesses of buffers that such addresses led to."),
     calls<&S::unfetched_targets>("unfetched_targets",
                                  "Blocks that stored addresses lead to, used at their host copies for lack of room."),
+    calls<&S::over_budget_operations>("over_budget_operations",
+                                      "Operations let in beyond the budget (soft_limit), which were too large for it."),
     calls<&S::host_reads>("host_reads", "Copies to the host served from the host copy of what is evicted."),
     calls<&S::table_reads>("table_reads", "Tables of kernels read because what they may lead to did not fit."),
     calls<&S::pointer_probes>("pointer_probes", "Launches behind which small buffers were searched for addresses."),

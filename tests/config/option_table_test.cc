@@ -100,6 +100,7 @@ TEST(EngineOptions, DefaultsOfTheTableAreThoseOfTheEngine) {
   EXPECT_EQ(ours.annotate, theirs.annotate);
   EXPECT_EQ(ours.idle_after_ns, theirs.idle_after_ns);
   EXPECT_EQ(ours.idle_reserve_bytes, theirs.idle_reserve_bytes);
+  EXPECT_EQ(ours.soft_limit, theirs.soft_limit);
 }
 
 TEST(HostMemory, OfThisMachineIsKnown) { EXPECT_GT(host_memory_bytes(), Bytes{1} << 24); }

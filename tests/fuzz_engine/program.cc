@@ -70,6 +70,7 @@ class Maker {
     Random nets(seed ^ 0x6e6574);
     const std::uint64_t net = nets.below(12);
     setup.host_fallback = net < 6 ? HostFallback::kOff : net < 11 ? HostFallback::kAuto : HostFallback::kFull;
+    setup.soft_limit = Random(seed ^ 0x736f6674).one_in(6);
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
 
@@ -285,6 +286,7 @@ std::string describe(const Setup& setup) {
          (setup.host_fallback == HostFallback::kOff    ? ""
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +
+         (setup.soft_limit ? ", soft limit" : "") +
          ", order " + (setup.order ? std::to_string(*setup.order) : "of time") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }

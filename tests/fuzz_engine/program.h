@@ -79,6 +79,7 @@ struct Setup {
   Policy policy = Policy::kReactive;
   Safety safety = Safety::kStrict;
   HostFallback host_fallback = HostFallback::kOff;
+  bool soft_limit = false;
   std::optional<std::uint64_t> order;
   std::uint64_t fault_one_in = 0;  // calls of the library; 0: none fails
 };

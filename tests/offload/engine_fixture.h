@@ -20,10 +20,11 @@ inline constexpr StreamHandle kStream{};
 
 class EngineTest : public testing::Test {
  protected:
-  void start(EngineOptions options) {
+  void start(EngineOptions options, Bytes device_bytes = 0) {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    simulated.memory_bytes = device_bytes;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
