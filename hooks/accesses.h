@@ -49,6 +49,12 @@ class AccessList {
   AccessList& copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
     return write(to, bytes).read(from, bytes).move({.to = to, .from = from, .bytes = bytes});
   }
+  // And what another list has.
+  AccessList& join(const AccessList& other) {
+    accesses_.insert(accesses_.end(), other.accesses_.begin(), other.accesses_.end());
+    moves_.insert(moves_.end(), other.moves_.begin(), other.moves_.end());
+    return *this;
+  }
   std::span<const Move> moves() const { return {moves_.data(), moves_.size()}; }
 
   // As another list had it.

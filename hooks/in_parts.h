@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets of one range that are larger than the room on the device: done in parts, each an operation of its own
-// in stream order, that end where an eviction unit does. So a unit that is overwritten whole is never brought back.
+// Copies and sets that are larger than the room on the device: done in parts, each an operation of its own in stream
+// order, that end where an eviction unit does. So a unit that is overwritten whole is never brought back. Rows are not
+// cut: one that is larger than the room needs all of it.
 #pragma once
 
 #include <cstddef>
 
+#include "hooks/shapes.h"
 #include "hooks/submit.h"
 
 namespace thermocline {
@@ -17,5 +19,19 @@ using Part = CallOf<std::size_t, std::size_t>;
 // before have been submitted.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part);
+
+// Rows that are done at once: of one layer, or whole layers.
+struct Region {
+  Bytes first_layer = 0, layers = 1;
+  Bytes first_row = 0, rows = 1;
+};
+using RegionPart = CallOf<const Region&>;
+
+// The same for rows: `to` and `from` have the same shape, but for what is an array's.
+CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
+                  RegionPart part);
+
+// Whether all of it can be on the device at once, or has to be one operation because the stream records.
+CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bool* at_once);
 
 }  // namespace thermocline

@@ -20,11 +20,18 @@ CUresult fill(StreamHandle stream, Host host, CUdeviceptr at, Element value, std
   });
 }
 
-AccessList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std::size_t rows,
-                       std::size_t element_bytes) {
+template <Function F, class Element, class... More>
+CUresult fill_rows(StreamHandle stream, Host host, CUdeviceptr at, std::size_t pitch, Element value, std::size_t width,
+                   std::size_t rows, More... more) {
+  const Placed to{at, Box{.width = width * sizeof value, .rows = rows, .pitch = pitch}};
   AccessList accesses;
-  add_write(&accesses, at, Box{.width = width * element_bytes, .rows = rows, .pitch = pitch});
-  return accesses;
+  add_write(&accesses, to.at, to.box);
+  return in_parts(stream, accesses, to, Placed{0, Box{.width = 0}}, [&](const Region& region) {
+    const CUdeviceptr first = at + region.first_row * pitch;
+    accesses.clear();
+    add_write(&accesses, first, Box{.width = to.box.width, .rows = region.rows, .pitch = pitch});
+    return operate<F>(stream, host, std::move(accesses), first, pitch, value, width, region.rows, more...);
+  });
 }
 
 }  // namespace
@@ -38,16 +45,14 @@ AccessList filled_rows(CUdeviceptr at, std::size_t pitch, std::size_t width, std
                         { return fill<kFunction>(stream_of(hStream), Host::kGoesOn, dst, value, N, hStream); })        \
   THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##_v2, _ptds,                                                                 \
                         (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height), {                 \
-                          return operate<kFunction>(stream_of(nullptr), Host::kMayGoOn,                                \
-                                                    filled_rows(dst, pitch, width, height, sizeof value), dst, pitch,  \
-                                                    value, width, height);                                             \
+                          return fill_rows<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, pitch, value, width,    \
+                                                      height);                                             \
                         })                                                                                             \
   THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##Async, _ptsz,                                                               \
                         (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height, CUstream hStream), \
                         {                                                                                              \
-                          return operate<kFunction>(stream_of(hStream), Host::kGoesOn,                                 \
-                                                    filled_rows(dst, pitch, width, height, sizeof value), dst, pitch,  \
-                                                    value, width, height, hStream);                                    \
+                          return fill_rows<kFunction>(stream_of(hStream), Host::kGoesOn, dst, pitch, value, width,     \
+                                                      height, hStream);                                    \
                         })
 
 THERMOCLINE_SET_HOOKS(8, unsigned char)

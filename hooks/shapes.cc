@@ -4,11 +4,6 @@
 namespace thermocline {
 namespace {
 
-Bytes span_of(const Box& box) {
-  if (box.width == 0 || box.rows == 0 || box.layers == 0) return 0;
-  return ((box.layers - 1) * box.layer_rows + box.rows - 1) * box.pitch + box.width;
-}
-
 bool is_solid(const Box& box) {
   const bool rows_access = box.rows == 1 || box.pitch == box.width;
   return rows_access && (box.layers == 1 || box.layer_rows == box.rows);
@@ -20,11 +15,6 @@ struct End {
   const void* host;
   CUdeviceptr device;
   Bytes x, y, z, pitch, height;
-};
-
-struct Placed {
-  CUdeviceptr at = 0;
-  Box box;
 };
 
 void add_copy(AccessList* accesses, const Placed& to, const Placed& from) {
@@ -52,10 +42,8 @@ Placed place(const End& end, Box box) {
 }
 
 ShapedCopy shape_of_ends(const End& from, const End& to, const Box& box) {
-  ShapedCopy shape;
-  const Placed source = place(from, box);
-  const Placed target = place(to, box);
-  add_copy(&shape.accesses, target, source);
+  ShapedCopy shape{.accesses = {}, .to = place(to, box), .from = place(from, box)};
+  add_copy(&shape.accesses, shape.to, shape.from);
   const bool to_host = to.type == CU_MEMORYTYPE_HOST;
   const bool from_host = from.type == CU_MEMORYTYPE_HOST;
   const bool perhaps_host = from.type == CU_MEMORYTYPE_UNIFIED || to.type == CU_MEMORYTYPE_UNIFIED;
@@ -77,9 +65,8 @@ ShapedCopy shape_of_boxes(const Copy& copy) {
   return shape_of_ends(from, to, Box{.width = copy.WidthInBytes, .rows = copy.Height, .layers = copy.Depth});
 }
 
-// Rows and layers of no given size lie side by side.
+// Of a copy between pointers, whose elements are bytes. Rows and layers of no given size lie side by side.
 Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
-  if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {0, Box{.width = 0}};
   const auto& pointer = operand.op.ptr;
   return {pointer.ptr, Box{.width = extent.width,
                            .rows = extent.height,
@@ -89,6 +76,11 @@ Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
 }
 
 }  // namespace
+
+Bytes span_of(const Box& box) {
+  if (box.width == 0 || box.rows == 0 || box.layers == 0) return 0;
+  return ((box.layers - 1) * box.layer_rows + box.rows - 1) * box.pitch + box.width;
+}
 
 void add_read(AccessList* accesses, CUdeviceptr at, const Box& box) { accesses->read(at, span_of(box)); }
 
@@ -112,8 +104,20 @@ ShapedCopy shape_of(const CUDA_MEMCPY2D* copy) {
 ShapedCopy shape_of(const CUDA_MEMCPY3D* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
 ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy) { return copy == nullptr ? ShapedCopy{} : shape_of_boxes(*copy); }
 
-void add_shape(AccessList* accesses, const CUDA_MEMCPY3D_BATCH_OP& copy) {
-  add_copy(accesses, place(copy.dst, copy.extent), place(copy.src, copy.extent));
+ShapedCopy shape_of(const CUDA_MEMCPY3D_BATCH_OP* copy) {
+  ShapedCopy shape;
+  if (copy == nullptr) return shape;
+  // Sizes are in the elements of the array, of which nothing is known here.
+  if (copy->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER || copy->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER) {
+    for (const CUmemcpy3DOperand* end : {&copy->dst, &copy->src}) {
+      if (end->type == CU_MEMCPY_OPERAND_TYPE_POINTER) shape.accesses.word(end->op.ptr.ptr);
+    }
+    return shape;
+  }
+  shape.to = place(copy->dst, copy->extent);
+  shape.from = place(copy->src, copy->extent);
+  add_copy(&shape.accesses, shape.to, shape.from);
+  return shape;
 }
 
 void add_set(AccessList* accesses, const CUDA_MEMSET_NODE_PARAMS& set) {

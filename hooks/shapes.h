@@ -16,11 +16,21 @@ struct Box {
   Bytes layer_rows = 0;
 };
 
+// Where such rows begin. Of an array, the width is 0.
+struct Placed {
+  CUdeviceptr at = 0;
+  Box box;
+};
+
+// From the first byte of the first row to the last byte of the last.
+Bytes span_of(const Box& box);
+
 void add_read(AccessList* accesses, CUdeviceptr at, const Box& box);
 void add_write(AccessList* accesses, CUdeviceptr at, const Box& box);
 
 struct ShapedCopy {
   AccessList accesses;
+  Placed to, from;
   // What the host does in the variant that is not asynchronous.
   Host host = Host::kGoesOn;
 };
@@ -28,7 +38,7 @@ struct ShapedCopy {
 ShapedCopy shape_of(const CUDA_MEMCPY2D* copy);
 ShapedCopy shape_of(const CUDA_MEMCPY3D* copy);
 ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy);
-void add_shape(AccessList* accesses, const CUDA_MEMCPY3D_BATCH_OP& copy);
+ShapedCopy shape_of(const CUDA_MEMCPY3D_BATCH_OP* copy);
 void add_set(AccessList* accesses, const CUDA_MEMSET_NODE_PARAMS& set);
 
 }  // namespace thermocline

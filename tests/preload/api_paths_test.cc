@@ -429,6 +429,16 @@ TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
   EXPECT_EQ(behind(squeezed), behind(plain));
 }
 
+TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {
+  const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
+  const ProcessResult soft = run_program(
+      arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .environment = {"THERMOCLINE_SOFT_LIMIT=true"}});
+  expect_same(run_plain(arguments), soft);
+  EXPECT_GE(statistic(soft, "over_budget_operations"), 1u);
+  EXPECT_GE(statistic(soft, "peak_device_bytes"), 32 * kMiB);
+  EXPECT_EQ(statistic(soft, "oom_reports"), 0u);
+}
+
 // A launch accesses all that is live.
 TEST(ApiPaths, NodesThatTheDeviceChangesFindWhatIsLive) {
   const std::vector<std::string> arguments = {"api_paths/graphs/device_updatable"};
@@ -551,8 +561,17 @@ TEST(ApiPaths, AnotherMallocInFrontOrBehindDoesNoHarm) {
 
 // Each of two buffers nearly fills the budget.
 TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
-  constexpr std::uint64_t kRoom = 112 * kMiB;
-  expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", kRoom);
+  expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", 112 * kMiB);
+}
+
+TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
+  const std::vector<std::string> arguments = {"api_paths/copies/rows_larger_than_the_room"};
+  expect_same_bits(arguments, "80MiB", 80 * kMiB);
+  // What is not seen to be accessed must not lead to its copy on the host, and so hide that.
+  const ProcessResult squeezed = run_program(arguments, {.preload = {LIBRARY_FILE},
+                                                         .budget = "80MiB",
+                                                         .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
+  expect_same(run_plain(arguments), squeezed);
 }
 
 // The buffer that they lie in does not fit beside the program's own memory; what they name does.
