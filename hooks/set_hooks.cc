@@ -38,22 +38,18 @@ CUresult fill_rows(StreamHandle stream, Host host, CUdeviceptr at, std::size_t p
 }  // namespace thermocline
 
 // `bits` names the function, `element` is the type of what is written.
-#define THERMOCLINE_SET_HOOKS(bits, element)                                                                           \
-  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dst, element value, size_t N),                       \
-                        { return fill<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, value, N); })                \
-  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr dst, element value, size_t N, CUstream hStream),   \
-                        { return fill<kFunction>(stream_of(hStream), Host::kGoesOn, dst, value, N, hStream); })        \
-  THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##_v2, _ptds,                                                                 \
-                        (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height), {                 \
-                          return fill_rows<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, pitch, value, width,    \
-                                                      height);                                             \
-                        })                                                                                             \
-  THERMOCLINE_HOOK_PAIR(cuMemsetD2D##bits##Async, _ptsz,                                                               \
-                        (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height, CUstream hStream), \
-                        {                                                                                              \
-                          return fill_rows<kFunction>(stream_of(hStream), Host::kGoesOn, dst, pitch, value, width,     \
-                                                      height, hStream);                                    \
-                        })
+#define THERMOCLINE_SET_HOOKS(bits, element)                                                                         \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dst, element value, size_t N),                     \
+                        { return fill<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, value, N); })              \
+  THERMOCLINE_HOOK_PAIR(cuMemsetD##bits##Async, _ptsz, (CUdeviceptr dst, element value, size_t N, CUstream hStream), \
+                        { return fill<kFunction>(stream_of(hStream), Host::kGoesOn, dst, value, N, hStream); })      \
+  THERMOCLINE_HOOK_PAIR(                                                                                             \
+      cuMemsetD2D##bits##_v2, _ptds, (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height),    \
+      { return fill_rows<kFunction>(stream_of(nullptr), Host::kMayGoOn, dst, pitch, value, width, height); })        \
+  THERMOCLINE_HOOK_PAIR(                                                                                             \
+      cuMemsetD2D##bits##Async, _ptsz,                                                                               \
+      (CUdeviceptr dst, size_t pitch, element value, size_t width, size_t height, CUstream hStream),                 \
+      { return fill_rows<kFunction>(stream_of(hStream), Host::kGoesOn, dst, pitch, value, width, height, hStream); })
 
 THERMOCLINE_SET_HOOKS(8, unsigned char)
 THERMOCLINE_SET_HOOKS(16, unsigned short)

@@ -199,13 +199,13 @@ CUresult copy_batch(StreamHandle stream, CUDA_MEMCPY3D_BATCH_OP* copies, std::si
                     [&] { return call(&part, std::size_t{1}); });
     };
     const bool has_rows = !shape.accesses.moves().empty();
-    const CUresult result =
-        !has_rows ? submit_part(copies[i])
-                  : in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
-                      const CUDA_MEMCPY3D_BATCH_OP part = part_of(copies[i], region);
-                      shape.accesses = shape_of(&part).accesses;
-                      return submit_part(part);
-                    });
+    const CUresult result = !has_rows
+                                ? submit_part(copies[i])
+                                : in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
+                                    const CUDA_MEMCPY3D_BATCH_OP part = part_of(copies[i], region);
+                                    shape.accesses = shape_of(&part).accesses;
+                                    return submit_part(part);
+                                  });
     if (result == CUDA_SUCCESS) continue;
     if (failed != nullptr) *failed = i;
     return result;
@@ -248,12 +248,12 @@ THERMOCLINE_HOOK_PAIR(cuMemcpyBatchAsync_v2, _ptsz,
                       (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes* attrs,
                        size_t* attrsIdxs, size_t numAttrs, CUstream hStream),
                       {
-                        return copy_batch<kFunction>(
-                            stream_of(hStream), Batch{dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs}, nullptr,
-                            [&](const Batch& b) {
-                              return real<kFunction>(b.to, b.from, b.bytes, b.count, b.attributes, b.first, b.kinds,
-                                                     hStream);
-                            });
+                        return copy_batch<kFunction>(stream_of(hStream),
+                                                     Batch{dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs},
+                                                     nullptr, [&](const Batch& b) {
+                                                       return real<kFunction>(b.to, b.from, b.bytes, b.count,
+                                                                              b.attributes, b.first, b.kinds, hStream);
+                                                     });
                       })
 
 THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync, _ptsz,

@@ -286,8 +286,8 @@ std::string describe(const Setup& setup) {
          (setup.host_fallback == HostFallback::kOff    ? ""
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +
-         (setup.soft_limit ? ", soft limit" : "") +
-         ", order " + (setup.order ? std::to_string(*setup.order) : "of time") +
+         (setup.soft_limit ? ", soft limit" : "") + ", order " +
+         (setup.order ? std::to_string(*setup.order) : "of time") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }
 

@@ -568,9 +568,8 @@ TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
   const std::vector<std::string> arguments = {"api_paths/copies/rows_larger_than_the_room"};
   expect_same_bits(arguments, "80MiB", 80 * kMiB);
   // What is not seen to be accessed must not lead to its copy on the host, and so hide that.
-  const ProcessResult squeezed = run_program(arguments, {.preload = {LIBRARY_FILE},
-                                                         .budget = "80MiB",
-                                                         .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
+  const ProcessResult squeezed = run_program(
+      arguments, {.preload = {LIBRARY_FILE}, .budget = "80MiB", .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
   expect_same(run_plain(arguments), squeezed);
 }
 
