@@ -1,7 +1,7 @@
 # thermocline_add_test(NAME SOURCES ... [LIBRARIES ...] [ENVIRONMENT A=B ...] [LABELS ...] [SHARDS n]): a GoogleTest program known to ctest, for
 # the folders below tests/. With SHARDS it is n tests, NAME_1 and so on, that run side by side and share the program's cases.
-# Label a test `long` when it tries many seeds; it then takes their number from THERMOCLINE_TEST_SEEDS where that is set (under the
-# sanitizers it is: see CMakePresets.json).
+# Label a test `long` when it tries many seeds; THERMOCLINE_TEST_SEEDS, in percent, says how many (tests/support/seeds.h;
+# under the sanitizers few: see CMakePresets.json).
 find_package(GTest REQUIRED)
 
 # What a test itself does is little; optimising it would take longer than it saves. What it tests is optimised as ever.

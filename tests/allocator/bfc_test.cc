@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/allocator/seeds.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "allocator/heap.h"
 #include "tests/allocator/fake_driver.h"
-#include "tests/allocator/seeds.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "allocator/host_steps.h"
 #include "tests/allocator/fake_driver.h"
-#include "tests/allocator/seeds.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline {
 namespace {

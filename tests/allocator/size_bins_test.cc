@@ -10,7 +10,7 @@
 #include <set>
 
 #include "allocator/address_table.h"
-#include "tests/allocator/seeds.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline {
 namespace {

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the random programs (random_program.cc) as subprocesses: plain on the simulated device, and preloaded under
-// budgets that force eviction. THERMOCLINE_TEST_SEEDS scales the number of programs (100 by default: percent).
+// budgets that force eviction.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "tests/fuzz_cuda/setups.h"
+#include "tests/support/seeds.h"
 #include "tests/support/subprocess.h"
 
 namespace {
 
 using model::Setup;
+using thermocline::scaled_seeds;
 using thermocline::test::ProcessResult;
 using thermocline::test::run_process;
-
-std::uint64_t scaled(std::uint64_t n) {
-  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
-  const std::uint64_t scale = percent != nullptr ? std::strtoull(percent, nullptr, 10) : 100;
-  return n * scale / 100 > 0 ? n * scale / 100 : 1;
-}
 
 ProcessResult run_programs(const Setup& setup) {
   const ProcessResult result =
@@ -43,23 +40,23 @@ std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
 
 TEST(RandomPrograms, AgreeWithTheModelOnTheSimulatedDeviceAlone) {
   for (std::uint64_t order = 0; order < 4; ++order) {
-    run_programs({.preload = false, .order = order, .programs = scaled(40), .unseen = true});
+    run_programs({.preload = false, .order = order, .programs = scaled_seeds(40), .unseen = true});
   }
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenEverythingFits) {
-  const ProcessResult result = run_programs({.programs = scaled(60), .unseen = true});
+  const ProcessResult result = run_programs({.programs = scaled_seeds(60), .unseen = true});
   EXPECT_EQ(statistic(result, "evicted_bytes"), 0u) << result.err;
 }
 
 TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInOrderOfTime) {
-  const ProcessResult result = run_programs({.budget = "44MiB", .programs = scaled(60), .first = 1000});
+  const ProcessResult result = run_programs({.budget = "44MiB", .programs = scaled_seeds(60), .first = 1000});
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
   EXPECT_LE(statistic(result, "peak_device_bytes"), std::uint64_t{44} << 20) << result.err;
 }
 
 TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInAdversarialOrders) {
-  const std::uint64_t orders = scaled(6);
+  const std::uint64_t orders = scaled_seeds(6);
   for (std::uint64_t order = 1; order <= orders; ++order) {
     const ProcessResult result = run_programs(
         {.budget = order % 2 == 0 ? "44MiB" : "48MiB", .order = order, .programs = 40, .first = 10000 * order});
@@ -69,7 +66,7 @@ TEST(RandomPrograms, AgreeWithTheModelUnderABudgetInAdversarialOrders) {
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhenTheyRepeatAndAPlanIsFollowed) {
-  for (std::uint64_t order = 0; order < scaled(4); ++order) {
+  for (std::uint64_t order = 0; order < scaled_seeds(4); ++order) {
     const ProcessResult result = run_programs({.budget = "44MiB",
                                                .policy = "learned",
                                                .order = order,
@@ -82,13 +79,15 @@ TEST(RandomPrograms, AgreeWithTheModelWhenTheyRepeatAndAPlanIsFollowed) {
 }
 
 TEST(RandomPrograms, AgreeWithTheModelOnSeveralHostThreads) {
+  constexpr std::uint64_t kThreads = 4;
   for (std::uint64_t order = 0; order < 3; ++order) {
-    run_programs({.budget = "100MiB",
-                  .order = order,
-                  .programs = scaled(20),
-                  .first = 500000 + 1000 * order,
-                  .threads = 4,
-                  .live = 192 << 20});
+    const ProcessResult result = run_programs({.budget = "100MiB",
+                                               .order = order,
+                                               .programs = std::max(kThreads, scaled_seeds(20)),
+                                               .first = 500000 + 1000 * order,
+                                               .threads = kThreads,
+                                               .live = 192 << 20});
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
   }
 }
 
@@ -106,9 +105,11 @@ TEST(RandomPrograms, AgreeWithTheModelWhenAccessesAreNotSeenUnderAFullHostFallba
 }
 
 TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
-  run_programs({.preload = false, .order = 1, .programs = scaled(6), .first = 950000, .devices = 2});
+  run_programs({.preload = false, .order = 1, .programs = scaled_seeds(6), .first = 950000, .devices = 2});
   for (std::uint64_t order = 0; order < 2; ++order) {
-    run_programs({.budget = "48MiB", .order = order, .programs = scaled(6), .first = 950000, .devices = 2});
+    const ProcessResult result =
+        run_programs({.budget = "32MiB", .order = order, .programs = scaled_seeds(6), .first = 950000, .devices = 2});
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << result.err;
   }
 }
 
@@ -119,7 +120,7 @@ TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
   std::uint64_t agreed = 0;
   for (const char* const net : {"off", "auto"}) {
     for (const char* const safety : {"trusting", "strict"}) {
-      for (std::uint64_t order = 0; order < scaled(24); ++order) {
+      for (std::uint64_t order = 0; order < scaled_seeds(24); ++order) {
         const model::Setup setup{.budget = "24MiB",
                                  .safety = safety,
                                  .host_fallback = net,
@@ -143,7 +144,7 @@ TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
 
 // What `fuzz_cuda` runs for hours.
 TEST(RandomPrograms, AgreeWithTheModelUnderManySetups) {
-  const std::uint64_t setups = scaled(8);
+  const std::uint64_t setups = scaled_seeds(8);
   for (std::uint64_t seed = 1; seed <= setups; ++seed) {
     model::Setup setup = model::setup_of(seed);
     setup.programs = 3;

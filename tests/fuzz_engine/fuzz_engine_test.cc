@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A push's share of random programs: 2,000 of 5,000 steps, and as many shorter ones whose driver calls fail. With
-// THERMOCLINE_TEST_SEEDS n, n of each.
+// A push's share of random programs: 2,000 of 5,000 steps, and as many shorter ones whose driver calls fail.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/fuzz_engine/farm.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline::fuzz_engine {
 namespace {
 
 constexpr std::uint64_t kUsualSeeds = 2000;
 
-std::uint64_t seeds() {
-  const char* const number = std::getenv("THERMOCLINE_TEST_SEEDS");
-  return number != nullptr ? std::strtoull(number, nullptr, 10) : kUsualSeeds;
-}
-
 Totals run_all(FarmOptions options) {
-  options.seeds = seeds();
+  options.seeds = scaled_seeds(kUsualSeeds);
   Totals totals;
   if (const auto failure = run_many(options, &totals)) {
     ADD_FAILURE() << "seed " << failure->seed << ": " << explain(*failure, options.steps, options.faults, 60);

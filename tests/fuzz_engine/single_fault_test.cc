@@ -2,16 +2,16 @@
 // Each driver call of a scenario fails once, alone: the program goes on as if nothing had been (recovered), or some of
 // its steps are refused with an error and nothing else comes of it (clean error). Everything else, a crash, a hang, a
 // leak, a wrong byte, a race, is a failure. Scenarios are short random programs; where one makes more calls than
-// kMostPoints, so many of them are taken at even distances. THERMOCLINE_TEST_SEEDS: how many scenarios.
+// kMostPoints, so many of them are taken at even distances.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "tests/fuzz_engine/farm.h"
+#include "tests/support/seeds.h"
 
 namespace thermocline::fuzz_engine {
 namespace {
@@ -24,10 +24,7 @@ struct Count {
   std::uint64_t recovered = 0, clean = 0;
 };
 
-std::uint64_t scenarios() {
-  const char* const number = std::getenv("THERMOCLINE_TEST_SEEDS");
-  return number != nullptr ? std::min<std::uint64_t>(std::strtoull(number, nullptr, 10), kScenarios) : kScenarios;
-}
+std::uint64_t scenarios() { return std::min(scaled_seeds(kScenarios), kScenarios); }
 
 TEST(SingleFaults, EveryCallThatFailsAloneIsRecoveredOrACleanError) {
   std::map<std::string, Count> by_function;

@@ -95,10 +95,22 @@ TEST(Shapes, BatchOperandsWithoutLengthsLieSideBySide) {
   copy.dst.op.ptr.ptr = kTarget;
   copy.dst.op.ptr.rowLength = 100;
   copy.extent = {.width = 64, .height = 4, .depth = 1};
-  AccessList accesses;
-  add_shape(&accesses, copy);
-  expect_access(accesses.all()[0], kSource, 4 * 64, Access::kRead);
-  expect_access(accesses.all()[1], kTarget, 3 * 100 + 64, Access::kUnknown);
+  const ShapedCopy shape = shape_of(&copy);
+  expect_access(shape.accesses.all()[0], kSource, 4 * 64, Access::kRead);
+  expect_access(shape.accesses.all()[1], kTarget, 3 * 100 + 64, Access::kUnknown);
+}
+
+// Their sizes are in elements of the array.
+TEST(Shapes, BatchOperandsBesideAnArrayAreWholeBuffers) {
+  CUDA_MEMCPY3D_BATCH_OP copy{};
+  copy.src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  copy.src.op.ptr.ptr = kSource;
+  copy.dst.type = CU_MEMCPY_OPERAND_TYPE_ARRAY;
+  copy.extent = {.width = 64, .height = 4, .depth = 1};
+  const ShapedCopy shape = shape_of(&copy);
+  ASSERT_EQ(shape.accesses.all().size(), 1u);
+  expect_access(shape.accesses.all()[0], kSource, 0, Access::kUnknown);
+  EXPECT_TRUE(shape.accesses.moves().empty());
 }
 
 }  // namespace

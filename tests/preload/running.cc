@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tests/support/seeds.h"
+
 namespace thermocline::test {
 namespace {
 
@@ -13,10 +15,7 @@ namespace {
 const std::string kTsanOptions = "TSAN_OPTIONS=handle_segv=0:report_thread_leaks=0";
 
 // Under sanitizers, where each run takes ten times as long, less is done.
-bool has_time() {
-  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
-  return percent == nullptr || std::strtoull(percent, nullptr, 10) >= 100;
-}
+bool has_time() { return percent_of_seeds() >= 100; }
 
 void expect_that_nothing_moves(const std::vector<std::string>& arguments, const ProcessResult& plain) {
   const ProcessResult fits = run_preloaded(arguments);

@@ -2,10 +2,10 @@
 // Random programs against a model that knows every pair of operations: the checker finds something exactly when two
 // conflicting operations have no order, whatever the order in which they happened to run.
 #include <array>
-#include <cstdlib>
 #include <random>
 
 #include "tests/simulator/core_fixture.h"
+#include "tests/support/seeds.h"
 
 namespace simulator {
 namespace {
@@ -144,8 +144,7 @@ class RaceOrderTest : public CoreTest {
 };
 
 TEST_F(RaceOrderTest, SomethingIsFoundExactlyWhenSomethingHasNoOrder) {
-  const char* percent = std::getenv("THERMOCLINE_TEST_SEEDS");
-  const std::uint64_t programs = 15 * (percent == nullptr ? 100 : std::strtoull(percent, nullptr, 10)) + 10;
+  const std::uint64_t programs = thermocline::scaled_seeds(1500) + 10;
   std::uint64_t racy = 0;
   testing::internal::CaptureStderr();
   for (unsigned number = 1; number <= programs && !HasFailure(); ++number) {
