@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps as this library runs them, beside the least time that swapping can take: never less, for then the bound or the
+// replay is wrong, and not much more. Time is the simulated device's.
+#include <gtest/gtest.h>
+
+#include "tests/support/seeds.h"
+#include "trace/bounds.h"
+#include "trace/read.h"
+#include "trace/repeat.h"
+#include "trace/replay.h"
+
+namespace thermocline::test {
+namespace {
+
+// The replay's clock is a float.
+constexpr double kRounding = 1e-6;
+// What planning and pages of 2 MiB cost at most beside that, in these workloads.
+constexpr double kMostOverTheBound = 1.08;
+constexpr std::size_t kSteps = 10;
+constexpr DeviceRates kReference{.flops_per_second = 40e12,
+                                 .memory_bytes_per_second = 3500e9,
+                                 .link_to_device_bytes_per_second = 50e9,
+                                 .link_to_host_bytes_per_second = 50e9,
+                                 .launch_seconds = 4e-6};
+
+class Floor : public testing::TestWithParam<const char*> {
+ protected:
+  ReplayResult replayed(Bytes budget) const {
+    StepProgram program;
+    std::string reason;
+    EXPECT_TRUE(plan_steps(trace_, kSteps, &program, &reason)) << reason;
+    ReplayOptions options;
+    options.device.library = THERMOCLINE_SIMULATED_CUDA;
+    options.engine.budget_bytes = budget;
+    options.engine.policy = Policy::kLearned;
+    options.exact = true;
+    options.rates = kReference;
+    ReplayResult result;
+    EXPECT_TRUE(replay(trace_, program, options, &result, &reason)) << reason;
+    EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
+    return result;
+  }
+  Trace trace_;
+};
+
+TEST_P(Floor, NoStepIsFasterThanTheBoundNorMuchSlower) {
+  TraceError error;
+  ASSERT_TRUE(read_trace(std::string(THERMOCLINE_TRACES "/") + GetParam() + ".jsonl.gz", &trace_, &error))
+      << error.text();
+  const SwapBounds bounds(trace_, kReference);
+  for (const Bytes percent : {80, 60, 50}) {
+    if (percent != 60 && percent_of_seeds() < 100) continue;
+    SCOPED_TRACE(std::to_string(percent) + " %");
+    const Bytes budget = trace_.peak_live_bytes / 100 * percent;
+    const ReplayResult result = replayed(budget);
+    ASSERT_EQ(result.steps.size(), kSteps);
+    EXPECT_GT(result.statistics.evicted_bytes, 0u);
+    const double step_ms = result.steps.back().ms, bound_ms = bounds.under(budget).bound_ms;
+    EXPECT_GE(step_ms * (1 + kRounding), bound_ms);
+    EXPECT_LE(step_ms, kMostOverTheBound * bound_ms);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Traces, Floor, testing::Values("unet3d_b1_128", "resnet50_b64", "gpt2_b8"));
+
+}  // namespace
+}  // namespace thermocline::test
