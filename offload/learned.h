@@ -24,6 +24,8 @@
 #include "offload/period_detector.h"
 #include "offload/planner.h"
 #include "offload/profile.h"
+#include "offload/recompute/rewriting.h"
+#include "offload/recompute/versions.h"
 #include "offload/residency.h"
 
 namespace thermocline {
@@ -65,6 +67,26 @@ class Learned {
   // The block is about to be freed.
   void freed(const Block& block);
 
+  // What versions of contents there are, for plans that drop and recompute some; outlives this.
+  void recompute_with(const Versions* versions) { versions_ = versions; }
+  // While following, of the operation that has arrived: calls visit(BlockState&) for what is recomputed before it, and
+  // dropped behind it.
+  template <class Visit>
+  void for_each_remade(Visit visit) const {
+    if (const Rewriting* r = rewriting()) visit_actors(r->remakes[period_detector_.position()], visit);
+  }
+  template <class Visit>
+  void for_each_dropped(Visit visit) const {
+    if (const Rewriting* r = rewriting()) visit_actors(r->drops[period_detector_.position()], visit);
+  }
+  // As many operations run again before the one that has arrived as planned.
+  std::uint32_t planned_runs() const {
+    const Rewriting* r = rewriting();
+    return r == nullptr ? 0 : r->runs_before[period_detector_.position()];
+  }
+  // The n-th of these, from 0, has been submitted, or is not needed.
+  void ran_again(std::uint32_t n);
+
   // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
   Block* berth(Bytes bytes) {
     return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
@@ -98,6 +120,15 @@ class Learned {
     bool alive() const { return state != nullptr && state->block != nullptr && state->block->serial() == serial; }
   };
 
+  const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
+  template <class Visit>
+  void visit_actors(std::span<const std::uint32_t> names, Visit visit) const {
+    for (const std::uint32_t name : names) {
+      if (const Actor& actor = known_[current_].actors[name]; actor.alive()) visit(*actor.state);
+    }
+  }
+  const Actor* actor_of(const PlannedGap& gap) const;
+  void at_place(std::size_t place);
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
@@ -116,6 +147,7 @@ class Learned {
   Migration& migration_;
   Residency& residency_;
   const Bytes min_offload_bytes_;
+  const Versions* versions_ = nullptr;
 
   Aliasing aliasing_;
   PeriodDetector period_detector_;

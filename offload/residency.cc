@@ -143,6 +143,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   Bytes wanted = 0;
   bool absent = false;
   for (BlockState* state : blocks) {
+    THERMOCLINE_CHECK(!state->dropped, "what is dropped is recomputed before it is accessed");
     state->held = preparation_;
     wanted += state->wanted_bytes();
     absent |= !state->has_wanted();
@@ -238,7 +239,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   }
 }
 
-bool Residency::prefetch(EvictionUnit& part) { return is_free_to_come(part) && fetch(part); }
+bool Residency::prefetch(EvictionUnit& part) { return !part.whole->dropped && is_free_to_come(part) && fetch(part); }
 
 void Residency::give_up_at_once(bool does) {
   const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
@@ -283,6 +284,7 @@ void Residency::leave(BlockState& state, std::size_t parts) {
 }
 
 bool Residency::bring_back(BlockState& state, bool may_wait) {
+  if (state.dropped) return true;
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
       set_prefetched(part, true);
@@ -372,7 +374,8 @@ void Residency::place(EvictionUnit& part, Place where) {
       clean_bytes_ += part.bytes();
       break;
     case Place::kEvicted:
-      away_.push_back(part);
+      // What is dropped is nobody's to bring back: it is never the youngest where there are others.
+      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);
       ++part.whole->nonresident_units;
       break;
   }
@@ -572,6 +575,8 @@ void Residency::validate() const {
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
+      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
+                        "a dropped block has no contents anywhere");
       THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
       hollow += part.hollow ? 1 : 0;
       THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
