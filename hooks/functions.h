@@ -151,6 +151,14 @@
   X(cuStreamQuery_ptsz, cuStreamQuery, 7000, kPerThread, "asks hStream") \
   X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, kLegacy, "tells what hStream comes behind; on hStream") \
   X(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, 7000, kPerThread, "tells what hStream comes behind; on hStream") \
+  X(cuEventRecord, cuEventRecord, 2000, kLegacy, "on hStream") \
+  X(cuEventRecord_ptsz, cuEventRecord, 7000, kPerThread, "on hStream") \
+  X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, kLegacy, "on hStream") \
+  X(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, 11010, kPerThread, "on hStream") \
+  X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, kLegacy, "on hStream") \
+  X(cuLaunchHostFunc_ptsz, cuLaunchHostFunc, 10000, kPerThread, "on hStream") \
+  X(cuStreamAddCallback, cuStreamAddCallback, 5000, kLegacy, "on hStream") \
+  X(cuStreamAddCallback_ptsz, cuStreamAddCallback, 7000, kPerThread, "on hStream") \
   X(cuStreamDestroy, cuStreamDestroy, 2000, kAny, "ends hStream") \
   X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny, "ends hStream") \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny, "waits for every stream") \
@@ -294,7 +302,9 @@
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
+  X(cuEventDestroy_v2)                  \
   X(cuEventQuery)                       \
+  X(cuEventSynchronize)                 \
   X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
   X(cuGraphBatchMemOpNodeGetParams)     \
@@ -307,7 +317,6 @@
   X(cuGraphNodeGetType)                 \
   X(cuKernelGetName)                    \
   X(cuKernelGetParamInfo)               \
-  X(cuLaunchHostFunc)                   \
   X(cuLibraryGetKernelCount)            \
   X(cuStreamGetCaptureInfo_v2)          \
   X(cuStreamGetCtx)                     \
@@ -407,7 +416,7 @@
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
   X("runs on the host", \
     "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
-    "cuLaunchHostFunc_v2 cuStreamAddCallback") \
+    "cuLaunchHostFunc_v2") \
   X("which context is current is asked for at each call", \
     "cuCtxFromGreenCtx cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
     "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
@@ -419,8 +428,7 @@
   X("what was opened to a device stays open", \
     "cuCtxDisablePeerAccess") \
   X("orders streams; accesses no memory", \
-    "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
-    "cuEventElapsedTime_v2 cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
+    "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventElapsedTime cuEventElapsedTime_v2 " \
     "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
     "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
   X("how a context runs, not what it accesses", \
