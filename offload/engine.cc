@@ -346,14 +346,17 @@ void Engine::step() {
 }
 
 Status Engine::trim() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   state_->reclaim();
   state_->note_peaks();
   if (state_->net.on()) {
     if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;
   }
   state_->migration.collect_retired();
+  // The driver may wait for the device.
+  lock.unlock();
   state_->host.trim();
+  lock.lock();
   state_->lower_host_claim();
   return state_->heap.trim(0);
 }
