@@ -278,6 +278,19 @@
   X(cuLibraryGetManaged, cuLibraryGetManaged, 12000, kAny, "makes dptr, with room") \
   X(cuKernelGetFunction, cuKernelGetFunction, 12000, kAny, "makes pFunc, with room") \
   X(cuFuncLoad, cuFuncLoad, 12040, kAny, "makes function, with room") \
+  X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, kAny, "makes value, with room") \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, kAny, \
+    "makes numBlocks, with room") \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, \
+    7000, kAny, "makes numBlocks, with room") \
+  X(cuOccupancyMaxPotentialBlockSize, cuOccupancyMaxPotentialBlockSize, 6050, kAny, "makes blockSize, with room") \
+  X(cuOccupancyMaxPotentialBlockSizeWithFlags, cuOccupancyMaxPotentialBlockSizeWithFlags, 7000, kAny, \
+    "makes blockSize, with room") \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, cuOccupancyAvailableDynamicSMemPerBlock, 10020, kAny, \
+    "makes dynamicSmemSize, with room") \
+  X(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, 11070, kAny, "makes numClusters, with room") \
+  X(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize, 11070, kAny, \
+    "makes clusterSize, with room") \
   X(cuMemAllocManaged, cuMemAllocManaged, 6000, kAny, "makes dptr, with room") \
   X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, kAny, "makes pHandle, with room") \
   X(cuCtxSetLimit, cuCtxSetLimit, 3010, kAny, "makes limit, with room") \
@@ -407,10 +420,7 @@
     "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 " \
     "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
     "cuGraphNodeGetParams cuGraphNodeGetToolsId cuInit cuMemGetAllocationGranularity " \
-    "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuOccupancyAvailableDynamicSMemPerBlock " \
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags " \
-    "cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags " \
-    "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo " \
+    "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuStreamGetAttribute cuStreamGetCaptureInfo " \
     "cuStreamGetCaptureInfo_v3 cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
     "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
@@ -434,7 +444,7 @@
   X("how a context runs, not what it accesses", \
     "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetSharedMemConfig") \
   X("code and what describes it", \
-    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncSetAttribute " \
+    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded " \
     "cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuKernelGetAttribute cuKernelGetLibrary " \
     "cuKernelGetParamCount cuKernelSetAttribute cuKernelSetCacheConfig " \
     "cuLibraryGetUnifiedFunction cuLinkAddData cuLinkAddData_v2 " \
