@@ -7,6 +7,7 @@
 
 #include "allocator/host_ledger.h"
 #include "driver/check.h"
+#include "driver/locks.h"
 #include "driver/numa.h"
 
 namespace thermocline {
@@ -95,6 +96,16 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit) {
   return false;
 }
 
+// Where the limit or the driver stands in the way of an allocation, which the engine makes with its lock.
+void HostSteps::trim_locked() {
+  const WaitsInPlace for_an_allocation;
+  for (auto step = steps_.begin(); step != steps_.end();) {
+    const auto next = std::next(step);
+    if (step->second.used_pages == 0) give_back(step);
+    step = next;
+  }
+}
+
 // Before it is taken and after it is given back: what the ledger says is never too little.
 bool HostSteps::enter(Bytes pinned, Bytes claimed) {
   return ledger_ == nullptr || ledger_->hold(std::max(pinned, claimed));
@@ -159,14 +170,6 @@ bool HostSteps::claim(Bytes bytes) {
   if (!enter(pinned_, bytes)) return false;
   claimed_ = bytes;
   return true;
-}
-
-void HostSteps::trim_locked() {
-  for (auto step = steps_.begin(); step != steps_.end();) {
-    const auto next = std::next(step);
-    if (step->second.used_pages == 0) give_back(step);
-    step = next;
-  }
 }
 
 std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {

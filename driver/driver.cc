@@ -314,6 +314,8 @@ Status Driver::allocate_host(Bytes bytes, void** out) const {
 
 Status Driver::free_host(void* at) const {
   THERMOCLINE_NEED(cuMemFreeHost);
+  // No page of NVIDIA's says so, but drivers synchronise here as they do in cuMemFree.
+  about_to_wait("cuMemFreeHost");
   return status_of(table_->cuMemFreeHost(at));
 }
 

@@ -151,6 +151,14 @@
   X(cuStreamQuery_ptsz, cuStreamQuery, 7000, kPerThread, "asks hStream") \
   X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, kLegacy, "tells what hStream comes behind; on hStream") \
   X(cuStreamWaitEvent_ptsz, cuStreamWaitEvent, 7000, kPerThread, "tells what hStream comes behind; on hStream") \
+  X(cuEventRecord, cuEventRecord, 2000, kLegacy, "on hStream") \
+  X(cuEventRecord_ptsz, cuEventRecord, 7000, kPerThread, "on hStream") \
+  X(cuEventRecordWithFlags, cuEventRecordWithFlags, 11010, kLegacy, "on hStream") \
+  X(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, 11010, kPerThread, "on hStream") \
+  X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, kLegacy, "on hStream") \
+  X(cuLaunchHostFunc_ptsz, cuLaunchHostFunc, 10000, kPerThread, "on hStream") \
+  X(cuStreamAddCallback, cuStreamAddCallback, 5000, kLegacy, "on hStream") \
+  X(cuStreamAddCallback_ptsz, cuStreamAddCallback, 7000, kPerThread, "on hStream") \
   X(cuStreamDestroy, cuStreamDestroy, 2000, kAny, "ends hStream") \
   X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny, "ends hStream") \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny, "waits for every stream") \
@@ -270,6 +278,19 @@
   X(cuLibraryGetManaged, cuLibraryGetManaged, 12000, kAny, "makes dptr, with room") \
   X(cuKernelGetFunction, cuKernelGetFunction, 12000, kAny, "makes pFunc, with room") \
   X(cuFuncLoad, cuFuncLoad, 12040, kAny, "makes function, with room") \
+  X(cuFuncSetAttribute, cuFuncSetAttribute, 9000, kAny, "makes value, with room") \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, kAny, \
+    "makes numBlocks, with room") \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, \
+    7000, kAny, "makes numBlocks, with room") \
+  X(cuOccupancyMaxPotentialBlockSize, cuOccupancyMaxPotentialBlockSize, 6050, kAny, "makes blockSize, with room") \
+  X(cuOccupancyMaxPotentialBlockSizeWithFlags, cuOccupancyMaxPotentialBlockSizeWithFlags, 7000, kAny, \
+    "makes blockSize, with room") \
+  X(cuOccupancyAvailableDynamicSMemPerBlock, cuOccupancyAvailableDynamicSMemPerBlock, 10020, kAny, \
+    "makes dynamicSmemSize, with room") \
+  X(cuOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, 11070, kAny, "makes numClusters, with room") \
+  X(cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize, 11070, kAny, \
+    "makes clusterSize, with room") \
   X(cuMemAllocManaged, cuMemAllocManaged, 6000, kAny, "makes dptr, with room") \
   X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, kAny, "makes pHandle, with room") \
   X(cuCtxSetLimit, cuCtxSetLimit, 3010, kAny, "makes limit, with room") \
@@ -294,7 +315,9 @@
   X(cuDeviceGetMemPool)                 \
   X(cuDevicePrimaryCtxGetState)         \
   X(cuDeviceTotalMem_v2)                \
+  X(cuEventDestroy_v2)                  \
   X(cuEventQuery)                       \
+  X(cuEventSynchronize)                 \
   X(cuFuncGetName)                      \
   X(cuFuncGetParamInfo)                 \
   X(cuGraphBatchMemOpNodeGetParams)     \
@@ -307,7 +330,6 @@
   X(cuGraphNodeGetType)                 \
   X(cuKernelGetName)                    \
   X(cuKernelGetParamInfo)               \
-  X(cuLaunchHostFunc)                   \
   X(cuLibraryGetKernelCount)            \
   X(cuStreamGetCaptureInfo_v2)          \
   X(cuStreamGetCtx)                     \
@@ -398,16 +420,13 @@
     "cuGraphNodeGetContainingGraph cuGraphNodeGetDependencies cuGraphNodeGetDependencies_v2 " \
     "cuGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2 cuGraphNodeGetEnabled cuGraphNodeGetLocalId " \
     "cuGraphNodeGetParams cuGraphNodeGetToolsId cuInit cuMemGetAllocationGranularity " \
-    "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuOccupancyAvailableDynamicSMemPerBlock " \
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags " \
-    "cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags " \
-    "cuOccupancyMaxPotentialClusterSize cuStreamGetAttribute cuStreamGetCaptureInfo " \
+    "cuMemGetAllocationPropertiesFromHandle cuMemGetLocationInfo cuStreamGetAttribute cuStreamGetCaptureInfo " \
     "cuStreamGetCaptureInfo_v3 cuStreamGetCtx_v2 cuStreamGetDevResource cuStreamGetDevice " \
     "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
   X("runs on the host", \
     "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
-    "cuLaunchHostFunc_v2 cuStreamAddCallback") \
+    "cuLaunchHostFunc_v2") \
   X("which context is current is asked for at each call", \
     "cuCtxFromGreenCtx cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
     "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
@@ -419,14 +438,13 @@
   X("what was opened to a device stays open", \
     "cuCtxDisablePeerAccess") \
   X("orders streams; accesses no memory", \
-    "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventDestroy_v2 cuEventElapsedTime " \
-    "cuEventElapsedTime_v2 cuEventRecord cuEventRecordWithFlags cuEventSynchronize " \
+    "cuCtxRecordEvent cuCtxWaitEvent cuEventDestroy cuEventElapsedTime cuEventElapsedTime_v2 " \
     "cuFlushGPUDirectRDMAWrites cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent " \
     "cuGreenCtxRecordEvent cuGreenCtxWaitEvent") \
   X("how a context runs, not what it accesses", \
     "cuCtxResetPersistingL2Cache cuCtxSetCacheConfig cuCtxSetFlags cuCtxSetSharedMemConfig") \
   X("code and what describes it", \
-    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded cuFuncSetAttribute " \
+    "cuFuncGetAttribute cuFuncGetModule cuFuncGetParamCount cuFuncIsLoaded " \
     "cuFuncSetCacheConfig cuFuncSetSharedMemConfig cuKernelGetAttribute cuKernelGetLibrary " \
     "cuKernelGetParamCount cuKernelSetAttribute cuKernelSetCacheConfig " \
     "cuLibraryGetUnifiedFunction cuLinkAddData cuLinkAddData_v2 " \

@@ -8,6 +8,7 @@
 #include "driver/locks.h"
 #include "hooks/kernels.h"
 #include "hooks/shapes.h"
+#include "hooks/stream_queues.h"
 #include "hooks/values.h"
 
 namespace thermocline {
@@ -88,6 +89,8 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
       if (!ask_values(node, &accesses)) return false;
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
+      streams_may_stand();
+      return true;
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

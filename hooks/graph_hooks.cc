@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/driver_room.h"
 #include "hooks/graph_contents.h"
 #include "hooks/graph_execs.h"
 #include "hooks/graph_memory.h"
@@ -68,7 +69,7 @@ CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags,
   if (!is_hooked() || exec == nullptr) return call();
   const bool for_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
   const auto make = [&] {
-    const CUresult result = call();
+    const CUresult result = with_driver_room([&] { return heard(call()); });
     if (result != CUDA_SUCCESS) return result;
     note(*exec, [&](const EngineSet* engines) { graph_instantiated(*exec, contents_of(engines, graph), for_device); });
     return result;

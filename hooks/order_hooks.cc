@@ -7,6 +7,7 @@
 #include "hooks/late_frees.h"
 #include "hooks/macros.h"
 #include "hooks/shadows.h"
+#include "hooks/stream_queues.h"
 #include "hooks/values.h"
 
 namespace thermocline {
@@ -52,6 +53,7 @@ CUresult wait_for_all(CUcontext context, Call call) {
 
 // Whatever has not passed by now may come behind a wait for a value.
 CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
+  wait_for_queue(stream);
   const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
   if (active == nullptr) return call();
   return guarded([&] {
@@ -87,6 +89,7 @@ CUresult destroy_recording(StreamHandle stream, Call call) {
 CUresult destroy(CUstream stream, Call call) {
   const StreamHandle handle = legacy(stream);
   if (Inside::now() || !is_explicit(handle)) return call();
+  end_queue_of(handle);
   if (engines_now() == nullptr || Runtime::get().broken()) return destroy_recording(handle, call);
   return guarded([&] {
     {
@@ -139,6 +142,28 @@ THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
 THERMOCLINE_HOOK_PAIR(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags), {
   return come_behind(stream_of(hStream), hEvent, [&] { return real<kFunction>(hStream, hEvent, Flags); });
 })
+
+THERMOCLINE_HOOK_PAIR(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), {
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hEvent, hStream);
+})
+THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream hStream, unsigned int flags), {
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hEvent, hStream, flags);
+})
+
+// The stream may stand behind the function.
+THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
+  streams_may_stand();
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hStream, fn, userData);
+})
+THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
+                      (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
+                        streams_may_stand();
+                        wait_for_queue(stream_of(hStream));
+                        return real<kFunction>(hStream, callback, userData, flags);
+                      })
 
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {
   return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return real<kFunction>(hStream); });

@@ -2,13 +2,17 @@
 #include "hooks/real_table.h"
 
 #include "driver/table.h"
+#include "hooks/counted_calls.h"
 
 namespace thermocline {
 
 const DriverTable* real_table() {
   static const auto* const table = [] {
     auto* loaded = new DriverTable;
-    return load_table(&real_symbol, loaded).ok() ? loaded : nullptr;
+    if (!load_table(&real_symbol, loaded).ok()) return static_cast<DriverTable*>(nullptr);
+    loaded->cuEventRecord = record_counted;
+    loaded->cuStreamWaitEvent = wait_counted;
+    return loaded;
   }();
   return table;
 }

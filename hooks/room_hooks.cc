@@ -42,6 +42,35 @@ THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetManaged,
 THERMOCLINE_HOOK_WITH_ROOM(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 THERMOCLINE_HOOK_WITH_ROOM(cuFuncLoad, (CUfunction function), (function))
 
+// Questions about code, and what it is given: it may be loaded for them.
+THERMOCLINE_HOOK_WITH_ROOM(cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
+                           (hfunc, attrib, value))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize),
+                           (numBlocks, func, blockSize, dynamicSMemSize))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+                           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
+                           (numBlocks, func, blockSize, dynamicSMemSize, flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialBlockSize,
+                           (int* minGridSize, int* blockSize, CUfunction func,
+                            CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit),
+                           (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialBlockSizeWithFlags,
+                           (int* minGridSize, int* blockSize, CUfunction func,
+                            CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
+                            unsigned int flags),
+                           (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit,
+                            flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyAvailableDynamicSMemPerBlock,
+                           (size_t * dynamicSmemSize, CUfunction func, int numBlocks, int blockSize),
+                           (dynamicSmemSize, func, numBlocks, blockSize))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveClusters,
+                           (int* numClusters, CUfunction func, const CUlaunchConfig* config),
+                           (numClusters, func, config))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialClusterSize,
+                           (int* clusterSize, CUfunction func, const CUlaunchConfig* config),
+                           (clusterSize, func, config))
+
 // Memory that is not ours.
 THERMOCLINE_HOOK_WITH_ROOM(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
                            (dptr, bytesize, flags))

@@ -35,6 +35,7 @@
 #include "hooks/refusals.h"
 #include "hooks/shadows.h"
 #include "hooks/statistics.h"
+#include "hooks/stream_queues.h"
 #include "hooks/submit.h"
 #include "hooks/symbols.h"
 
@@ -423,6 +424,7 @@ void Runtime::State::take_down(const ActiveEngine& one) {
 }
 
 void Runtime::end_context(CUcontext context) {
+  end_queues_in(context, false);
   forget_contexts_of_streams();
   layouts().forget();
   State& all = state();
@@ -449,6 +451,7 @@ void Runtime::end_context(CUcontext context) {
 }
 
 void Runtime::abandon_context(CUcontext context) {
+  end_queues_in(context, true);
   forget_contexts_of_streams();
   layouts().forget();
   State& all = state();

@@ -22,6 +22,7 @@
 #include "hooks/recorder.h"
 #include "hooks/refusals.h"
 #include "hooks/spanning.h"
+#include "hooks/stream_queues.h"
 #include "hooks/sync_memops.h"
 #include "hooks/uploads.h"
 #include "hooks/values.h"
@@ -398,6 +399,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
 
 CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
                      Instead instead) {
+  wait_for_queue(stream);
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
@@ -446,6 +448,7 @@ CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& access
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
+  wait_for_queue(stream);
   const HeldEngines engines;
   if (engines.none()) return call();
   // Its graph is found to be unknown when it is instantiated.

@@ -128,9 +128,15 @@ template <Function F, class... Arguments>
 CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
-  // What a program calls within a host function is the driver's to refuse, and waits for nothing.
   if constexpr (waits_for_the_device(F)) {
-    if (!Inside::now()) about_to_wait(name_of(F));
+    if (!Inside::now()) {
+      about_to_wait(name_of(F));
+      return function(arguments...);
+    }
+    // Ours; or a program's within a host function that the driver runs in a call of ours, which it refuses.
+    const CUresult result = function(arguments...);
+    if (result != CUDA_ERROR_NOT_PERMITTED) about_to_wait(name_of(F));
+    return result;
   }
   return function(arguments...);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "driver/check.h"
@@ -10,6 +11,21 @@
 #include "offload/part_size.h"
 
 namespace thermocline {
+namespace {
+
+// What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
+// operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
+struct InOneGo {
+  InOneGo(const Net& net, StreamClock& clock) {
+    if (!net.full()) return;
+    none.emplace(clock, false);
+    in_place.emplace();
+  }
+  std::optional<StreamClock::Deferring> none;
+  std::optional<WaitsInPlace> in_place;
+};
+
+}  // namespace
 
 void Residency::adopt(const Buffer& buffer) {
   Block& block = buffer.block();
@@ -134,6 +150,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   if (!absent) return {};
   // Nothing is evicted for an operation that can never fit.
   if (wanted > heap_.limit()) return Status::out_of_memory();
+  const InOneGo in_one_go(net_, clock_);
   if (net_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
@@ -282,6 +299,7 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
 
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
+  const InOneGo in_one_go(net_, clock_);
   const bool stood = clock_.any_blocked();
   if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
   if (Status status = come_to_rest(); !status.ok()) return status;

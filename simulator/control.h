@@ -79,6 +79,7 @@ typedef struct SimulatedDeviceControl {
    *   faults       a plan of what goes wrong, or a file that holds one (docs/faults.md)
    *   patience     seconds that the host waits for a stream that waits for a value, while nobody calls the driver; then
    *                the process ends with a line that says which
+   *   queue-limit  operations that a stream holds before a call that adds to it waits: 1024; 0: any number
    *   check        0 | 1 | strict: the race checker (docs/race_checker.md)
    *   timeline     a file: when each operation ran, for Perfetto or chrome://tracing; empty: none */
   const char* (*configure)(const char* key, const char* value);

@@ -125,6 +125,11 @@ class Machine {
   // Charges launch (kernels, operators), copy (copies, sets, host functions) or a stream call (rest).
   OperationId submit(StreamId stream, Work work, const Order& order);
   OperationId submit(StreamId stream, Work work) { return submit(stream, std::move(work), Order{}); }
+  // A stream's queue has an end (setting queue-limit): each call that puts something into it waits while it is full,
+  // with the lock open, before it looks at anything. submit() and the calls for events see to that themselves, unless
+  // the operation is uncharged or detached; for those of one call together: before them, and one of them behind it.
+  void wait_for_queue(StreamId stream);
+  void queued(StreamId stream, OperationId operation);
   // The newest operation of the stream, 0 if none: what a later detached operation must name to come behind it.
   OperationId tail(StreamId stream) const;
 

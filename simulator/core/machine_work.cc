@@ -186,13 +186,30 @@ void Machine::note_order(StreamId stream, const Work& work, const Order& order) 
   if (std::holds_alternative<Lifetime>(work)) known.keep(id);
 }
 
+// Drivers queue so many launches, and the next one waits until one has gone on; in the call of a program that stands
+// behind another thread, that thread has to come in.
+void Machine::wait_for_queue(StreamId stream) {
+  Device& d = device();
+  if (d.settings.queue_limit == 0) return;
+  const OperationId first = d.streams.holding_up(stream, d.settings.queue_limit);
+  if (first != 0) wait_until([&] { return device().timeline.finish(first); });
+}
+
+void Machine::queued(StreamId stream, OperationId operation) {
+  if (device().settings.queue_limit != 0) device().streams.queued(stream, operation);
+}
+
 OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
+  const bool is_call = !order.uncharged && !order.detached;
+  if (is_call) wait_for_queue(stream);
   if (!order.uncharged) charge(cost_of(work));
   if (auto* copy = std::get_if<Copy>(&work);
       copy != nullptr && is_legacy(stream) && !order.detached && is_between_devices(*copy)) {
     return queue_between_devices(stream, std::move(*copy));
   }
-  return queue(stream, std::move(work), order);
+  const OperationId id = queue(stream, std::move(work), order);
+  if (is_call) queued(stream, id);
+  return id;
 }
 
 OperationId Machine::tail(StreamId stream) const { return device().streams.tail(stream); }
@@ -302,16 +319,21 @@ void Machine::destroy_event(EventId event) {
 
 // The event must know its operation before that completes, which in adversarial order may be at once.
 OperationId Machine::record_event(EventId event, StreamId stream, const Order& order) {
+  const bool is_call = !order.uncharged && !order.detached;
+  if (is_call) wait_for_queue(stream);
   if (!order.uncharged) charge(Cost::kStreamCall);
   Device& d = device();
   d.events.recorded(event, d.timeline.newest() + 1);
-  return queue(stream, d.events.record_of(event), order);
+  const OperationId id = queue(stream, d.events.record_of(event), order);
+  if (is_call) queued(stream, id);
+  return id;
 }
 
 void Machine::stream_wait_event(StreamId stream, EventId event) {
-  charge(Cost::kStreamCall);
   const OperationId newest = recorded(event);
-  if (newest != 0) queue(stream, Marker{}, Order{.after = {&newest, 1}});
+  if (newest != 0) wait_for_queue(stream);
+  charge(Cost::kStreamCall);
+  if (newest != 0) queued(stream, queue(stream, Marker{}, Order{.after = {&newest, 1}}));
 }
 
 OperationId Machine::recorded(EventId event) const { return device().events.newest(event); }

@@ -88,6 +88,13 @@ bool set_kernel_steps(Settings& settings, std::string_view value) {
   return true;
 }
 
+bool set_queue_limit(Settings& settings, std::string_view value) {
+  const auto operations = parse<std::uint64_t>(value);
+  if (!operations || *operations > std::uint64_t{1} << 32) return false;
+  settings.queue_limit = *operations;
+  return true;
+}
+
 bool set_patience(Settings& settings, std::string_view value) {
   const auto seconds = parse<double>(value);
   if (!seconds || !(*seconds > 0) || *seconds > 1e6) return false;
@@ -137,6 +144,8 @@ constexpr Key kKeys[] = {
        return true;
      }},
     {"devices", "THERMOCLINE_SIMULATE_DEVICES", "a number of devices from 1 to 8", set_devices},
+    {"queue-limit", "THERMOCLINE_SIMULATE_QUEUE_LIMIT", "a number of operations up to 2^32; 0: no limit",
+     set_queue_limit},
     {"patience", "THERMOCLINE_SIMULATE_PATIENCE", "a number of seconds, such as 0.5", set_patience},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
 };

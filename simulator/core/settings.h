@@ -33,7 +33,8 @@ struct Settings {
   double kernel_low = 0,
          kernel_high = 0;  // microseconds that undeclared kernels take, log-uniform; 0: by their buffers
   bool stats = false;
-  double patience = 10;  // seconds that a host waits for what stands while nobody calls anything
+  std::uint64_t queue_limit = 1024;  // operations of a stream that a host may be ahead by; 0: any number
+  double patience = 10;              // seconds that a host waits for what stands while nobody calls anything
   Checking check = Checking::kOff;
   FaultPlan faults;
   std::string timeline;  // a file; empty: none

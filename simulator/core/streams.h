@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/container/small_vector.hpp>
+#include <deque>
 #include <vector>
 
 #include "simulator/core/check.h"
@@ -31,6 +32,11 @@ class Streams {
   // What the next operation in `stream` comes behind; completed ones are left out.
   void predecessors(StreamId stream, Operations& out) const;
   void submitted(StreamId stream, OperationId id) { streams_[stream].tail = id; }
+  // What the host has put into the stream by a call each, oldest first; completed ones are left out when they are
+  // asked for.
+  void queued(StreamId stream, OperationId id) { streams_[stream].queue.push_back(id); }
+  // The operation that has to end before the stream has fewer than `most` of them; 0: it has.
+  OperationId holding_up(StreamId stream, std::size_t most);
   OperationId tail(StreamId stream) const { return streams_[stream].tail; }
 
  private:
@@ -39,6 +45,7 @@ class Streams {
     bool non_blocking = false;
     DeviceId device = 0;
     bool alive = true;  // a dead blocking stream still holds up the legacy stream until its tail has completed
+    std::deque<OperationId> queue;
   };
 
   void add(OperationId id, Operations& out) const {
@@ -55,10 +62,10 @@ inline StreamId Streams::create(bool non_blocking, DeviceId device) {
   if (!dead_.empty() && timeline_.completed(streams_[dead_.front()].tail)) {
     const StreamId reused = dead_.front();
     dead_.erase(dead_.begin());
-    streams_[reused] = {0, non_blocking, device, true};
+    streams_[reused] = {0, non_blocking, device, true, {}};
     return reused;
   }
-  streams_.push_back({0, non_blocking, device, true});
+  streams_.push_back({0, non_blocking, device, true, {}});
   return static_cast<StreamId>(streams_.size() - 1);
 }
 
@@ -66,6 +73,12 @@ inline void Streams::destroy(StreamId stream) {
   SIMULATOR_CHECK(!is_legacy(stream) && exists(stream), "only a stream that was created is destroyed");
   streams_[stream].alive = false;
   dead_.push_back(stream);
+}
+
+inline OperationId Streams::holding_up(StreamId stream, std::size_t most) {
+  std::deque<OperationId>& queue = streams_[stream].queue;
+  while (!queue.empty() && timeline_.completed(queue.front())) queue.pop_front();
+  return queue.size() < most ? 0 : queue[queue.size() - most];
 }
 
 inline void Streams::predecessors(StreamId stream, Operations& out) const {

@@ -36,6 +36,7 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
   if (!call) return call.result();
   const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult result = load_function(call, function); result != CUDA_SUCCESS) return result;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
       const int most = limits_of(call.machine().profile()).shared_per_block_on_request -

@@ -69,8 +69,9 @@ class Launching {
 }  // namespace
 
 CUresult launch_graph(Call& call, CUgraphExec graph, StreamId stream) {
-  if (const CUresult result = begin_graph_memory(call, *graph, stream); result != CUDA_SUCCESS) return result;
   Machine& machine = call.machine();
+  machine.wait_for_queue(stream);
+  if (const CUresult result = begin_graph_memory(call, *graph, stream); result != CUDA_SUCCESS) return result;
   machine.charge(Cost::kLaunch);
   const OperationId before = graph->last;
   Work begin = Marker{};
@@ -80,6 +81,7 @@ CUresult launch_graph(Call& call, CUgraphExec graph, StreamId stream) {
   const std::vector<OperationId> last = Launching(machine, stream, graph->conditions).queue(*graph->graph, first);
   graph->last = machine.submit(
       stream, Marker{}, {.after = {last.data(), last.size()}, .detached = false, .branch = 0, .uncharged = true});
+  machine.queued(stream, graph->last);
   return call.machine().error();
 }
 

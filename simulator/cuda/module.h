@@ -18,7 +18,8 @@ CUresult load_module(Call& call, Image image, CUmodule* out, CUmodule first = nu
 CUresult module_of(Call& call, CUlibrary library, CUmodule* out);
 // Waits for pending work, which may use what goes.
 void unload_module(Call& call, CUmodule module);
-// Where functions are loaded lazily: gives its code device memory, the first time.
+// Where functions are loaded lazily: gives its code device memory, the first time. At the latest when it is launched;
+// also where it is given an attribute or asked for its occupancy.
 CUresult load_function(Call& call, CUfunction function);
 // Those that were loaded into the context; a library's live as long as the library.
 void unload_modules_of(Call& call, CUcontext context);

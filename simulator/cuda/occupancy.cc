@@ -35,6 +35,7 @@ CUresult max_blocks(int* blocks, const void* handle, int block_size, std::size_t
   const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (blocks == nullptr || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = load_function(call, function); result != CUDA_SUCCESS) return result;
   *blocks = blocks_that_fit(call.machine().profile(), *function, block_size, dynamic_shared);
   return CUDA_SUCCESS;
 }
@@ -46,6 +47,7 @@ CUresult potential_size(int* grid, int* block, const void* handle, CUoccupancyB2
   const CUfunction function = find_function(call, handle);
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = load_function(call, function); result != CUDA_SUCCESS) return result;
   const Profile& profile = call.machine().profile();
   int most = function_attribute(profile, *function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (limit > 0) most = std::min(most, limit);

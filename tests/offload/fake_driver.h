@@ -12,11 +12,17 @@ inline std::function<void()> before_each_wait;
 
 inline DriverTable telling_of_waits(const DriverTable& below) {
   static decltype(DriverTable::cuEventSynchronize) synchronize;
+  static decltype(DriverTable::cuMemFreeHost) free_host;
   synchronize = below.cuEventSynchronize;
+  free_host = below.cuMemFreeHost;
   DriverTable table = below;
   table.cuEventSynchronize = [](CUevent event) {
     before_each_wait();
     return synchronize(event);
+  };
+  table.cuMemFreeHost = [](void* at) {
+    before_each_wait();
+    return free_host(at);
   };
   return table;
 }

@@ -19,15 +19,20 @@ constexpr StreamHandle kStream{};
 
 class NetTest : public testing::TestWithParam<HostFallback> {
  protected:
-  void start(HostFallback net, Policy policy = Policy::kReactive, Safety safety = Safety::kStrict) {
+  void start(HostFallback net, Policy policy = Policy::kReactive, Safety safety = Safety::kStrict,
+             bool waits_without_lock = false) {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     simulated.check = true;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
-    const EngineOptions options{
-        .budget_bytes = 8 * kPage, .policy = policy, .safety = safety, .host_fallback = net, .host_is_readable = false};
+    const EngineOptions options{.budget_bytes = 8 * kPage,
+                                .policy = policy,
+                                .safety = safety,
+                                .host_fallback = net,
+                                .host_is_readable = false,
+                                .waits_without_lock = waits_without_lock};
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
   }
@@ -95,6 +100,23 @@ TEST_P(NetTest, EvictedAddressesLeadToTheHost) {
   EXPECT_GE(s.fallback_evictions, s.evictions) << "with a full host fallback also what is new and has no room";
   EXPECT_EQ(s.unmapped_evictions, 0u);
   EXPECT_LE(s.peak_device_bytes, 8 * kPage);
+}
+
+// A full host fallback gives up the copies out that were begun when an operation is prepared anew: one that began again
+// behind each of its waits would never come to an end.
+TEST_P(NetTest, AnOperationThatWaitsWithTheLockOpenCopiesNothingOutTwice) {
+  Bytes copied_in_place = 0;
+  for (const bool waits_without_lock : {false, true}) {
+    start(GetParam(), Policy::kReactive, Safety::kStrict, waits_without_lock);
+    const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+    for (const DeviceAddress at : {a, b, a, b}) operate(at, 5 * kPage);
+    const Bytes copied = engine_->statistics().evicted_bytes;
+    if (!waits_without_lock) copied_in_place = copied;
+    EXPECT_EQ(copied, copied_in_place);
+    EXPECT_GT(copied, 0u);
+    ASSERT_TRUE(device_->driver().synchronize_context().ok());
+    TearDown();
+  }
 }
 
 TEST_P(NetTest, WhatIsFreedWhileItIsAwayLeavesNothingBehind) {

@@ -27,6 +27,7 @@ class WaitsTest : public EngineTest {
     locks_are_checked.store(true);
   }
   void TearDown() override {
+    before_each_wait = [] {};
     EngineTest::TearDown();
     locks_are_checked.store(false);
   }
@@ -69,6 +70,22 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
   }
   EXPECT_GT(waits_, before);
   engine_->remove_external(3 * kPage);
+}
+
+// Drivers synchronise the context where pinned memory is freed.
+TEST_F(WaitsTest, OthersHaveTheLockWhilePinnedMemoryIsGivenBack) {
+  begin_with(Policy::kReactive, false);
+  std::vector<DeviceAddress> all;
+  for (int i = 0; i < 12; ++i) all.push_back(allocate(2 * kPage));
+  for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
+  for (const DeviceAddress one : all) ASSERT_TRUE(engine_->free(one, std::nullopt).ok());
+  ASSERT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
+  const int before = waits_;
+  ASSERT_GT(engine_->statistics().host_bytes, 0u);
+  ASSERT_TRUE(engine_->trim().ok());
+  EXPECT_EQ(engine_->statistics().host_bytes, 0u);
+  EXPECT_GT(waits_, before);
 }
 
 }  // namespace

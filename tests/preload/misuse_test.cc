@@ -80,6 +80,15 @@ TEST(Misuse, AWriteByAKernelAfterTheFreeIsReportedTwice) {
   EXPECT_NE(result.err.find(", at byte 100 of a buffer of 5000\n  freed "), std::string::npos) << result.err;
 }
 
+// What has been given up counts no more: the buffer is kept although more than may be kept was freed before it.
+TEST(Misuse, WhatIsFreedAfterMuchElseIsKeptAsWell) {
+  const ProcessResult result =
+      run_program({"misuse", "kernel-after-many"},
+                  {.preload = {LIBRARY_FILE}, .budget = "24MiB", .environment = {"THERMOCLINE_DEBUG=guard"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("something wrote to it after it was freed: "), std::string::npos) << result.err;
+}
+
 TEST(Misuse, NewMemoryIsNoZeros) {
   EXPECT_EQ(run_misuse("new", "off").out, "85 0\n");
   // 0xA5, and 0xA5 ^ 0x55.

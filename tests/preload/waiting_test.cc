@@ -36,6 +36,9 @@ TEST(Waiting, WhoFreesABufferThatOthersUseUnseenKeepsNobodyWaiting) {
   expect_that_nobody_is_kept_waiting("memory/freed_while_standing");
 }
 
+// A launch into a full queue waits within the driver.
+TEST(Waiting, WhoFillsAStreamsQueueKeepsNobodyWaiting) { expect_that_nobody_is_kept_waiting("launches/full_queue"); }
+
 // Not a wait but what stands for one: while a stream records nobody may wait for the context.
 TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
   expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");

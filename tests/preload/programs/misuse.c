@@ -81,11 +81,18 @@ int main(int count, char** arguments) {
     launch(a, 0);
   }
   REQUIRE(cuMemcpyDtoH(host, a, BYTES) == CUDA_SUCCESS);
+  if (strcmp(how, "kernel-after-many") == 0) {
+    /* More than is kept under a budget of 24 MiB. */
+    for (int i = 0; i < 12; ++i) {
+      CUdeviceptr large;
+      REQUIRE(cuMemAlloc(&large, 1u << 20) == CUDA_SUCCESS && cuMemFree(large) == CUDA_SUCCESS);
+    }
+  }
   printf("%d %d\n", host[0], host[BYTES - 1]);
   frees(a);
   if (strcmp(how, "twice") == 0) REQUIRE(cuMemFree(a) == CUDA_ERROR_INVALID_VALUE);
   if (strcmp(how, "after") == 0) cuMemcpyDtoH(host, a, BYTES);
-  if (strcmp(how, "kernel-after") == 0) launch(a, 100);
+  if (strncmp(how, "kernel-after", 12) == 0) launch(a, 100);
   come_and_go();
   frees(b);
   frees(c);

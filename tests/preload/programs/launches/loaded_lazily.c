@@ -31,6 +31,13 @@ int main(void) {
   CUmodule other = NULL;
   CHECK(cuModuleLoadData(&other, kKernels));
   CHECK(cuModuleGetFunction(&function, other, "mix_many"));
+  int blocks = 0;
+  CHECK(cuModuleGetFunction(&function, other, "mix_packed"));
+  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024));
+  CHECK(cuModuleGetFunction(&function, other, "mix"));
+  CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 64, 0));
+  printf("blocks %d\n", blocks);
+  CHECK(cuModuleGetFunction(&function, other, "mix_many"));
   CHECK(cuFuncLoad(function));
   CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
   CUstream stream = NULL;
@@ -39,6 +46,18 @@ int main(void) {
   launch_block("mix_many", 64, buffers[2], buffers[7], stream);
   CHECK(cuStreamSynchronize(stream));
 
+  CUgraph graph = NULL;
+  CUgraphExec step = NULL;
+  CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  mix_on(stream, buffers[3], buffers[4]);
+  CHECK(cuStreamEndCapture(stream, &graph));
+  CHECK(cuGraphInstantiate(&step, graph, 0));
+  CHECK(cuGraphLaunch(step, stream));
+  CHECK(cuStreamSynchronize(stream));
+  CHECK(cuGraphExecDestroy(step));
+  CHECK(cuGraphDestroy(graph));
+
+  CHECK(cuModuleUnload(other));
   CUdeviceptr managed = 0;
   CHECK(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
   CHECK(cuMemsetD8(managed, 7, BYTES));
@@ -51,7 +70,6 @@ int main(void) {
   CHECK(cuArrayDestroy(array));
   CHECK(cuMemFree(managed));
   CHECK(cuStreamDestroy(stream));
-  CHECK(cuModuleUnload(other));
   CHECK(cuLibraryUnload(library));
   return finish();
 }
