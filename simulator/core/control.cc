@@ -39,12 +39,14 @@ bool describe(const char* name, double flops, double bytes, double microseconds,
   return true;
 }
 
-int launch_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
-                    const SimulatedOperand* operands, size_t count) {
+int submit_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
+                    const SimulatedOperand* operands, size_t count, uint64_t ordinal) {
   if (Machine::in_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   if (operands == nullptr && count > 0) return CUDA_ERROR_INVALID_VALUE;
   Operator op;
   if (!describe(name, flops, bytes, microseconds, {operands, count}, &op)) return CUDA_ERROR_INVALID_VALUE;
+  op.ordinal = ordinal;
+  op.is_relaunch = ordinal != 0;
   const auto machine = Machine::enter();
   if (!machine->initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (const CUresult error = machine->error(); error != CUDA_SUCCESS) return error;
@@ -52,6 +54,17 @@ int launch_operator(void* stream, const char* name, double flops, double bytes, 
   if (const CUresult result = machine->resolve_stream(stream, &id); result != CUDA_SUCCESS) return result;
   machine->submit(id, std::move(op));
   return CUDA_SUCCESS;
+}
+
+int launch_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
+                    const SimulatedOperand* operands, size_t count) {
+  return submit_operator(stream, name, flops, bytes, microseconds, operands, count, 0);
+}
+
+int relaunch_operator(void* stream, const char* name, double flops, double bytes, double microseconds,
+                      const SimulatedOperand* operands, size_t count, uint64_t ordinal) {
+  if (ordinal == 0) return CUDA_ERROR_INVALID_VALUE;
+  return submit_operator(stream, name, flops, bytes, microseconds, operands, count, ordinal);
 }
 
 int64_t now_ns() { return Machine::enter()->now(); }
@@ -88,6 +101,7 @@ extern "C" __attribute__((visibility("default"))) const SimulatedDeviceControl* 
                                                simulator::statistics,
                                                simulator::reset,
                                                simulator::tensor_map,
-                                               simulator::set_condition};
+                                               simulator::set_condition,
+                                               simulator::relaunch_operator};
   return &table;
 }

@@ -133,7 +133,7 @@ void Machine::prepare(Operation& operation, Work& work) {
     kernel->ordinal = ++d.ordinal;
     name_buffers(*kernel, d.buffers, d.addresses, d.host, d.textures);
   } else if (auto* op = std::get_if<Operator>(&work)) {
-    op->ordinal = ++d.ordinal;
+    if (!op->is_relaunch) op->ordinal = ++d.ordinal;
   } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {
     prepare_copy(operation, *copy);
   } else if (auto* conditional = std::get_if<Conditional>(&work)) {

@@ -117,7 +117,8 @@ struct Operator {
   double microseconds = -1;
   boost::container::small_vector<Operand, 8> operands;
 
-  std::uint64_t ordinal = 0;  // filled in at submission
+  std::uint64_t ordinal = 0;  // filled in at submission; of a relaunch: the first launch's
+  bool is_relaunch = false;
 };
 
 // Runs on the thread that completes the operation, with the machine's lock held: it must not call the driver.

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -70,6 +71,38 @@ TEST_F(CoreLifeTest, OperatorsReadWriteAndCount) {
   EXPECT_EQ(s.last_end_ns, control_.device_now_ns());
   EXPECT_EQ(s.peak_live_bytes, 8192u);
   EXPECT_EQ(s.peak_physical_bytes, kPageBytes);
+}
+
+// What was written once is written again, elsewhere too, and whoever reads it can not tell.
+TEST_F(CoreLifeTest, RelaunchWritesWhatTheFirstLaunchWrote) {
+  std::uint64_t results[3];
+  for (const int variant : {0, 1, 2}) {
+    start();
+    Address from = 0, first = 0, second = 0;
+    {
+      const auto machine = Machine::enter();
+      from = buffer(*machine, 4096);
+      first = buffer(*machine, 4096);
+      second = buffer(*machine, 4096);
+    }
+    const auto operands = [&](Address to) {
+      return std::array{SimulatedOperand{from, 4096, SIMULATED_OPERAND_READ},
+                        SimulatedOperand{to, 4096, SIMULATED_OPERAND_WRITE}};
+    };
+    EXPECT_EQ(control_.launch_operator(nullptr, "make", 1, 1, NAN, operands(first).data(), 2), CUDA_SUCCESS);
+    const Address again = variant == 0 ? first : second;
+    if (variant == 1) {
+      EXPECT_EQ(control_.relaunch_operator(nullptr, "make", 1, 1, NAN, operands(again).data(), 2, 1), CUDA_SUCCESS);
+    }
+    const SimulatedOperand read{again, 4096, SIMULATED_OPERAND_READ};
+    EXPECT_EQ(control_.launch_operator(nullptr, "use", 1, 1, NAN, &read, 1), CUDA_SUCCESS);
+    Machine::enter()->wait_all();
+    results[variant] = control_.checksum();
+    EXPECT_EQ(control_.relaunch_operator(nullptr, "make", 1, 1, NAN, operands(again).data(), 2, 0),
+              CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]) << "what is not made again is missed";
 }
 
 TEST_F(CoreLifeTest, FreshOperandCountsAsZero) {
