@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "driver/units.h"
@@ -32,6 +33,8 @@ inline double nonresident_bytes(const PlannedGap& gap, const Profile& profile) {
   return static_cast<double>(bytes) * gap.parts / static_cast<double>(parts_of(bytes));
 }
 
+struct Rewriting;
+
 struct Plan {
   std::vector<PlannedGap> gaps;
   double predicted_ns = 0;  // of an iteration in a steady state; infinite when it can not run
@@ -39,6 +42,9 @@ struct Plan {
 
   // By place, what begins behind it: indices into gaps.
   std::vector<std::vector<std::uint32_t>> leaves, returns;
+  // Of an iteration in which some contents are recomputed (recompute/rewriting.h); places and buffers above are of its
+  // profile then. Null: nothing is.
+  std::shared_ptr<const Rewriting> rewriting{};
   void index(std::size_t places);
 };
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operations have to run again, and where what they make goes, so that some versions exist again: in the buffers
+// that they belong to, or in scratch memory as long as something of the recipe reads them. Used for planning, on the
+// lineage of an iteration, and while running, on what has really been submitted.
+//
+// In place: an operation that reads what it overwrites is preceded by whatever made that, into the same memory, of
+// which nobody else reads. So what a recipe has made stays as it is until its last reader has run.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace thermocline {
+
+using VersionId = std::uint64_t;
+inline constexpr VersionId kNoVersion = ~VersionId{0};
+
+// What an operation did to one of its operands. Both: the operation updates it in place, or writes a part of it.
+struct VersionedOperand {
+  bool reads = false, writes = false;
+  VersionId read = kNoVersion, written = kNoVersion;
+};
+
+struct Recipe {
+  static constexpr std::uint32_t kStands = ~std::uint32_t{0};
+  // Memory that the recipe fills.
+  struct Value {
+    VersionId version;           // what is in it at last
+    bool own;                    // it is the version's buffer; else scratch
+    std::uint32_t first_run = 0;  // that accesses it
+    std::uint32_t last_run = 0;
+  };
+  struct Run {
+    std::uint64_t operation;
+    std::uint32_t first_operand;  // in `operands`
+  };
+  std::vector<Value> values;
+  std::vector<Run> runs;
+  // By operand of each run: an index of values; kStands: where it is anyway.
+  std::vector<std::uint32_t> operands;
+  std::vector<VersionId> leaves;  // that the runs read where they are; some of them several times
+};
+
+// Builds recipes. World:
+//   bool producer(VersionId, std::uint64_t* operation)   false: nothing that may run again
+//   std::span<const VersionedOperand> operands(std::uint64_t operation)
+//   bool stands(VersionId)   it is in its buffer, and may be read there
+//   bool owns(VersionId)     its buffer has no contents and is to have these
+template <class World>
+class RecipeBuilder {
+ public:
+  static constexpr std::size_t kMostRuns = 96;
+
+  explicit RecipeBuilder(const World& world) : world_(world) {}
+
+  // Adds what makes the version, unless it has been made on the way. False: it can not be had; the recipe is unusable.
+  bool add(VersionId version) {
+    const bool had = std::ranges::find(made_, version, &Made::version) != made_.end();
+    return had || make(version, Recipe::kStands);
+  }
+  const Recipe& recipe() const { return recipe_; }
+  Recipe take() { return std::move(recipe_); }
+
+ private:
+  struct Made {
+    VersionId version;
+    std::uint32_t value;
+  };
+
+  std::uint32_t new_value(VersionId version, bool own) {
+    recipe_.values.push_back({.version = version, .own = own});
+    return static_cast<std::uint32_t>(recipe_.values.size() - 1);
+  }
+
+  // What is read and not written: Recipe::kStands, or a value. False: it can not be had.
+  bool input(VersionId version, std::uint32_t* place) {
+    *place = Recipe::kStands;
+    if (world_.stands(version)) {
+      recipe_.leaves.push_back(version);
+      return true;
+    }
+    const auto find = [&] { return std::ranges::find(made_, version, &Made::version); };
+    if (find() == made_.end() && !make(version, Recipe::kStands)) return false;
+    *place = find()->value;
+    return true;
+  }
+
+  // `target`: the value to make it in, which is then nobody else's; kStands: one of its own.
+  bool make(VersionId version, std::uint32_t target) {
+    std::uint64_t operation = 0;
+    if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > kMostRuns) return false;
+    const std::span<const VersionedOperand> operands = world_.operands(operation);
+    std::vector<std::uint32_t> places(operands.size(), Recipe::kStands);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].reads && !operands[i].writes && !input(operands[i].read, &places[i])) return false;
+    }
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const VersionedOperand& operand = operands[i];
+      if (!operand.writes) continue;
+      const bool goes_there = operand.written == version && target != Recipe::kStands;
+      places[i] = goes_there ? target : new_value(operand.written, owns(operand.written));
+      if (operand.reads && !make(operand.read, places[i])) return false;
+    }
+    append(operation, operands, places, target);
+    --pending_;
+    return true;
+  }
+
+  bool owns(VersionId version) const {
+    return std::ranges::find(made_, version, &Made::version) == made_.end() && world_.owns(version);
+  }
+
+  void append(std::uint64_t operation, std::span<const VersionedOperand> operands,
+              std::span<const std::uint32_t> places, std::uint32_t target) {
+    const auto run = static_cast<std::uint32_t>(recipe_.runs.size());
+    recipe_.runs.push_back({operation, static_cast<std::uint32_t>(recipe_.operands.size())});
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      recipe_.operands.push_back(places[i]);
+      if (places[i] == Recipe::kStands) continue;
+      Recipe::Value& value = recipe_.values[places[i]];
+      if (value.last_run == 0 && value.first_run == 0) value.first_run = run;
+      value.last_run = run;
+      if (operands[i].writes && places[i] != target) made_.push_back({operands[i].written, places[i]});
+    }
+  }
+
+  const World& world_;
+  Recipe recipe_;
+  std::vector<Made> made_;
+  std::size_t pending_ = 0;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/recompute/rewriting.h"
+
+#include <algorithm>
+
+namespace thermocline {
+namespace {
+
+// Scratch memory owns whole pages where it is large, and has room with other small buffers where it is not.
+constexpr Bytes kScratchPageBytes = 2 * kMiB;
+
+class Rewriter {
+ public:
+  Rewriter(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out)
+      : profile_(profile),
+        lineage_(lineage),
+        drops_(drops),
+        out_(*out),
+        uses_(lineage.buffers.size()),
+        dropped_(lineage.buffers.size()),
+        next_use_(lineage.buffers.size()),
+        segment_(profile.buffers.size()),
+        begins_(profile.places()) {
+    for (std::uint32_t q = 0; q < profile.places(); ++q) {
+      for (const std::uint32_t b : lineage.operand_buffers(q)) uses_[b].push_back(q);
+    }
+    for (std::uint32_t d = 0; d < drops.size(); ++d) {
+      begins_[drops[d].leave].push_back(d);
+    }
+  }
+
+  bool run(std::size_t* failed) {
+    const auto places = static_cast<std::uint32_t>(profile_.places());
+    out_ = {};
+    out_.remakes.resize(places);
+    out_.drops.resize(places);
+    out_.profile.buffers = profile_.buffers;
+    for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
+      out_.names.push_back(segment_[i] = i);
+      out_.profile.buffers[i].uses.clear();
+    }
+    open_.assign(lineage_.buffers.size(), 0);
+    for (std::uint32_t q = 0; q < places; ++q) {
+      if (!recompute_before(q, failed)) return false;
+      const auto at = static_cast<std::uint32_t>(out_.profile.places());
+      out_.place_of.push_back(at);
+      out_.runs_before.push_back(q == 0 ? at : at - out_.place_of[q - 1] - 1);
+      begin_place(q, profile_.nanoseconds[q]);
+      for (const std::uint32_t name : profile_.operands(q)) use(name == kNoBuffer ? name : segment_[name]);
+      for (const std::uint32_t d : begins_[q]) drop(d, q);
+    }
+    out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
+    settle();
+    return true;
+  }
+
+ private:
+  std::uint32_t last_place() const { return static_cast<std::uint32_t>(out_.profile.places() - 1); }
+
+  void begin_place(std::uint32_t of, std::uint64_t nanoseconds) {
+    out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
+    out_.profile.nanoseconds.push_back(nanoseconds);
+    out_.profile.unplanned_bytes.push_back(profile_.unplanned_bytes[of]);
+  }
+  void use(std::uint32_t segment) {
+    out_.profile.operand_buffers.push_back(segment);
+    if (segment == kNoBuffer) return;
+    std::vector<std::uint32_t>& uses = out_.profile.buffers[segment].uses;
+    if (uses.empty() || uses.back() != last_place()) uses.push_back(last_place());
+  }
+  // Of the buffer's life so far what comes from now on is another.
+  std::uint32_t new_segment(std::uint32_t name, Bytes bytes, Bytes contents) {
+    ProfiledBuffer buffer;
+    buffer.bytes = bytes;
+    buffer.contents = contents;
+    buffer.birth = static_cast<std::uint32_t>(out_.profile.places());
+    out_.profile.buffers.push_back(buffer);
+    out_.names.push_back(name);
+    return static_cast<std::uint32_t>(out_.names.size() - 1);
+  }
+  std::uint32_t new_segment_of(std::uint32_t buffer) {
+    const std::uint32_t name = lineage_.buffers[buffer].name;
+    const ProfiledBuffer& whole = profile_.buffers[name];
+    return segment_[name] = new_segment(name, whole.bytes, whole.contents);
+  }
+
+  void drop(std::uint32_t d, std::uint32_t q) {
+    const Drop& drop = drops_[d];
+    dropped_[drop.buffer] = true;
+    open_[drop.buffer] = d;
+    const std::uint32_t name = lineage_.buffers[drop.buffer].name;
+    out_.drops[q].push_back(name);
+    out_.profile.buffers[segment_[name]].death = last_place();
+    ended_.push_back(segment_[name]);
+  }
+
+  bool recompute_before(std::uint32_t q, std::size_t* failed) {
+    const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(q);
+    const std::span<const VersionedOperand> operands = lineage_.operands(q);
+    bool wanted = false;
+    for (const std::uint32_t b : buffers) wanted |= dropped_[b];
+    if (!wanted) return true;
+    find_next_uses(q);
+    const RecomputableAt world(lineage_, dropped_, q, &next_use_);
+    RecipeBuilder builder(world);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (!dropped_[buffers[i]] || !operands[i].reads) continue;
+      if (builder.add(operands[i].read)) continue;
+      *failed = open_[buffers[i]];
+      return false;
+    }
+    if (!builder.recipe().runs.empty()) emit(builder.recipe(), q);
+    for (const std::uint32_t b : buffers) {
+      // What is only written has memory again.
+      if (dropped_[b]) new_segment_of(b);
+      dropped_[b] = false;
+    }
+    return true;
+  }
+
+  void find_next_uses(std::uint32_t q) {
+    for (std::uint32_t b = 0; b < dropped_.size(); ++b) {
+      if (!dropped_[b]) continue;
+      const auto next = std::ranges::lower_bound(uses_[b], q);
+      next_use_[b] = next == uses_[b].end() ? LineageBuffer::kOutlives : *next;
+    }
+  }
+
+  void emit(const Recipe& recipe, std::uint32_t q) {
+    std::vector<std::uint32_t> segments(recipe.values.size(), kNoBuffer);
+    for (std::uint32_t r = 0; r < recipe.runs.size(); ++r) {
+      const auto operation = static_cast<std::uint32_t>(recipe.runs[r].operation);
+      for (std::uint32_t v = 0; v < segments.size(); ++v) {
+        if (recipe.values[v].first_run == r) segments[v] = segment_for(recipe.values[v]);
+      }
+      begin_place(q, profile_.nanoseconds[operation]);
+      out_.recomputed_ns += profile_.nanoseconds[operation];
+      ++out_.recomputed_operations;
+      const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(operation);
+      for (std::size_t i = 0; i < buffers.size(); ++i) {
+        const std::uint32_t value = recipe.operands[recipe.runs[r].first_operand + i];
+        const std::uint32_t name = lineage_.buffers[buffers[i]].name;
+        use(value != Recipe::kStands ? segments[value] : name == kNoBuffer ? kNoBuffer : segment_[name]);
+      }
+      for (std::uint32_t v = 0; v < segments.size(); ++v) {
+        if (recipe.values[v].last_run != r || recipe.values[v].own || segments[v] == kNoBuffer) continue;
+        out_.profile.buffers[segments[v]].death = last_place();
+      }
+    }
+    for (const Recipe::Value& value : recipe.values) {
+      if (!value.own) continue;
+      const std::uint32_t buffer = lineage_.versions[value.version].buffer;
+      out_.remakes[q].push_back(lineage_.buffers[buffer].name);
+      dropped_[buffer] = false;
+    }
+  }
+
+  std::uint32_t segment_for(const Recipe::Value& value) {
+    const std::uint32_t buffer = lineage_.versions[value.version].buffer;
+    if (value.own) return new_segment_of(buffer);
+    const std::uint32_t name = lineage_.buffers[buffer].name;
+    const Bytes bytes = lineage_.buffers[buffer].bytes;
+    if (name != kNoBuffer) return new_segment(kNoBuffer, profile_.buffers[name].bytes, profile_.buffers[name].contents);
+    if (bytes < kMiB) return kNoBuffer;
+    return new_segment(kNoBuffer, (bytes + kScratchPageBytes - 1) / kScratchPageBytes * kScratchPageBytes, bytes);
+  }
+
+  // Births and deaths of what the original profile knows, in places of the new one.
+  void settle() {
+    std::vector<bool> has_ended(out_.names.size());
+    for (const std::uint32_t segment : ended_) has_ended[segment] = true;
+    for (std::uint32_t i = 0; i < out_.names.size(); ++i) {
+      ProfiledBuffer& buffer = out_.profile.buffers[i];
+      const std::uint32_t name = out_.names[i];
+      if (name == kNoBuffer) continue;
+      const ProfiledBuffer& whole = profile_.buffers[name];
+      if (i == name) buffer.birth = out_.place_of[whole.birth] - out_.runs_before[whole.birth];
+      if (!has_ended[i]) buffer.death = out_.place_of[whole.death];
+    }
+  }
+
+  const Profile& profile_;
+  const Lineage& lineage_;
+  const std::vector<Drop>& drops_;
+  Rewriting& out_;
+  std::vector<std::vector<std::uint32_t>> uses_;  // by buffer of the lineage
+  std::vector<bool> dropped_;                     // by buffer of the lineage
+  std::vector<std::uint32_t> open_;               // the same: its drop
+  std::vector<std::uint32_t> next_use_;
+  std::vector<std::uint32_t> segment_;  // by buffer of the profile: what it is now
+  std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops behind it
+  std::vector<std::uint32_t> ended_;                // segments that a drop ended
+};
+
+}  // namespace
+
+bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out,
+             std::size_t* failed) {
+  return Rewriter(profile, lineage, drops, out).run(failed);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// An iteration in which some buffers are dropped between two uses, without a copy, and recomputed before the second:
+// what runs in addition, and what that makes of its profile. Copies are planned for the rewritten profile as for any
+// other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "offload/profile.h"
+#include "offload/recompute/lineage.h"
+
+namespace thermocline {
+
+// The contents of a buffer are not needed strictly between two of its uses, and can be had again at the second.
+struct Drop {
+  std::uint32_t buffer = 0;         // of the lineage
+  std::uint32_t leave = 0, arrive = 0;  // places of the uses
+  VersionId version = kNoVersion;   // wanted at `arrive`; none: that only writes
+};
+
+struct Rewriting {
+  Profile profile;  // one place more for each operation that runs again
+  // By place of the program's operations: where that is in `profile`, and how many places before it belong to it.
+  std::vector<std::uint32_t> place_of, runs_before;
+  // By place of the program's operations: buffers (of the original profile) that are recomputed before it, all at once,
+  // and that are dropped behind it.
+  std::vector<std::vector<std::uint32_t>> remakes, drops;
+  // By buffer of `profile`: which of the original it is for a while; kNoBuffer: scratch.
+  std::vector<std::uint32_t> names;
+  std::uint64_t recomputed_ns = 0;
+  std::uint32_t recomputed_operations = 0;
+};
+
+// Something that was made again stays where it is if it is used within so many operations.
+inline constexpr std::uint32_t kKeptFor = 40;
+
+// What of an iteration stands and may run again, at one place of it, while some buffers are dropped.
+class RecomputableAt {
+ public:
+  // `dropped`: by buffer of the lineage. `next_use`: by the same, the place of the first use not before `place`; buffers
+  // that are used soon are recomputed where they belong. Null: none is.
+  RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
+                 const std::vector<std::uint32_t>* next_use = nullptr)
+      : lineage_(lineage), dropped_(dropped), place_(place), next_use_(next_use) {}
+
+  bool producer(VersionId version, std::uint64_t* operation) const {
+    *operation = lineage_.versions[version].producer;
+    return *operation != LineageVersion::kBefore && *operation < place_ &&
+           lineage_.is_repeatable(static_cast<std::uint32_t>(*operation));
+  }
+  std::span<const VersionedOperand> operands(std::uint64_t operation) const {
+    return lineage_.operands(static_cast<std::uint32_t>(operation));
+  }
+  bool stands(VersionId version) const {
+    return !dropped_[lineage_.versions[version].buffer] && lineage_.stands(version, place_);
+  }
+  bool owns(VersionId version) const {
+    const std::uint32_t buffer = lineage_.versions[version].buffer;
+    return dropped_[buffer] && lineage_.stands(version, place_) && next_use_ != nullptr &&
+           (*next_use_)[buffer] <= place_ + kKeptFor;
+  }
+
+ private:
+  const Lineage& lineage_;
+  const std::vector<bool>& dropped_;
+  const std::uint32_t place_;
+  const std::vector<std::uint32_t>* const next_use_;
+};
+
+// False: something can not be recomputed; `failed` is the drop that was wanted then.
+bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out,
+             std::size_t* failed);
+
+}  // namespace thermocline
