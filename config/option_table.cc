@@ -85,6 +85,10 @@ constexpr std::array kDebugModes = {
     choice("track", DebugMode::kTrack),
     choice("guard", DebugMode::kGuard),
 };
+constexpr std::array kRecomputes = {
+    choice("off", Recompute::kOff),
+    choice("auto", Recompute::kAuto),
+};
 constexpr std::array kLogLevels = {
     choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
@@ -110,6 +114,11 @@ constexpr std::array kOptions = {
         "the host, where the device can map that), full (the same, and nothing moves while anything runs; slow). "
         "docs/host_fallback.md.",
         kHostFallbacks),
+    option<&Settings::recompute>(
+        "recompute", "THERMOCLINE_RECOMPUTE", OptionType::kChoice, "off",
+        "Whether a plan may drop contents and recompute them where that is cheaper than a copy: off, auto (where the "
+        "caller can run operations again: replays, so far). docs/recompute.md.",
+        kRecomputes),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::host_limit_shared>(

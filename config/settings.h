@@ -26,6 +26,7 @@ struct Settings {
   Policy policy{};
   Safety safety{};
   HostFallback host_fallback{};
+  Recompute recompute{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // the same; unset: no limit
   SizeSetting min_offload_bytes;

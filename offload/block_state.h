@@ -19,6 +19,8 @@
 //   5. pins > 0 implies all parts have pages; those of one part, that it has: what is pinned has been brought before.
 //   6. The parts of a block cover its pages in order, each once.
 //   7. A hollow part has a host copy.
+//   8. No part of a dropped block has defined contents or a host copy, and no operation accesses it before it has been
+//   recomputed.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -70,6 +72,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
 
 struct BlockState {
   Block* block = nullptr;
+  bool dropped = false;    // it has no contents anywhere: they can be recomputed (recompute/versions.h)
   // Scratch of the operation in preparation.
   bool whole = false;      // all parts are accessed; else those that `named` says
   bool may_write = false;  // where they are

@@ -41,6 +41,7 @@
 #include "driver/status.h"
 #include "driver/units.h"
 #include "offload/operator_class.h"
+#include "offload/recompute/relauncher.h"
 
 namespace thermocline {
 
@@ -56,6 +57,10 @@ enum class Safety { kStrict, kTrusting };
 // on the host, where the device can map that. full: the same, and no buffer changes its place while anything runs;
 // slow.
 enum class HostFallback { kOff, kAuto, kFull };
+
+// Contents that are cheaper to recompute than to copy are dropped and recomputed, where the caller may be asked to run
+// operations again (recompute/relauncher.h) and a learned plan says so. off: none are.
+enum class Recompute { kOff, kAuto };
 
 class HostLedger;
 
@@ -97,6 +102,9 @@ struct EngineOptions {
   bool waits_without_lock = false;
   // Evicts nothing, and lets an operation into nothing but what it is known to access (audit.h). The policy is none.
   bool audit = false;
+  Recompute recompute = Recompute::kOff;
+  // Runs operations again; outlives the engine. Null: none may run again.
+  Relauncher* relauncher = nullptr;
 };
 
 // What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
@@ -146,6 +154,10 @@ struct OperationInfo {
   // operation still.
   bool again = false;
 
+  // How it may run again, and what of its accesses it reads and writes; lives until the operation is committed. Null:
+  // it may not.
+  const RelaunchInfo* relaunch = nullptr;
+
   // One kernel, of which something can be learnt by its next launches. Graphs are known by nothing.
   bool is_kernel() const { return follows && (name != nullptr || kind != 0); }
 };
@@ -187,6 +199,9 @@ struct EngineStatistics {
   std::uint64_t fallback_evictions = 0, unmapped_evictions = 0, unseen_accesses = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and departures from them
+  std::uint64_t recomputed_operations = 0;          // that ran again
+  std::uint64_t recomputed_ns = 0;                  // what they took, as far as known
+  Bytes dropped_bytes = 0;                          // whole blocks that were dropped, to be recomputed
   std::uint64_t predicted_step_ns = 0;              // of an iteration under the plan in force; 0: there is none
   std::uint64_t creates = 0, maps = 0, unmaps = 0;  // driver calls
   std::uint64_t host_waits = 0;                     // times the host had to wait for the device

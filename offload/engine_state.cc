@@ -101,6 +101,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     return status;
   }
   std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
+  state->may_recompute();
   if (options.audit) state->audit = std::make_unique<Audit>(state->foundation->driver, options.device);
   if (options.annotate) {
     const Heap& heap = state->heap;
@@ -117,9 +118,13 @@ Engine::State::~State() { residency.release_host_copies(); }
 
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
+  if (versions != nullptr && !info.again) note_arrival();
   if (options.policy == Policy::kLearned && !info.again) {
     const InPlace as_planned(clock, options.waits_without_lock);
     learned.arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
+  }
+  if (versions != nullptr) {
+    if (Status status = recompute_before(handle); !status.ok()) return status;
   }
   if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
   if (info.may_block) clock.about_to_block();
@@ -174,6 +179,7 @@ void Engine::State::commit(bool completed) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
+  if (versions != nullptr) note_submission();
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
   if (looks.any_under_way()) {
@@ -185,6 +191,7 @@ void Engine::State::commit(bool completed) {
   if (options.policy == Policy::kNone) return;
   if (options.policy == Policy::kLearned) learned.submitted(stream);
   if (learned.following()) {
+    if (versions != nullptr) drop_as_planned();
     learned.after_operation(stream);
   } else if (options.ahead_of_need) {
     reactive.after_operation(stream);
@@ -326,7 +333,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
     annotations->add(buffer->address(), asked);
-  } else if (!pressed && options.redzone_bytes == 0 && !net.full()) {
+  } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};
@@ -370,7 +377,7 @@ void Engine::State::release_detained() {
 
 void Engine::State::release(Buffer& buffer) {
   Block& block = buffer.block();
-  if (clock.is_blocked(block.uses)) return detain(buffer);
+  if (clock.is_blocked(block.uses) || (versions != nullptr && !lets_go(buffer))) return detain(buffer);
   if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
@@ -419,6 +426,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   }
   // What is pinned is let go when it is freed, so it must not be parked.
   reclaim(Reclaim::kForget);
+  if (Status status = recompute_all(); !status.ok()) return status;
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr) return Status::invalid_value();
   const Block* block = &buffer->block();
@@ -560,6 +568,7 @@ void Engine::State::validate() const {
   residency.validate();
   caches.validate();
   references.validate();
+  if (versions != nullptr) versions->validate();
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");

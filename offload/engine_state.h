@@ -23,6 +23,7 @@
 #include "offload/migration.h"
 #include "offload/pointer_probes.h"
 #include "offload/reactive.h"
+#include "offload/recompute/versions.h"
 #include "offload/references.h"
 #include "offload/report.h"
 #include "offload/residency.h"
@@ -95,6 +96,17 @@ class Engine::State {
   // After whatever changes the references.
   void show_references();
 
+  // Recomputing (recompute/engine_recompute.cc); only where `versions` is there.
+  void may_recompute();
+  void note_arrival();
+  Status recompute_before(StreamHandle handle);
+  void note_submission();
+  void drop_as_planned();
+  // Contents that are asked for beside an operation: everything has some afterwards.
+  Status recompute_all();
+  // The buffer is about to go. False: something is made of it, which could not be recomputed now.
+  bool lets_go(const Buffer& buffer);
+
   // After whatever makes the program's buffers or mappings more. What was refused never counts.
   // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
   void limit_pages() { static_cast<void>(heap.set_limit(limit_of_pages())); }
@@ -121,6 +133,7 @@ class Engine::State {
   PointerProbes looks;
   ThreadCaches caches;
   IdleWatch idle;
+  std::unique_ptr<Versions> versions;       // null unless contents may be recomputed
   std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
   std::unique_ptr<Audit> audit;             // null unless asked for
 
@@ -139,6 +152,15 @@ class Engine::State {
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
+  std::span<const MemoryAccess> given;      // of the operation in preparation, where `versions` is there
+  bool given_everything = false;            // it accesses all that lives
+  // Dropped buffers that the operation in preparation writes, and does not read.
+  struct Overwriting {
+    Versions::BufferNumber number;
+    DeviceAddress address;
+  };
+  std::vector<Overwriting> overwriting;
+  bool recomputing = false;  // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
   Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
@@ -174,6 +196,14 @@ class Engine::State {
   void list_operand(BlockState& state);
   void access(const MemoryAccess& access);
   void add_all();
+  bool list_known_operands(std::vector<Versions::Operand>* list);
+  Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle);
+  Status recompute_planned(StreamHandle handle);
+  Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned);
+  Status run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at);
+  Status run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle, std::vector<DeviceAddress>* at);
+  Status allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out);
+  void put_back_overwriting();
   void begin_operands(std::span<const MemoryAccess> list);
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
   // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.

@@ -28,6 +28,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
   looks.abandoned();
   info = {};
   host_read = nullptr;
+  if (Status status = recompute_all(); !status.ok()) return status;
   const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
   begin_operands({&access, 1});
   if (Status status = make_operands_resident(); !status.ok()) {

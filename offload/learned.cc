@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "driver/check.h"
+#include "offload/recompute/joint_plan.h"
 
 namespace thermocline {
 namespace {
@@ -100,7 +101,7 @@ void Learned::match(std::size_t before) {
   }
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
-  if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
+  if (aliases() && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     aliasing_.begins(current_, submitted_ns_, migration_.link());
   }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
@@ -124,8 +125,10 @@ void Learned::learn() {
     }
   }
   planned_ = current_;
-  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link()] {
-    return plan_iteration(profile, limit, link);
+  std::optional<Lineage> lineage;
+  if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
+  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage] {
+    return lineage ? plan_jointly(profile, *lineage, limit, link) : plan_iteration(profile, limit, link);
   });
   adopt_at_ = period_detector_.operations() + period_detector_.period();
   known.actors.assign(known.profile.buffers.size(), {});
@@ -165,7 +168,7 @@ void Learned::bind() {
 
 void Learned::after_operation(StreamIndex stream) {
   // Where nothing leaves nobody waits for room.
-  if (!following_ || known_[current_].plan.gaps.empty()) return;
+  if (!following_ || (known_[current_].plan.gaps.empty() && rewriting() == nullptr)) return;
   if (unfenced_ns_ >= kFenceEveryNs) {
     unfenced_ns_ = 0;
     static_cast<void>(clock_.fence(stream));
@@ -175,16 +178,35 @@ void Learned::after_operation(StreamIndex stream) {
     if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t place = period_detector_.position();
+  at_place(rewriting() == nullptr ? place : rewriting()->place_of[place]);
+}
+
+void Learned::ran_again(std::uint32_t n) {
+  const std::size_t place = period_detector_.position();
+  at_place(rewriting()->place_of[place] - rewriting()->runs_before[place] + n);
+}
+
+// Of the plan's profile.
+void Learned::at_place(std::size_t place) {
   const Known& known = known_[current_];
   for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
   for (const std::uint32_t gap : known.plan.returns[place]) {
-    returns_.push_back(known.actors[known.plan.gaps[gap].buffer]);
+    if (const Actor* actor = actor_of(known.plan.gaps[gap])) returns_.push_back(*actor);
   }
   poll_returns();
 }
 
+// Null: scratch memory of an operation that runs again.
+const Learned::Actor* Learned::actor_of(const PlannedGap& gap) const {
+  const Known& known = known_[current_];
+  const std::uint32_t name = known.plan.rewriting == nullptr ? gap.buffer : known.plan.rewriting->names[gap.buffer];
+  return name == kNoBuffer ? nullptr : &known.actors[name];
+}
+
 void Learned::leave(const PlannedGap& gap) {
-  const Actor& actor = known_[current_].actors[gap.buffer];
+  const Actor* const known = actor_of(gap);
+  if (known == nullptr) return;
+  const Actor& actor = *known;
   if (actor.alive()) residency_.leave(*actor.state, gap.parts);
 }
 

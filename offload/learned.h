@@ -24,6 +24,8 @@
 #include "offload/period_detector.h"
 #include "offload/planner.h"
 #include "offload/profile.h"
+#include "offload/recompute/rewriting.h"
+#include "offload/recompute/versions.h"
 #include "offload/residency.h"
 
 namespace thermocline {
@@ -65,13 +67,33 @@ class Learned {
   // The block is about to be freed.
   void freed(const Block& block);
 
+  // What versions of contents there are, for plans that drop and recompute some; outlives this.
+  void recompute_with(const Versions* versions) { versions_ = versions; }
+  // While following, of the operation that has arrived: calls visit(BlockState&) for what is recomputed before it, and
+  // dropped behind it.
+  template <class Visit>
+  void for_each_remade(Visit visit) const {
+    if (const Rewriting* r = rewriting()) visit_actors(r->remakes[period_detector_.position()], visit);
+  }
+  template <class Visit>
+  void for_each_dropped(Visit visit) const {
+    if (const Rewriting* r = rewriting()) visit_actors(r->drops[period_detector_.position()], visit);
+  }
+  // As many operations run again before the one that has arrived as planned.
+  std::uint32_t planned_runs() const {
+    const Rewriting* r = rewriting();
+    return r == nullptr ? 0 : r->runs_before[period_detector_.position()];
+  }
+  // The n-th of these, from 0, has been submitted, or is not needed.
+  void ran_again(std::uint32_t n);
+
   // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
   Block* berth(Bytes bytes) {
-    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
+    return aliases() ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
   }
   // A buffer has got this block to itself.
   void placed(Bytes bytes, Block& block) {
-    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
+    if (aliases()) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
   }
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
@@ -98,6 +120,17 @@ class Learned {
     bool alive() const { return state != nullptr && state->block != nullptr && state->block->serial() == serial; }
   };
 
+  const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
+  // Addresses keep their pages only under plans that copy everything.
+  bool aliases() const { return following_ && known_[current_].plan.rewriting == nullptr; }
+  template <class Visit>
+  void visit_actors(std::span<const std::uint32_t> names, Visit visit) const {
+    for (const std::uint32_t name : names) {
+      if (const Actor& actor = known_[current_].actors[name]; actor.alive()) visit(*actor.state);
+    }
+  }
+  const Actor* actor_of(const PlannedGap& gap) const;
+  void at_place(std::size_t place);
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
@@ -116,6 +149,7 @@ class Learned {
   Migration& migration_;
   Residency& residency_;
   const Bytes min_offload_bytes_;
+  const Versions* versions_ = nullptr;
 
   Aliasing aliasing_;
   PeriodDetector period_detector_;

@@ -74,6 +74,8 @@ Status Engine::State::resolve(std::span<const MemoryAccess> list, const Operatio
   looks.abandoned();
   info = what;
   accesses = list.size();
+  given = list;
+  given_everything = false;
   References::Followed followed = collect_operands(list, what.follows);
   host_read = what.reads_host_copy && list.size() == 1 ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
   if (host_read != nullptr) {
@@ -151,6 +153,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
   Block* const block = heap.block_at(range.at);
   if (block == nullptr) return {};
   BlockState* state = &residency.state_of(*block);
+  if (Status status = recompute_all(); !status.ok()) return status;
   Status status = residency.make_whole_resident(*state);
   if (status.is_out_of_memory()) return refuse("a table of addresses", block->bytes(), true);
   if (!status.ok()) return status;
@@ -276,6 +279,8 @@ void Engine::State::resolve_all() {
   reclaim();
   ++resolution;
   accesses = 0;
+  given = {};
+  given_everything = true;
   operands.clear();
   add_all();
   named_operands = 0;

@@ -143,6 +143,7 @@ Status Residency::make_resident(std::span<BlockState* const> blocks) {
   Bytes wanted = 0;
   bool absent = false;
   for (BlockState* state : blocks) {
+    THERMOCLINE_CHECK(!state->dropped, "what is dropped is recomputed before it is accessed");
     state->held = preparation_;
     wanted += state->wanted_bytes();
     absent |= !state->has_wanted();
@@ -282,7 +283,24 @@ void Residency::leave(BlockState& state, std::size_t parts) {
   }
 }
 
+void Residency::discard(BlockState& state) {
+  state.dropped = true;
+  for (EvictionUnit& part : state.parts()) {
+    set_prefetched(part, false);
+    set_hollow(part, false);
+    migration_.drop_host_copy(part);
+    part.defined = false;
+    if (!part.mapped()) continue;
+    UseSet pending = state.block->uses;
+    pending.join(part.uses);
+    heap_.give_up(*state.block, part.range, pending);
+    resident_bytes_ -= part.bytes();
+    place(part, Place::kEvicted);
+  }
+}
+
 bool Residency::bring_back(BlockState& state, bool may_wait) {
+  if (state.dropped) return true;
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
       set_prefetched(part, true);
@@ -572,6 +590,8 @@ void Residency::validate() const {
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
+      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
+                        "a dropped block has no contents anywhere");
       THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
       hollow += part.hollow ? 1 : 0;
       THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");

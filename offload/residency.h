@@ -75,6 +75,8 @@ class Residency {
   bool write_behind();
   // As planned: the first `parts` parts of the block are copied out now, and are the next to go when room is needed.
   void leave(BlockState& state, std::size_t parts);
+  // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
+  void discard(BlockState& state);
   // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when there is no
   // room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting); else that is
   // false, too.

@@ -36,7 +36,7 @@ constexpr std::size_t kDefaultSteps = 12;
 
 struct Flags {
   std::string trace, device = "reference";
-  std::optional<std::string> budget, policy, safety, host_fallback, config, timeline;
+  std::optional<std::string> budget, policy, safety, host_fallback, recompute, config, timeline;
   std::optional<std::size_t> steps;
   std::optional<std::uint32_t> streams;
   std::optional<std::uint64_t> seed;
@@ -95,6 +95,9 @@ int check_flags(const Flags& flags, Job* job) {
   if (flags.safety && !parse_setting_flag("safety", *flags.safety, "--safety", &job->settings)) return kWrongUsage;
   if (flags.host_fallback &&
       !parse_setting_flag("host_fallback", *flags.host_fallback, "--host-fallback", &job->settings)) {
+    return kWrongUsage;
+  }
+  if (flags.recompute && !parse_setting_flag("recompute", *flags.recompute, "--recompute", &job->settings)) {
     return kWrongUsage;
   }
   if (flags.steps && *flags.steps == 0) {
@@ -237,7 +240,9 @@ ordered_json steps_json(const Outcome& outcome) {
                      {"evicted_bytes", step.evicted_bytes},
                      {"restored_bytes", step.restored_bytes},
                      {"maps", step.maps},
-                     {"unmaps", step.unmaps}});
+                     {"unmaps", step.unmaps},
+                     {"recomputed_ms", static_cast<double>(step.recomputed_ns) * 1e-6},
+                     {"recomputed_operations", step.recomputed_operations}});
   }
   return steps;
 }
@@ -279,6 +284,8 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"compute_step_ms", median_steady_ms(outcome.unlimited.steps, learned)},
       {"bound_ms", outcome.bound_ms ? ordered_json(*outcome.bound_ms) : ordered_json(nullptr)},
       {"joint_bound_ms", outcome.joint_bound_ms ? ordered_json(*outcome.joint_bound_ms) : ordered_json(nullptr)},
+      {"recomputed_ms", if_complete(median_recomputed_ms(result.steps, learned))},
+      {"recomputed_operations", result.statistics.recomputed_operations},
       {"learned_after_steps", learned ? ordered_json(*learned) : ordered_json(nullptr)},
       {"predicted_step_ms", result.statistics.predicted_step_ns == 0
                                 ? ordered_json(nullptr)
@@ -465,6 +472,9 @@ void add_replay(CLI::App& app, CommandLine* line) {
       "which no program should use, for comparison");
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
+  command->add_option("--recompute", flags->recompute,
+                      "off or auto: whether contents may be dropped and recomputed; with --exact (default: the "
+                      "setting's)");
   command->add_option("--config", flags->config, "a settings file; no other is read");
   command->add_option("--steps", flags->steps,
                       "how many steps; the file's last one repeats (default: 12, or the file's where it has more)");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <string_view>
 
@@ -21,7 +22,7 @@ void take_report(const std::string& report) {
   if (report_target != nullptr) *report_target = report;
 }
 
-class Replay {
+class Replay : private Relauncher {
  public:
   Replay(const Trace& trace, const StepProgram& program, const ReplayOptions& options, ReplayResult* result)
       : trace_(trace), program_(program), options_(options), result_(result), buffers_(trace.buffers.size()) {
@@ -78,6 +79,7 @@ class Replay {
     const Driver& engines = options_.stopwatch != nullptr ? options_.stopwatch->driver(driver()) : driver();
     EngineOptions engine = options_.engine;
     engine.host_is_readable = false;  // tags have no bytes
+    engine.relauncher = this;
     if (const Status status = Engine::create(engines, engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
     began_ = std::chrono::steady_clock::now();
@@ -109,7 +111,9 @@ class Replay {
                               .maps = after.maps - before.maps,
                               .unmaps = after.unmaps - before.unmaps,
                               .plans = after.plans - before.plans,
-                              .divergences = after.divergences - before.divergences});
+                              .divergences = after.divergences - before.divergences,
+                              .recomputed_operations = after.recomputed_operations - before.recomputed_operations,
+                              .recomputed_ns = after.recomputed_ns - before.recomputed_ns});
   }
 
   // Buffers that the step frees stand for those that the step before left in their place.
@@ -193,7 +197,8 @@ class Replay {
       accesses_.push_back(access_of(n, buffer));
       operands_.push_back({.address = buffer.address.value, .bytes = buffer.bytes, .flags = flags_of(n)});
     }
-    const OperationInfo info = info_of(op, name);
+    OperationInfo info = info_of(op, name);
+    if (recomputes()) info.relaunch = remember(op, name);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     Operation operation = engine_->begin(streams_[stream], accesses_, info);
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_left();
@@ -202,6 +207,7 @@ class Replay {
         device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(streams_[stream])), name,
                                            op.flops, op.bytes, op.microseconds, operands_.data(), operands_.size()));
     if (!launched.ok()) return launched;
+    ++launched_;
     if (options_.stopwatch != nullptr) options_.stopwatch->engine_entered();
     operation.commit();
     if (options_.stopwatch != nullptr) {
@@ -214,6 +220,36 @@ class Replay {
       buffers_[n.buffer].is_fresh = false;
     }
     return Status();
+  }
+
+  bool recomputes() const { return options_.exact && options_.engine.recompute != Recompute::kOff; }
+
+  // The operator in hand, as the trace describes it; it is the next to be launched.
+  const RelaunchInfo* remember(const TraceOperator& op, const char* name) {
+    if (remembered_.size() == kRemembered) remembered_.pop_front();
+    Remembered& r = remembered_.emplace_back(Remembered{launched_ + 1, &op, name, {}});
+    uses_.clear();
+    for (const Named& n : named_) {
+      r.operands.push_back({buffers_[n.buffer].bytes, flags_of(n)});
+      // What counts as zero does not depend on what was there.
+      uses_.push_back({.reads = n.reads && !n.is_fresh, .writes = n.changes()});
+    }
+    relaunch_ = {.id = launched_ + 1, .may_run_again = true, .uses = uses_};
+    return &relaunch_;
+  }
+
+  Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override {
+    const auto known = std::ranges::lower_bound(remembered_, id, {}, &Remembered::id);
+    THERMOCLINE_CHECK(known != remembered_.end() && known->id == id && known->operands.size() == addresses.size(),
+                      "what runs again was launched before");
+    std::vector<SimulatedOperand> operands;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      operands.push_back({addresses[i].value, known->operands[i].bytes, known->operands[i].flags});
+    }
+    const TraceOperator& op = *known->op;
+    return Status(device_->control().relaunch_operator(
+        reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)), known->name, op.flops, op.bytes, op.microseconds,
+        operands.data(), operands.size(), id));
   }
 
   MemoryAccess access_of(const Named& named, const Buffer& buffer) const {
@@ -242,7 +278,7 @@ class Replay {
 
   // The checksum speaks of results; this makes every byte that is still held one of them.
   Status read_what_is_left() {
-    const TraceOperator op{.name = 0, .first_operand = 0, .reads = 1, .writes = 0, .flops = 0, .bytes = 0};
+    static constexpr TraceOperator op{.name = 0, .first_operand = 0, .reads = 1, .writes = 0, .flops = 0, .bytes = 0};
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
       if (!buffers_[b].is_alive || buffers_[b].bytes == 0) continue;
       named_.assign(1, {b, true, false, buffers_[b].is_fresh});
@@ -288,12 +324,38 @@ class Replay {
   std::uint64_t events_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::vector<OperatorClass> classes_;  // by name
+  std::uint64_t launched_ = 0;          // operators
+  // The newest of them, where they may run again.
+  struct Remembered {
+    std::uint64_t id;
+    const TraceOperator* op;
+    const char* name;
+    struct Operand {
+      Bytes bytes;
+      std::uint32_t flags;
+    };
+    std::vector<Operand> operands;
+  };
+  std::deque<Remembered> remembered_;
+  RelaunchInfo relaunch_;
   // Kept for their memory.
+  std::vector<OperandUse> uses_;
   std::vector<Named> named_;
   std::vector<std::uint32_t> place_;  // 1 + position in named_, per buffer; 0 between operators
   std::vector<MemoryAccess> accesses_;
   std::vector<SimulatedOperand> operands_;
 };
+
+template <class Of>
+double median_of_steady(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after, Of of) {
+  if (steps.empty()) return 0;
+  const std::size_t skipped = std::min(learned_after.value_or(2), steps.size() - 1);
+  std::vector<double> values;
+  for (std::size_t i = skipped; i < steps.size(); ++i) values.push_back(of(steps[i]));
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 }  // namespace
 
@@ -311,13 +373,12 @@ std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& st
 }
 
 double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {
-  if (steps.empty()) return 0;
-  const std::size_t skipped = std::min(learned_after.value_or(2), steps.size() - 1);
-  std::vector<double> times;
-  for (std::size_t i = skipped; i < steps.size(); ++i) times.push_back(steps[i].ms);
-  std::ranges::sort(times);
-  const std::size_t middle = times.size() / 2;
-  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+  return median_of_steady(steps, learned_after, [](const ReplayStep& step) { return step.ms; });
+}
+
+double median_recomputed_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after) {
+  return median_of_steady(steps, learned_after,
+                          [](const ReplayStep& step) { return static_cast<double>(step.recomputed_ns) * 1e-6; });
 }
 
 }  // namespace thermocline

@@ -68,6 +68,7 @@ struct ReplayStep {
   Bytes evicted_bytes = 0, restored_bytes = 0;
   std::uint64_t maps = 0, unmaps = 0;
   std::uint64_t plans = 0, divergences = 0;  // made, and left, while the step was submitted
+  std::uint64_t recomputed_operations = 0, recomputed_ns = 0;
 };
 
 struct ReplayResult {
@@ -88,6 +89,9 @@ bool replay(const Trace& trace, const StepProgram& program, const ReplayOptions&
 // Steps before the first one that ran under a plan from its beginning, and all behind it; none when there is no such
 // step.
 std::optional<std::size_t> learned_after_steps(const std::vector<ReplayStep>& steps);
+
+// What ran again in a step, in the median of the same steps.
+double median_recomputed_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);
 
 // Of the steps after learning; of all but the first two while nothing is learned; of the last where there are no more.
 double median_steady_ms(const std::vector<ReplayStep>& steps, std::optional<std::size_t> learned_after);

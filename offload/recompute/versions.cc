@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/recompute/versions.h"
+
+#include <algorithm>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+// A version is the operand of an operation that wrote it, or one that was found.
+constexpr unsigned kOperandBits = 16;
+constexpr VersionId kFound = VersionId{1} << 63;
+
+VersionId version_of(std::uint64_t operation, std::size_t operand) { return operation << kOperandBits | operand; }
+std::uint64_t operation_of(VersionId version) { return version >> kOperandBits; }
+
+}  // namespace
+
+// What stands and may run again, at this moment; `own` are to get their contents back, `going` are not to be read.
+class Versions::World {
+ public:
+  World(const Versions& versions, std::span<const BufferNumber> own, std::span<const BufferNumber> going)
+      : versions_(versions), own_(own), going_(going) {}
+
+  bool producer(VersionId version, std::uint64_t* operation) const {
+    if ((version & kFound) != 0 || version == kNoVersion) return false;
+    *operation = operation_of(version);
+    return *operation >= versions_.first_ && versions_.record(*operation).may_run_again;
+  }
+  std::span<const VersionedOperand> operands(std::uint64_t operation) const {
+    return versions_.record(operation).versions;
+  }
+  bool stands(VersionId version) const {
+    const auto buffer = versions_.buffer_of_.find(version);
+    return buffer != versions_.buffer_of_.end() && !versions_.is_dropped(buffer->second) &&
+           std::ranges::find(own_, buffer->second) == own_.end() &&
+           std::ranges::find(going_, buffer->second) == going_.end();
+  }
+  bool owns(VersionId version) const {
+    const auto buffer = versions_.buffer_of_.find(version);
+    return buffer != versions_.buffer_of_.end() && std::ranges::find(own_, buffer->second) != own_.end();
+  }
+
+ private:
+  const Versions& versions_;
+  const std::span<const BufferNumber> own_, going_;
+};
+
+void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds,
+                       std::span<const Operand> operands) {
+  forget_old();
+  const std::uint64_t operation = first_ + records_.size();
+  Record& record = records_.emplace_back();
+  record.id = id;
+  record.may_run_again = may_run_again && operands.size() < (std::size_t{1} << kOperandBits);
+  record.nanoseconds = nanoseconds;
+  record.operands.assign(operands.begin(), operands.end());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Operand& operand = operands[i];
+    VersionedOperand& versions = record.versions.emplace_back();
+    versions.reads = operand.use.reads;
+    versions.writes = operand.use.writes;
+    if (operand.use.reads && !current_.contains(operand.buffer)) begin_version(operand.buffer, kFound | ++found_);
+    if (operand.use.reads) versions.read = current(operand.buffer);
+    if (operand.use.writes) versions.written = record.may_run_again ? version_of(operation, i) : kFound | ++found_;
+  }
+  arriving_ = true;
+}
+
+void Versions::submitted() {
+  if (!arriving_) return;
+  arriving_ = false;
+  const Record& record = records_.back();
+  for (std::size_t i = 0; i < record.operands.size(); ++i) {
+    if (!record.operands[i].use.writes) continue;
+    restored(record.operands[i].buffer);
+    begin_version(record.operands[i].buffer, record.versions[i].written);
+  }
+}
+
+void Versions::begin_version(BufferNumber buffer, VersionId version) {
+  const auto [old, is_new] = current_.try_emplace(buffer, version);
+  if (!is_new) {
+    buffer_of_.erase(old->second);
+    old->second = version;
+  }
+  buffer_of_[version] = buffer;
+}
+
+void Versions::freed(BufferNumber buffer) {
+  restored(buffer);
+  const auto known = current_.find(buffer);
+  if (known == current_.end()) return;
+  buffer_of_.erase(known->second);
+  current_.erase(known);
+  if (!records_.empty()) deaths_[buffer] = first_ + records_.size() - 1;
+}
+
+VersionId Versions::current(BufferNumber buffer) const {
+  const auto known = current_.find(buffer);
+  return known == current_.end() ? kNoVersion : known->second;
+}
+
+std::vector<Versions::BufferNumber> Versions::dropped() const {
+  std::vector<BufferNumber> all;
+  for (const auto& [buffer, dropped] : dropped_) all.push_back(buffer);
+  std::ranges::sort(all);
+  return all;
+}
+
+std::optional<Recipe> Versions::recipe_without(std::span<const BufferNumber> buffers,
+                                               std::span<const BufferNumber> going) const {
+  const World world(*this, buffers, going);
+  RecipeBuilder builder(world);
+  for (const BufferNumber buffer : buffers) {
+    if (!builder.add(current(buffer))) return std::nullopt;
+  }
+  return builder.take();
+}
+
+std::optional<Recipe> Versions::recipe_for(std::span<const BufferNumber> buffers) const {
+  return recipe_without(buffers, {});
+}
+
+bool Versions::drop(BufferNumber buffer) {
+  THERMOCLINE_CHECK(!is_dropped(buffer), "contents are dropped once");
+  if (!settle(buffer, {})) return false;
+  // What is made of it is made of its inputs from now on.
+  const auto readers = readers_.find(buffer);
+  if (readers == readers_.end()) return true;
+  std::vector<BufferNumber> others(readers->second.begin(), readers->second.end());
+  std::ranges::sort(others);
+  for (const BufferNumber other : others) {
+    if (settle(other, {})) continue;
+    restored(buffer);
+    return false;
+  }
+  return true;
+}
+
+// Finds its recipe, anew; false: there is none, and nothing has changed.
+bool Versions::settle(BufferNumber buffer, std::span<const BufferNumber> going) {
+  const std::optional<Recipe> recipe = recipe_without({&buffer, 1}, going);
+  if (!recipe) return false;
+  unlink(buffer);
+  Dropped& dropped = dropped_[buffer];
+  dropped.version = current(buffer);
+  dropped.oldest = first_ + records_.size();
+  for (const Recipe::Run& run : recipe->runs) dropped.oldest = std::min(dropped.oldest, run.operation);
+  for (const VersionId leaf : recipe->leaves) {
+    const BufferNumber read = buffer_of_.at(leaf);
+    dropped.leaves.push_back(read);
+    readers_[read].insert(buffer);
+  }
+  return true;
+}
+
+void Versions::unlink(BufferNumber buffer) {
+  const auto known = dropped_.find(buffer);
+  if (known == dropped_.end()) return;
+  for (const BufferNumber leaf : known->second.leaves) {
+    const auto readers = readers_.find(leaf);
+    if (readers == readers_.end()) continue;
+    readers->second.erase(buffer);
+    if (readers->second.empty()) readers_.erase(readers);
+  }
+  known->second.leaves.clear();
+}
+
+void Versions::restored(BufferNumber buffer) {
+  unlink(buffer);
+  dropped_.erase(buffer);
+}
+
+std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const BufferNumber> going) {
+  std::vector<BufferNumber> readers;
+  for (const BufferNumber buffer : going) {
+    if (const auto known = readers_.find(buffer); known != readers_.end()) {
+      readers.insert(readers.end(), known->second.begin(), known->second.end());
+    }
+  }
+  std::ranges::sort(readers);
+  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+  // What goes itself needs no contents any more.
+  std::erase_if(readers, [&](BufferNumber reader) {
+    return std::ranges::find(going, reader) != going.end() || settle(reader, going);
+  });
+  return readers;
+}
+
+// As many as the relauncher remembers, or half of that again.
+void Versions::forget_old() {
+  if (records_.size() < Relauncher::kRemembered) return;
+  const auto half = static_cast<std::ptrdiff_t>(records_.size() / 2);
+  records_.erase(records_.begin(), records_.begin() + half);
+  first_ += static_cast<std::uint64_t>(half);
+  std::erase_if(deaths_, [this](const auto& death) { return death.second < first_; });
+}
+
+std::vector<Versions::BufferNumber> Versions::too_old() const {
+  std::vector<BufferNumber> old;
+  if (records_.size() + 1 < Relauncher::kRemembered) return old;
+  for (const auto& [buffer, dropped] : dropped_) {
+    if (dropped.oldest < first_ + records_.size() / 2 + 1) old.push_back(buffer);
+  }
+  std::ranges::sort(old);
+  return old;
+}
+
+std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
+  const std::size_t period = profile.places();
+  if (records_.size() < period) return std::nullopt;
+  const std::uint64_t begin = first_ + records_.size() - period;
+  Lineage lineage;
+  std::unordered_map<BufferNumber, std::uint32_t> indices;
+  std::vector<Lineage::Access> accesses;
+  for (std::uint32_t place = 0; place < period; ++place) {
+    const Record& record = this->record(begin + place);
+    const std::span<const std::uint32_t> names = profile.operands(place);
+    std::size_t own = 0;
+    accesses.clear();
+    for (const Operand& operand : record.operands) {
+      if (operand.owns_pages && own == names.size()) return std::nullopt;
+      const std::uint32_t name = operand.owns_pages ? names[own++] : kNoBuffer;
+      const auto [index, is_new] =
+          indices.try_emplace(operand.buffer, static_cast<std::uint32_t>(lineage.buffers.size()));
+      if (is_new) {
+        LineageBuffer& buffer = lineage.buffers.emplace_back();
+        buffer.name = name;
+        buffer.bytes = operand.bytes;
+        const auto death = deaths_.find(operand.buffer);
+        if (death != deaths_.end()) buffer.death = static_cast<std::uint32_t>(death->second - begin);
+      }
+      if (lineage.buffers[index->second].name != name) return std::nullopt;
+      accesses.push_back({index->second, operand.use.reads, operand.use.writes});
+    }
+    lineage.add(record.may_run_again, accesses);
+  }
+  return lineage;
+}
+
+void Versions::validate() const {
+  THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
+  for (const auto& [buffer, dropped] : dropped_) {
+    THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
+    const std::optional<Recipe> recipe = recipe_for({&buffer, 1});
+    THERMOCLINE_CHECK(recipe.has_value(), "what is dropped can be recomputed");
+    for (const VersionId leaf : recipe->leaves) {
+      const auto readers = readers_.find(buffer_of_.at(leaf));
+      THERMOCLINE_CHECK(readers != readers_.end() && readers->second.contains(buffer),
+                        "what is read to recompute something is known to be");
+    }
+  }
+}
+
+}  // namespace thermocline
