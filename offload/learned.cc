@@ -101,7 +101,7 @@ void Learned::match(std::size_t before) {
   }
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
-  if (aliases() && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
+  if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     aliasing_.begins(current_, submitted_ns_, migration_.link());
   }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
@@ -127,8 +127,9 @@ void Learned::learn() {
   planned_ = current_;
   std::optional<Lineage> lineage;
   if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
-  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage] {
-    return lineage ? plan_jointly(profile, *lineage, limit, link) : plan_iteration(profile, limit, link);
+  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
+                   mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
+    return lineage ? plan_jointly(profile, *lineage, limit, link, mapping) : plan_iteration(profile, limit, link);
   });
   adopt_at_ = period_detector_.operations() + period_detector_.period();
   known.actors.assign(known.profile.buffers.size(), {});

@@ -89,11 +89,11 @@ class Learned {
 
   // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
   Block* berth(Bytes bytes) {
-    return aliases() ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
+    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
   }
   // A buffer has got this block to itself.
   void placed(Bytes bytes, Block& block) {
-    if (aliases()) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
+    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
   }
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
@@ -121,8 +121,6 @@ class Learned {
   };
 
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
-  // Addresses keep their pages only under plans that copy everything.
-  bool aliases() const { return following_ && known_[current_].plan.rewriting == nullptr; }
   template <class Visit>
   void visit_actors(std::span<const std::uint32_t> names, Visit visit) const {
     for (const std::uint32_t name : names) {

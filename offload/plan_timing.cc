@@ -170,6 +170,13 @@ class Simulation {
     return true;
   }
 
+  bool bear(std::uint32_t name) {
+    if (profile_.buffers[name].begins_remapped) {
+      host_ += kHostNsPerUnmap + kHostNsPerMap + kHostNsPerByte * bytes_of(name);
+    }
+    return bear(bytes_of(name));
+  }
+
   double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
 
   // One part of a buffer, into memory that may still be in use when the copy is submitted.
@@ -216,13 +223,13 @@ class Simulation {
     unplanned_ = unplanned;
     for (const std::uint32_t name : births_[q]) {
       if (buffers_[name].alive) continue;
-      if (!bear(bytes_of(name))) return false;
+      if (!bear(name)) return false;
       buffers_[name].alive = true;
     }
     for (const std::uint32_t name : profile_.operands(q)) {
       if (name == kNoBuffer) continue;
       State& state = buffers_[name];
-      if (!state.alive && !bear(bytes_of(name))) return false;
+      if (!state.alive && !bear(name)) return false;
       state.alive = true;
       if (state.missing > kSliver && !bring_back(name)) return false;
       ready_ = std::max({ready_, state.arrived, state.left});
@@ -232,6 +239,7 @@ class Simulation {
     for (const std::uint32_t name : deaths_[q]) {
       State& state = buffers_[name];
       if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
+      host_ += profile_.buffers[name].heirs * (kHostNsPerMap + kHostNsPerUnmap);
       state = {};
     }
     for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap]);

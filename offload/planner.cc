@@ -84,6 +84,14 @@ class Planner {
     lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
   }
 
+  // Of the choice that is best most of the time.
+  Plan first() {
+    quick_ = true;
+    attempt({Preference::kReach});
+    best_.index(places_);
+    return std::move(best_);
+  }
+
   Plan best() {
     for (const bool backward : {false, true}) {
       for (const Preference preference :
@@ -345,6 +353,7 @@ class Planner {
     if (!last_moment.runs) return;
     PlanTiming timing = last_moment;
     for (const double lead : {1.2, 2.0, 4.0, 1e9}) {
+      if (quick_ && lead != 2.0) continue;
       schedule_returns(timing, lead, &plan);
       plan.index(places_);
       const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
@@ -438,6 +447,7 @@ class Planner {
   std::vector<Gap> gaps_;
   std::vector<double> evenness_;               // by gap
   std::set<std::vector<std::uint32_t>> seen_;  // choices that have been tried
+  bool quick_ = false;
   Choice best_choice_{Preference::kHidden};
   Plan best_;
 };
@@ -460,8 +470,9 @@ void Plan::index(std::size_t places) {
   }
 }
 
-Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link) {
-  return Planner(profile, limit, link).best();
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort) {
+  Planner planner(profile, limit, link);
+  return effort == PlanEffort::kFull ? planner.best() : planner.first();
 }
 
 }  // namespace thermocline

@@ -26,6 +26,10 @@ struct ProfiledBuffer {
   std::uint32_t birth = 0, death = 0;
   std::vector<std::uint32_t> uses;  // places, ascending, each once
   std::uint64_t latest_serial = 0;  // of the block that played it last
+  // Its addresses have lost their pages before, and get others.
+  bool begins_remapped = false;
+  // Among how many others' addresses its pages are dealt out when it dies.
+  double heirs = 0;
 
   // Of each byte of memory, the part that crosses the link.
   double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }

@@ -2,9 +2,13 @@
 #include "offload/recompute/joint_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <queue>
+#include <set>
+#include <utility>
 
 namespace thermocline {
 namespace {
@@ -35,9 +39,12 @@ std::vector<double> live_bytes_of(const Profile& profile) {
 
 class Ranking {
  public:
-  Ranking(const Profile& profile, const Lineage& lineage, Bytes limit)
+  Ranking(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop, std::uint32_t kept_for)
       : profile_(profile),
         lineage_(lineage),
+        ns_per_drop_(ns_per_drop),
+        kept_for_(kept_for),
+        chosen_around_(profile.places() / kStretch + 1),
         readers_(lineage.buffers.size()),
         dropped_(lineage.buffers.size()) {
     find_crowded(limit);
@@ -120,16 +127,15 @@ class Ranking {
   double key_of(std::uint32_t c, std::vector<VersionId>* leaves) {
     const Drop& drop = candidates_[c];
     const auto bytes = static_cast<double>(profile_.buffers[lineage_.buffers[drop.buffer].name].bytes);
-    if (drop.version == kNoVersion) return bytes;
-    double ns = cost(drop.version, drop.arrive, drop.buffer, leaves);
+    double ns = drop.version == kNoVersion ? 0 : cost(drop.version, drop.arrive, drop.buffer, leaves);
     for (const std::uint32_t e : readers_[drop.buffer]) {
       const Drop& other = candidates_[e];
       if (other.arrive <= drop.leave || other.arrive > drop.arrive || ns == kNever) continue;
-      const double again = cost(drop.version, other.arrive, drop.buffer, nullptr);
+      const double again = drop.version == kNoVersion ? 0 : cost(drop.version, other.arrive, drop.buffer, nullptr);
       // Made for the other, it is kept until its own use.
-      if (again == kNever || drop.arrive > other.arrive + kKeptFor) ns += again;
+      if (again == kNever || drop.arrive > other.arrive + kept_for_) ns += again;
     }
-    return ns == kNever ? 0 : bytes / std::max(ns, 1.0);
+    return ns == kNever ? 0 : bytes / std::max(ns + ns_per_drop_, 1.0);
   }
 
   // Nanoseconds to make the version at the place, `also` being dropped.
@@ -140,7 +146,7 @@ class Ranking {
       dropped_[b] = true;
     };
     mark(also);
-    for (const std::uint32_t e : chosen_) {
+    for (const std::uint32_t e : chosen_around_[place / kStretch]) {
       if (candidates_[e].leave < place && place <= candidates_[e].arrive) mark(candidates_[e].buffer);
     }
     const RecomputableAt world(lineage_, dropped_, place);
@@ -157,7 +163,9 @@ class Ranking {
   }
 
   void choose(std::uint32_t c, const std::vector<VersionId>& leaves) {
-    chosen_.push_back(c);
+    for (std::uint32_t s = candidates_[c].leave / kStretch; s <= candidates_[c].arrive / kStretch; ++s) {
+      chosen_around_[s].push_back(c);
+    }
     const auto reads = [this](std::uint32_t e, std::uint32_t b) {
       std::vector<std::uint32_t>& readers = readers_[b];
       if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
@@ -173,9 +181,12 @@ class Ranking {
 
   const Profile& profile_;
   const Lineage& lineage_;
+  const double ns_per_drop_;
+  const std::uint32_t kept_for_;
   std::vector<std::uint32_t> crowded_;  // places before, where more is live than the limit
   std::vector<Drop> candidates_;
-  std::vector<std::uint32_t> chosen_;
+  static constexpr std::uint32_t kStretch = 64;
+  std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: whose gaps come there
   std::vector<std::vector<std::uint32_t>> readers_;  // by buffer: chosen candidates that are made of it
   std::vector<bool> dropped_;                        // scratch of cost()
   std::priority_queue<Entry> open_;
@@ -183,42 +194,137 @@ class Ranking {
 
 }  // namespace
 
-std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit) {
-  return Ranking(profile, lineage, limit).run();
+std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop,
+                             std::uint32_t kept_for) {
+  return Ranking(profile, lineage, limit, ns_per_drop, kept_for).run();
 }
 
 namespace {
 
-constexpr std::size_t kLengths = 20;
+constexpr std::size_t kLengths = 20, kLengthsOfMany = 10;
+constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12;
+// Of the lengths that look best at first sight so many are planned with full effort.
+constexpr std::size_t kPlannedFully = 3;
+constexpr std::size_t kRefinements = 5;
+// Up to so many operations all lengths are.
+constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
+// What it costs the host to take a buffer's pages away and to give it others, where that is not done for good: of the
+// order of ten of the driver's mapping calls.
+constexpr double kHostNsPerDrop = 300e3;
 
-// The first `length` of the ranked, but for those that can not be had once the others are gone.
-Plan plan_of(const Profile& profile, const Lineage& lineage, std::vector<Drop> drops, Bytes limit, const Link& link) {
-  auto rewriting = std::make_shared<Rewriting>();
-  std::size_t failed = 0;
-  while (!rewrite(profile, lineage, drops, rewriting.get(), &failed)) {
-    drops.erase(drops.begin() + static_cast<std::ptrdiff_t>(failed));
+class JointPlanner {
+ public:
+  JointPlanner(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping)
+      : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping) {}
+
+  Plan best() {
+    best_ = plan_iteration(profile_, limit_, link_);
+    sweep(0, kKeptLong);
+    sweep(0, kKeptShortly);
+    if (mapping_ == Mapping::kEachTime) sweep(kHostNsPerDrop, kKeptLong);
+    refine();
+    if (tries_quickly()) {
+      std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
+      for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
+        keep_if_faster(promising_[i].rewriting, PlanEffort::kFull);
+      }
+    }
+    return std::move(best_);
   }
-  Plan plan = plan_iteration(rewriting->profile, limit, link);
-  if (!drops.empty()) plan.rewriting = std::move(rewriting);
-  return plan;
-}
+
+ private:
+  // One that has been tried.
+  struct Promising {
+    double predicted_ns;
+    std::shared_ptr<const Rewriting> rewriting;
+  };
+  struct List {
+    std::vector<Drop> ranked;
+    std::uint32_t kept_for;
+  };
+
+  bool tries_quickly() const { return profile_.places() > kFewPlaces; }
+  // The more is dropped already, the less does one more or less make a difference.
+  static std::size_t length_of(std::size_t i, std::size_t lengths, std::size_t all) {
+    const double part = static_cast<double>(i) / static_cast<double>(lengths);
+    return std::min(all, static_cast<std::size_t>(std::ceil(part * std::sqrt(part) * static_cast<double>(all))));
+  }
+
+  void sweep(double ns_per_drop, std::uint32_t kept_for) {
+    lists_.push_back({rank_drops(profile_, lineage_, limit_, ns_per_drop, kept_for), kept_for});
+    const std::size_t lengths = tries_quickly() ? kLengthsOfMany : kLengths;
+    for (std::size_t i = 1; i <= lengths; ++i) {
+      attempt(lists_.size() - 1, length_of(i, lengths, lists_.back().ranked.size()));
+    }
+  }
+
+  // Around the best length, in smaller and smaller steps.
+  void refine() {
+    if (!refined_) return;
+    const std::size_t all = lists_[refined_->list].ranked.size();
+    for (std::size_t step = all / kLengths, i = 0; step > 0 && i < kRefinements; step /= 2, ++i) {
+      const std::size_t length = refined_->length;
+      if (length > step) attempt(refined_->list, length - step);
+      attempt(refined_->list, std::min(all, length + step));
+    }
+  }
+
+  void attempt(std::size_t list, std::size_t length) {
+    if (length == 0 || !tried_.insert({list, length}).second) return;
+    const auto begin = lists_[list].ranked.begin();
+    const std::shared_ptr<const Rewriting> rewriting =
+        rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, lists_[list].kept_for);
+    const double predicted_ns =
+        keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : PlanEffort::kFull);
+    if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
+    if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
+  }
+
+  // But for those that can not be had once the others are gone.
+  std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, std::uint32_t kept_for) const {
+    auto rewriting = std::make_shared<Rewriting>();
+    std::vector<std::size_t> failed;
+    while (!rewrite(profile_, lineage_, drops, {mapping_, kept_for}, rewriting.get(), &failed)) {
+      for (std::size_t i = failed.size(); i-- > 0;) {
+        drops.erase(drops.begin() + static_cast<std::ptrdiff_t>(failed[i]));
+      }
+    }
+    return rewriting;
+  }
+
+  // What it takes; infinite where it does not fit.
+  double keep_if_faster(const std::shared_ptr<const Rewriting>& rewriting, PlanEffort effort) {
+    Plan plan = plan_iteration(rewriting->profile, limit_, link_, effort);
+    if (!plan.fits) return kNever;
+    const double predicted_ns = plan.predicted_ns;
+    if (!best_.fits || predicted_ns < kFaster * best_.predicted_ns) {
+      best_ = std::move(plan);
+      best_.rewriting = rewriting;
+    }
+    return predicted_ns;
+  }
+
+  const Profile& profile_;
+  const Lineage& lineage_;
+  const Bytes limit_;
+  const Link& link_;
+  const Mapping mapping_;
+  std::vector<List> lists_;
+  std::set<std::pair<std::size_t, std::size_t>> tried_;  // list, length
+  struct Tried {
+    std::size_t list, length;
+    double predicted_ns;
+  };
+  std::optional<Tried> refined_;  // the best of these
+  std::vector<Promising> promising_;
+  Plan best_;
+};
 
 }  // namespace
 
-Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link) {
-  Plan best = plan_iteration(profile, limit, link);
-  const std::vector<Drop> ranked = rank_drops(profile, lineage, limit);
-  std::size_t before = 0;
-  for (std::size_t i = 1; i <= kLengths; ++i) {
-    const std::size_t length = (ranked.size() * i + kLengths - 1) / kLengths;
-    if (length == before) continue;
-    before = length;
-    const auto end = ranked.begin() + static_cast<std::ptrdiff_t>(length);
-    Plan plan = plan_of(profile, lineage, {ranked.begin(), end}, limit, link);
-    if (plan.fits && (!best.fits || plan.predicted_ns < kFaster * best.predicted_ns)) best = std::move(plan);
-  }
-  return best;
+Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping) {
+  return JointPlanner(profile, lineage, limit, link, mapping).best();
 }
 
 }  // namespace thermocline

@@ -17,9 +17,12 @@
 namespace thermocline {
 
 // In the order in which they are chosen. `limit`: what is not live where more is live than that is left alone.
-std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit);
+// `ns_per_drop`: beside what runs again. `kept_for`: RewritingTerms.
+std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop = 0,
+                             std::uint32_t kept_for = 40);
 
 // Plan::rewriting says what is dropped and recomputed; null: nothing.
-Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link);
+Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link,
+                  Mapping mapping = Mapping::kEachTime);
 
 }  // namespace thermocline

@@ -11,25 +11,27 @@ constexpr Bytes kScratchPageBytes = 2 * kMiB;
 
 class Rewriter {
  public:
-  Rewriter(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out)
+  Rewriter(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, const RewritingTerms& terms,
+           Rewriting* out)
       : profile_(profile),
         lineage_(lineage),
         drops_(drops),
+        terms_(terms),
         out_(*out),
         uses_(lineage.buffers.size()),
         dropped_(lineage.buffers.size()),
-        next_use_(lineage.buffers.size()),
         segment_(profile.buffers.size()),
         begins_(profile.places()) {
     for (std::uint32_t q = 0; q < profile.places(); ++q) {
       for (const std::uint32_t b : lineage.operand_buffers(q)) uses_[b].push_back(q);
     }
+    find_typical_bytes();
     for (std::uint32_t d = 0; d < drops.size(); ++d) {
       begins_[drops[d].leave].push_back(d);
     }
   }
 
-  bool run(std::size_t* failed) {
+  bool run(std::vector<std::size_t>* failed) {
     const auto places = static_cast<std::uint32_t>(profile_.places());
     out_ = {};
     out_.remakes.resize(places);
@@ -41,7 +43,7 @@ class Rewriter {
     }
     open_.assign(lineage_.buffers.size(), 0);
     for (std::uint32_t q = 0; q < places; ++q) {
-      if (!recompute_before(q, failed)) return false;
+      recompute_before(q, failed);
       const auto at = static_cast<std::uint32_t>(out_.profile.places());
       out_.place_of.push_back(at);
       out_.runs_before.push_back(q == 0 ? at : at - out_.place_of[q - 1] - 1);
@@ -51,10 +53,24 @@ class Rewriter {
     }
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
     settle();
-    return true;
+    std::ranges::sort(*failed);
+    return failed->empty();
   }
 
  private:
+  // Half of the buffers that come and go are smaller.
+  void find_typical_bytes() {
+    std::vector<Bytes> sizes;
+    for (const ProfiledBuffer& buffer : profile_.buffers) {
+      if (!buffer.always) sizes.push_back(buffer.bytes);
+    }
+    if (sizes.empty()) return;
+    const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+    std::nth_element(sizes.begin(), middle, sizes.end());
+    typical_bytes_ = static_cast<double>(*middle);
+  }
+
+  bool maps() const { return terms_.mapping == Mapping::kEachTime; }
   std::uint32_t last_place() const { return static_cast<std::uint32_t>(out_.profile.places() - 1); }
 
   void begin_place(std::uint32_t of, std::uint64_t nanoseconds) {
@@ -81,7 +97,9 @@ class Rewriter {
   std::uint32_t new_segment_of(std::uint32_t buffer) {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const ProfiledBuffer& whole = profile_.buffers[name];
-    return segment_[name] = new_segment(name, whole.bytes, whole.contents);
+    segment_[name] = new_segment(name, whole.bytes, whole.contents);
+    out_.profile.buffers[segment_[name]].begins_remapped = maps();
+    return segment_[name];
   }
 
   void drop(std::uint32_t d, std::uint32_t q) {
@@ -91,38 +109,31 @@ class Rewriter {
     const std::uint32_t name = lineage_.buffers[drop.buffer].name;
     out_.drops[q].push_back(name);
     out_.profile.buffers[segment_[name]].death = last_place();
+    ProfiledBuffer& ending = out_.profile.buffers[segment_[name]];
+    if (maps()) ending.heirs = std::max(1.0, static_cast<double>(ending.bytes) / typical_bytes_);
     ended_.push_back(segment_[name]);
   }
 
-  bool recompute_before(std::uint32_t q, std::size_t* failed) {
+  void recompute_before(std::uint32_t q, std::vector<std::size_t>* failed) {
     const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(q);
     const std::span<const VersionedOperand> operands = lineage_.operands(q);
     bool wanted = false;
     for (const std::uint32_t b : buffers) wanted |= dropped_[b];
-    if (!wanted) return true;
-    find_next_uses(q);
-    const RecomputableAt world(lineage_, dropped_, q, &next_use_);
+    if (!wanted) return;
+    const RecomputableAt world(lineage_, dropped_, q, &uses_, terms_.kept_for);
     RecipeBuilder builder(world);
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
+    bool can = true;
+    for (std::size_t i = 0; i < buffers.size() && can; ++i) {
       if (!dropped_[buffers[i]] || !operands[i].reads) continue;
-      if (builder.add(operands[i].read)) continue;
-      *failed = open_[buffers[i]];
-      return false;
+      can = builder.add(operands[i].read);
+      if (!can) failed->push_back(open_[buffers[i]]);
     }
-    if (!builder.recipe().runs.empty()) emit(builder.recipe(), q);
+    // What is rewritten behind a failure only shows the next one.
+    if (can && !builder.recipe().runs.empty()) emit(builder.recipe(), q);
     for (const std::uint32_t b : buffers) {
       // What is only written has memory again.
       if (dropped_[b]) new_segment_of(b);
       dropped_[b] = false;
-    }
-    return true;
-  }
-
-  void find_next_uses(std::uint32_t q) {
-    for (std::uint32_t b = 0; b < dropped_.size(); ++b) {
-      if (!dropped_[b]) continue;
-      const auto next = std::ranges::lower_bound(uses_[b], q);
-      next_use_[b] = next == uses_[b].end() ? LineageBuffer::kOutlives : *next;
     }
   }
 
@@ -182,11 +193,12 @@ class Rewriter {
   const Profile& profile_;
   const Lineage& lineage_;
   const std::vector<Drop>& drops_;
+  const RewritingTerms terms_;
+  double typical_bytes_ = 1;
   Rewriting& out_;
   std::vector<std::vector<std::uint32_t>> uses_;  // by buffer of the lineage
   std::vector<bool> dropped_;                     // by buffer of the lineage
   std::vector<std::uint32_t> open_;               // the same: its drop
-  std::vector<std::uint32_t> next_use_;
   std::vector<std::uint32_t> segment_;  // by buffer of the profile: what it is now
   std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops behind it
   std::vector<std::uint32_t> ended_;                // segments that a drop ended
@@ -194,9 +206,10 @@ class Rewriter {
 
 }  // namespace
 
-bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out,
-             std::size_t* failed) {
-  return Rewriter(profile, lineage, drops, out).run(failed);
+bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops,
+             const RewritingTerms& terms, Rewriting* out, std::vector<std::size_t>* failed) {
+  failed->clear();
+  return Rewriter(profile, lineage, drops, terms, out).run(failed);
 }
 
 }  // namespace thermocline

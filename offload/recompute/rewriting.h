@@ -4,6 +4,7 @@
 // other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct Drop {
   VersionId version = kNoVersion;   // wanted at `arrive`; none: that only writes
 };
 
+// Whether addresses that lose their pages, and get others, are mapped each time; or each keeps its own for good
+// (aliasing.h).
+enum class Mapping { kEachTime, kForGood };
+
 struct Rewriting {
   Profile profile;  // one place more for each operation that runs again
   // By place of the program's operations: where that is in `profile`, and how many places before it belong to it.
@@ -32,17 +37,21 @@ struct Rewriting {
   std::uint32_t recomputed_operations = 0;
 };
 
-// Something that was made again stays where it is if it is used within so many operations.
-inline constexpr std::uint32_t kKeptFor = 40;
+// What a rewriting is made with. `kept_for`: something that was made again stays where it is if it is used within so
+// many operations. Many: less runs again; few: what runs again needs less room.
+struct RewritingTerms {
+  Mapping mapping = Mapping::kEachTime;
+  std::uint32_t kept_for = 40;
+};
 
 // What of an iteration stands and may run again, at one place of it, while some buffers are dropped.
 class RecomputableAt {
  public:
-  // `dropped`: by buffer of the lineage. `next_use`: by the same, the place of the first use not before `place`; buffers
-  // that are used soon are recomputed where they belong. Null: none is.
+  // `dropped`: by buffer of the lineage. `uses`: by the same, places in order; buffers that are used soon are recomputed
+  // where they belong. Null: none is.
   RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
-                 const std::vector<std::uint32_t>* next_use = nullptr)
-      : lineage_(lineage), dropped_(dropped), place_(place), next_use_(next_use) {}
+                 const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0)
+      : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for) {}
 
   bool producer(VersionId version, std::uint64_t* operation) const {
     *operation = lineage_.versions[version].producer;
@@ -57,19 +66,21 @@ class RecomputableAt {
   }
   bool owns(VersionId version) const {
     const std::uint32_t buffer = lineage_.versions[version].buffer;
-    return dropped_[buffer] && lineage_.stands(version, place_) && next_use_ != nullptr &&
-           (*next_use_)[buffer] <= place_ + kKeptFor;
+    if (uses_ == nullptr || !dropped_[buffer] || !lineage_.stands(version, place_)) return false;
+    const auto next = std::ranges::lower_bound((*uses_)[buffer], place_);
+    return next != (*uses_)[buffer].end() && *next <= place_ + kept_for_;
   }
 
  private:
   const Lineage& lineage_;
   const std::vector<bool>& dropped_;
   const std::uint32_t place_;
-  const std::vector<std::uint32_t>* const next_use_;
+  const std::vector<std::vector<std::uint32_t>>* const uses_;
+  const std::uint32_t kept_for_;
 };
 
-// False: something can not be recomputed; `failed` is the drop that was wanted then.
-bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, Rewriting* out,
-             std::size_t* failed);
+// False: something can not be recomputed; `failed` are drops without which more can, by index and in order.
+bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops,
+             const RewritingTerms& terms, Rewriting* out, std::vector<std::size_t>* failed);
 
 }  // namespace thermocline
