@@ -237,6 +237,11 @@ Status Engine::evict(DeviceAddress address) {
   return state_->evict(address);
 }
 
+Status Engine::drop(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->drop(address);
+}
+
 Status Engine::prefetch(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
   return state_->prefetch(address);
@@ -294,6 +299,8 @@ void Engine::retire(StreamHandle stream) {
 
 Status Engine::State::add_external(Bytes bytes) {
   reclaim();
+  // Later there may be no room to run again what has to.
+  if (Status status = recompute_all(); !status.ok()) return status;
   if (external_bytes + bytes > budget_bytes) return refuse("memory that the program maps itself", bytes);
   Bytes limit = budget_bytes - external_bytes - bytes;
   // What is left free for the driver stays free.
@@ -309,6 +316,7 @@ Status Engine::State::add_external(Bytes bytes) {
 
 Status Engine::State::leave_free(Bytes bytes) {
   reclaim();
+  if (Status status = recompute_all(); !status.ok()) return status;
   const Bytes held = heap.created_bytes();
   ++leaving_free;
   const Status status = residency.make_room_for_limit(held > bytes ? held - bytes : 0);

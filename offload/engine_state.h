@@ -70,6 +70,7 @@ class Engine::State {
   // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
   Status make_operands_resident();
   Status evict(DeviceAddress address);
+  Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);
   Status refuse(const char* what, Bytes bytes, bool one_operation = false);
   RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
@@ -204,6 +205,7 @@ class Engine::State {
   Status run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle, std::vector<DeviceAddress>* at);
   Status allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out);
   void put_back_overwriting();
+  bool drop_block(BlockState& state);
   void begin_operands(std::span<const MemoryAccess> list);
   References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
   // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.

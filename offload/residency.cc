@@ -239,7 +239,9 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   }
 }
 
-bool Residency::prefetch(EvictionUnit& part) { return is_free_to_come(part) && fetch(part); }
+bool Residency::prefetch(EvictionUnit& part) {
+  return !part.whole->dropped && is_free_to_come(part) && fetch(part);
+}
 
 void Residency::give_up_at_once(bool does) {
   const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
@@ -390,7 +392,8 @@ void Residency::place(EvictionUnit& part, Place where) {
       clean_bytes_ += part.bytes();
       break;
     case Place::kEvicted:
-      away_.push_back(part);
+      // What is dropped is nobody's to bring back: it is never the youngest where there are others.
+      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);
       ++part.whole->nonresident_units;
       break;
   }

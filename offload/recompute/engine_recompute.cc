@@ -52,12 +52,14 @@ void Engine::State::note_arrival() {
   }
   list.clear();
   for (const BlockState* const state : operands) {
+    const auto is_written = [state](const EvictionUnit& part) { return state->wants(part) && state->writes(part); };
+    const bool writes = std::ranges::any_of(state->parts(), is_written);
     heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
       list.push_back({.buffer = buffer.number(),
                       .address = buffer.address(),
                       .bytes = buffer.requested(),
                       .owns_pages = !state->block->is_slab(),
-                      .use = {.reads = true, .writes = state->may_write}});
+                      .use = {.reads = true, .writes = writes}});
     });
   }
   versions->arrives(0, false, info.nanoseconds, list);
@@ -77,15 +79,6 @@ Status Engine::State::recompute_before(StreamHandle handle) {
   if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle);
   if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle);
   info = arrived;
-  if (status.is_out_of_memory()) return refuse("an operation that has to run again", budget_bytes, true);
-  if (!status.ok()) return status;
-  for (const Versions::Operand& operand : versions->arriving()) {
-    if (!versions->is_dropped(operand.buffer)) continue;
-    THERMOCLINE_CHECK(!operand.use.reads, "what is read has contents");
-    if (!operand.use.writes) continue;
-    overwriting.push_back({operand.buffer, operand.address});
-    residency.state_of(heap.find(operand.address)->block()).dropped = false;
-  }
   // What has run again was prepared in their place.
   if (given_everything) {
     ++resolution;
@@ -94,6 +87,15 @@ Status Engine::State::recompute_before(StreamHandle handle) {
     named_operands = 0;
   } else {
     static_cast<void>(collect_operands(given, info.follows));
+  }
+  if (status.is_out_of_memory()) return refuse("an operation that has to run again", budget_bytes, true);
+  if (!status.ok()) return status;
+  for (const Versions::Operand& operand : versions->arriving()) {
+    if (!versions->is_dropped(operand.buffer)) continue;
+    THERMOCLINE_CHECK(!operand.use.reads, "what is read has contents");
+    if (!operand.use.writes) continue;
+    overwriting.push_back({operand.buffer, operand.address});
+    residency.state_of(heap.find(operand.address)->block()).dropped = false;
   }
   return {};
 }
@@ -122,7 +124,7 @@ Status Engine::State::recompute_one_by_one(std::span<const Versions::BufferNumbe
 Status Engine::State::recompute_all() {
   if (versions == nullptr || !versions->any_dropped()) return {};
   put_back_overwriting();
-  return recompute_one_by_one(versions->dropped(), clock.handle_of(stream));
+  return recompute_one_by_one(versions->dropped(), StreamHandle{});
 }
 
 Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned) {
@@ -133,6 +135,8 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
   recomputing = true;
   const Status status = run(*recipe, handle, as_planned, &at);
   recomputing = false;
+  // Some of them are about to go.
+  operands.clear();
   for (std::size_t v = 0; v < at.size(); ++v) {
     if (at[v] == DeviceAddress{}) continue;
     Buffer* const buffer = heap.find(at[v]);
@@ -233,17 +237,28 @@ void Engine::State::put_back_overwriting() {
 }
 
 void Engine::State::drop_as_planned() {
-  learned.for_each_dropped([this](BlockState& state) {
-    const Block& block = *state.block;
-    const std::span<const EvictionUnit> parts = state.parts();
-    const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
-    if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return;
-    Versions::BufferNumber number = 0;
-    heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
-    if (versions->current(number) == kNoVersion || !versions->drop(number)) return;
-    counters.dropped_bytes += block.bytes();
-    residency.discard(state);
-  });
+  learned.for_each_dropped([this](BlockState& state) { drop_block(state); });
+}
+
+bool Engine::State::drop_block(BlockState& state) {
+  const Block& block = *state.block;
+  const std::span<const EvictionUnit> parts = state.parts();
+  const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
+  if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return false;
+  Versions::BufferNumber number = 0;
+  heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
+  if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
+  counters.dropped_bytes += block.bytes();
+  residency.discard(state);
+  return true;
+}
+
+Status Engine::State::drop(DeviceAddress address) {
+  if (versions == nullptr) return Status::not_supported();
+  put_back_overwriting();
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok()) return status;
+  return state != nullptr && drop_block(*state) ? Status() : Status::not_supported();
 }
 
 bool Engine::State::lets_go(const Buffer& buffer) {
@@ -252,7 +267,8 @@ bool Engine::State::lets_go(const Buffer& buffer) {
   if (recomputing) return versions->current(number) == kNoVersion;
   put_back_overwriting();
   const std::vector<Versions::BufferNumber> lost = versions->lost_without({&number, 1});
-  if (!recompute_one_by_one(lost, clock.handle_of(stream)).ok()) return false;
+  // The stream of the last operation may be gone.
+  if (!recompute_one_by_one(lost, StreamHandle{}).ok()) return false;
   versions->freed(number);
   return true;
 }

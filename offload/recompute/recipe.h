@@ -30,7 +30,7 @@ struct Recipe {
   struct Value {
     VersionId version;           // what is in it at last
     bool own;                    // it is the version's buffer; else scratch
-    std::uint32_t first_run = 0;  // that accesses it
+    std::uint32_t first_run = kStands;  // that accesses it
     std::uint32_t last_run = 0;
   };
   struct Run {
@@ -121,7 +121,7 @@ class RecipeBuilder {
       recipe_.operands.push_back(places[i]);
       if (places[i] == Recipe::kStands) continue;
       Recipe::Value& value = recipe_.values[places[i]];
-      if (value.last_run == 0 && value.first_run == 0) value.first_run = run;
+      value.first_run = std::min(value.first_run, run);
       value.last_run = run;
       if (operands[i].writes && places[i] != target) made_.push_back({operands[i].written, places[i]});
     }

@@ -20,8 +20,10 @@ std::uint64_t operation_of(VersionId version) { return version >> kOperandBits; 
 // What stands and may run again, at this moment; `own` are to get their contents back, `going` are not to be read.
 class Versions::World {
  public:
-  World(const Versions& versions, std::span<const BufferNumber> own, std::span<const BufferNumber> going)
-      : versions_(versions), own_(own), going_(going) {}
+  // `only`: of what stands, no more than these may be read; null: all may.
+  World(const Versions& versions, std::span<const BufferNumber> own, std::span<const BufferNumber> going,
+        const std::vector<BufferNumber>* only = nullptr)
+      : versions_(versions), own_(own), going_(going), only_(only) {}
 
   bool producer(VersionId version, std::uint64_t* operation) const {
     if ((version & kFound) != 0 || version == kNoVersion) return false;
@@ -35,7 +37,8 @@ class Versions::World {
     const auto buffer = versions_.buffer_of_.find(version);
     return buffer != versions_.buffer_of_.end() && !versions_.is_dropped(buffer->second) &&
            std::ranges::find(own_, buffer->second) == own_.end() &&
-           std::ranges::find(going_, buffer->second) == going_.end();
+           std::ranges::find(going_, buffer->second) == going_.end() &&
+           (only_ == nullptr || std::ranges::find(*only_, buffer->second) != only_->end());
   }
   bool owns(VersionId version) const {
     const auto buffer = versions_.buffer_of_.find(version);
@@ -45,6 +48,7 @@ class Versions::World {
  private:
   const Versions& versions_;
   const std::span<const BufferNumber> own_, going_;
+  const std::vector<BufferNumber>* const only_;
 };
 
 void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds,
@@ -244,10 +248,12 @@ void Versions::validate() const {
   THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
-    const std::optional<Recipe> recipe = recipe_for({&buffer, 1});
-    THERMOCLINE_CHECK(recipe.has_value(), "what is dropped can be recomputed");
-    for (const VersionId leaf : recipe->leaves) {
-      const auto readers = readers_.find(buffer_of_.at(leaf));
+    // There may be a shorter one by now; this one is there whatever becomes of all others.
+    const World world(*this, {&buffer, 1}, {}, &dropped.leaves);
+    RecipeBuilder builder(world);
+    THERMOCLINE_CHECK(builder.add(dropped.version), "what is dropped can be recomputed from what is kept for it");
+    for (const BufferNumber leaf : dropped.leaves) {
+      const auto readers = readers_.find(leaf);
       THERMOCLINE_CHECK(readers != readers_.end() && readers->second.contains(buffer),
                         "what is read to recompute something is known to be");
     }

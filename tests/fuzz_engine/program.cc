@@ -13,10 +13,12 @@ constexpr Bytes kPage = 2 * kMiB;
 
 constexpr std::array<const char*, kKinds> kNames = {
     "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",         "trim",
-    "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream"};
+    "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream",
+    "drop"};
 
 // Of 1,000, where no kind is left out.
-constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3, 6, 40, 40, 3, 4, 6, 3, 12, 20, 4, 30, 6, 5};
+constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3, 6, 40, 40, 3, 4, 6, 3, 12, 20, 4, 30, 6, 5, 0};
+constexpr std::uint32_t kDropWeight = 150;
 
 class Maker {
  public:
@@ -24,9 +26,11 @@ class Maker {
     choose_setup(seed, faults);
     weights_ = kWeights;
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
-      const bool essential = kind <= static_cast<std::size_t>(Kind::kOperate);
+      const bool essential =
+          kind <= static_cast<std::size_t>(Kind::kOperate) || kind == static_cast<std::size_t>(Kind::kDrop);
       if (!essential && random_.one_in(3)) weights_[kind] = 0;
     }
+    if (program_.setup.recompute) weights_[static_cast<std::size_t>(Kind::kDrop)] = kDropWeight;
     // No one kind of memory, nor one way to tell, is in every program.
     for (bool& on : sizes_) on = !random_.one_in(3);
     sizes_[random_.below(sizes_.size())] = true;
@@ -71,6 +75,8 @@ class Maker {
     const std::uint64_t net = nets.below(12);
     setup.host_fallback = net < 6 ? HostFallback::kOff : net < 11 ? HostFallback::kAuto : HostFallback::kFull;
     setup.soft_limit = Random(seed ^ 0x736f6674).one_in(6);
+    setup.recompute = setup.policy == Policy::kLearned && setup.host_fallback != HostFallback::kFull &&
+                      Random(seed ^ 0x616761696e).one_in(2);
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
 
@@ -146,6 +152,8 @@ class Maker {
         return open_stream();
       case Kind::kCloseStream:
         return close_stream();
+      case Kind::kDrop:
+        return drop();
       case Kind::kWait:
       case Kind::kWaitAll:
       case Kind::kQuery:
@@ -221,6 +229,12 @@ class Maker {
     return operand;
   }
 
+  Step drop() {
+    Step step{.kind = Kind::kDrop, .operands = 1};
+    step.operand[0].slot = operand().slot;
+    return step;
+  }
+
   Step operate(Kind kind) {
     Step step{.kind = kind, .stream = stream(), .token = random_.between(1, 12)};
     step.nanoseconds = random_.one_in(3) ? 0 : random_.between(1, 3000) * 1000;
@@ -288,6 +302,7 @@ std::string describe(const Setup& setup) {
                                                        : ", full net") +
          (setup.soft_limit ? ", soft limit" : "") + ", order " +
          (setup.order ? std::to_string(*setup.order) : "of time") +
+         (setup.recompute ? ", recompute" : "") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }
 

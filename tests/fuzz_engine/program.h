@@ -36,8 +36,9 @@ enum class Kind : std::uint8_t {
   kQuery,     // the host looks, so the device may come further
   kOpenStream,
   kCloseStream,
+  kDrop,  // what can be recomputed is dropped
 };
-inline constexpr std::size_t kKinds = 17;
+inline constexpr std::size_t kKinds = 18;
 const char* name_of(Kind kind);
 
 // How the engine hears of an operand.
@@ -81,6 +82,7 @@ struct Setup {
   HostFallback host_fallback = HostFallback::kOff;
   bool soft_limit = false;
   std::optional<std::uint64_t> order;
+  bool recompute = false;
   std::uint64_t fault_one_in = 0;  // calls of the library; 0: none fails
 };
 

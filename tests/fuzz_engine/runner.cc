@@ -20,7 +20,7 @@ struct Taken {
   bool told;
 };
 
-class EngineRunner final : public Runner {
+class EngineRunner final : public Runner, private Relauncher {
  public:
   EngineRunner(const Program& program, const FaultPlan& plan, Outcome* outcome)
       : Runner(program, outcome), plan_(plan), may_fail_(plan.one_in != 0 || plan.only_nth != 0) {
@@ -50,7 +50,10 @@ class EngineRunner final : public Runner {
                                 .host_is_readable = false,
                                 .host_limit_bytes = setup_.host_limit,
                                 .soft_limit = setup_.soft_limit,
-                                .waits_without_lock = true};
+                                // Nothing is recomputed while the lock is open.
+                                .waits_without_lock = !setup_.recompute,
+                                .recompute = setup_.recompute ? Recompute::kAuto : Recompute::kOff,
+                                .relauncher = setup_.recompute ? this : nullptr};
     const Status status = Engine::create(faulty_->driver(), options, &engine_);
     if (status.ok()) engine_->set_report_handler(&ignore_report);
     return status;
@@ -79,7 +82,9 @@ class EngineRunner final : public Runner {
   std::optional<Operation> begin(const Step& step, StreamHandle stream,
                                  std::span<const MemoryAccess> accesses) override {
     if (step.kind == Kind::kUnknown) return engine_->begin_unknown(stream);
-    return engine_->begin(stream, accesses, {.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = true});
+    OperationInfo info{.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = !setup_.recompute};
+    if (setup_.recompute && (step.kind == Kind::kOperate || step.kind == Kind::kAbandon)) info.relaunch = describe_uses();
+    return engine_->begin(stream, accesses, info);
   }
 
   bool other(const Step& step) override {
@@ -89,12 +94,39 @@ class EngineRunner final : public Runner {
         return true;
       case Kind::kPin:
         return pin(step);
+      case Kind::kDrop: {
+        const Buffer& buffer = buffer_of(step);
+        if (buffer.bytes != 0) static_cast<void>(engine_->drop(buffer.address));
+        return true;
+      }
       case Kind::kExternal:
       case Kind::kSteal:
         return take_pages(step);
       default:
         return give_back();
     }
+  }
+
+  const RelaunchInfo* describe_uses() {
+    uses_.clear();
+    for (const SimulatedOperand& operand : operands()) {
+      const bool fresh = (operand.flags & SIMULATED_OPERAND_FRESH) != 0;
+      uses_.push_back({.reads = (operand.flags & SIMULATED_OPERAND_READ) != 0 && !fresh,
+                       .writes = (operand.flags & SIMULATED_OPERAND_WRITE) != 0});
+    }
+    relaunch_ = {.id = launches_.size() + 1, .may_run_again = true, .uses = uses_};
+    return &relaunch_;
+  }
+  void launched() override {
+    if (setup_.recompute) launches_.push_back(operands());
+  }
+  Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override {
+    // Where calls fail, this one does now and then, too.
+    if (may_fail_ && !stopped_ && ++relaunches_ % 5 == 0) return Status::out_of_memory();
+    std::vector<SimulatedOperand> operands = launches_[id - 1];
+    for (std::size_t i = 0; i < operands.size(); ++i) operands[i].address = addresses[i].value;
+    return Status(device_->control().relaunch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)),
+                                                       kOperatorName, 0, 0, 5, operands.data(), operands.size(), id));
   }
 
   bool pin(const Step& step) {
@@ -154,7 +186,8 @@ class EngineRunner final : public Runner {
     ++outcome_.refused;
     if (may_fail_) return;
     if (!status.is_out_of_memory()) return fail("error " + std::to_string(status.code()) + " where no call failed");
-    const bool must = setup_.policy != Policy::kNone && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
+    // What runs again may need more room than what it runs again for.
+    const bool must = setup_.policy != Policy::kNone && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
     if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
       fail(std::string(name_of(step.kind)) + " was refused, and " + std::to_string(needed) + " bytes fit");
   }
@@ -164,6 +197,7 @@ class EngineRunner final : public Runner {
     outcome_.faults = faulty_->failed();
     outcome_.failed_call = faulty_->last_failed();
     faulty_->stop();
+    stopped_ = true;
     while (give_back()) {
     }
     validate();
@@ -216,6 +250,11 @@ class EngineRunner final : public Runner {
   std::unique_ptr<FaultyDriver> faulty_;
   std::unique_ptr<Engine> engine_;
   std::vector<Taken> taken_;
+  std::vector<OperandUse> uses_;
+  RelaunchInfo relaunch_;
+  std::vector<std::vector<SimulatedOperand>> launches_;  // by id, from 1
+  std::uint64_t relaunches_ = 0;
+  bool stopped_ = false;  // nothing is made to fail any more
 };
 
 // The device alone: its own allocations, and more memory than any program asks for.

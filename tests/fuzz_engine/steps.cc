@@ -140,7 +140,12 @@ bool Runner::operator_step(const Step& step) {
     const Bytes from = buffer.bytes * operand.from / kParts;
     const Bytes bytes = std::max<Bytes>(buffer.bytes * operand.to / kParts - from, 1);
     const bool hidden = hides_accesses_ && step.kind == Kind::kOperate && (step.token + i) % 3 == 0;
-    if (!hidden) accesses_.push_back(access_of(operand, buffer, from, bytes));
+    const bool whole = setup_.recompute && operand.from == 0 && operand.to == kParts;
+    if (!hidden) {
+      accesses_.push_back(whole ? MemoryAccess{buffer.address, buffer.bytes,
+                                               operand.writes ? Access::kWrite : Access::kRead}
+                                : access_of(operand, buffer, from, bytes));
+    }
     const std::uint32_t flags = (operand.reads ? std::uint32_t{SIMULATED_OPERAND_READ} : 0) |
                                 (operand.writes ? std::uint32_t{SIMULATED_OPERAND_WRITE} : 0) |
                                 (fresh ? std::uint32_t{SIMULATED_OPERAND_FRESH} : 0);
@@ -154,8 +159,9 @@ bool Runner::operator_step(const Step& step) {
   if (count == 0) return false;
   const double microseconds = step.nanoseconds == 0 ? 5 : static_cast<double>(step.nanoseconds) / 1000;
   const Status status = operate(step, accesses_, [&](StreamHandle handle) {
+    launched();
     return Status(device_->control().launch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(handle)),
-                                                     "operator", 0, 0, microseconds, operands_.data(), count));
+                                                     kOperatorName, 0, 0, microseconds, operands_.data(), count));
   });
   if (!take(status, step, needed) || step.kind == Kind::kAbandon) return false;
   for (std::size_t i = 0; i < count; ++i) {

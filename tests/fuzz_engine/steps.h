@@ -64,6 +64,8 @@ class Runner {
   virtual bool other(const Step& step) = 0;
   virtual void waited(const Step& step, const std::function<Status()>& wait) = 0;
   virtual void retire(StreamHandle stream) = 0;
+  // An operator has been: operands_.
+  virtual void launched() {}
   virtual void refused(const Step& step, Status status, Bytes needed) = 0;
   virtual void before_reading() {}
   virtual void after_freeing() {}
@@ -78,6 +80,8 @@ class Runner {
     return status.ok();
   }
   Buffer& buffer_of(const Step& step) { return buffers_[step.operand[0].slot]; }
+  static constexpr const char* kOperatorName = "operator";
+  const std::vector<SimulatedOperand>& operands() const { return operands_; }
   Bytes pinned_bytes() const {
     Bytes sum = 0;
     for (const Buffer& buffer : buffers_) sum += buffer.pinned ? footprint(buffer.bytes) : 0;

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Versions, recipes, rewritten iterations and joint plans of iterations whose right answers can be seen by eye, or found
+// by trying everything.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "offload/plan_timing.h"
+#include "offload/recompute/joint_plan.h"
+#include "offload/recompute/lineage.h"
+#include "offload/recompute/recipe.h"
+#include "offload/recompute/rewriting.h"
+#include "offload/recompute/versions.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kSize = 64 * kMiB;
+constexpr std::uint64_t kCheapNs = 10'000, kDearNs = 1'000'000;
+constexpr Link kSlowLink{1, 1};
+
+// A forward pass that fills memory and a backward pass that empties it. Each layer has a dear operation, whose output
+// the backward pass reads, and a cheap one, whose output it reads, too, and which is updated in place.
+struct Net {
+  Profile profile;
+  Lineage lineage;
+  std::vector<std::uint32_t> dear, cheap;  // buffers of both
+
+  explicit Net(std::uint32_t layers) {
+    const std::uint32_t input = buffer(true);
+    std::uint32_t before = input;
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      dear.push_back(buffer());
+      cheap.push_back(buffer());
+      add(kDearNs, {{before, true, false}, {dear[i], false, true}});
+      add(kCheapNs, {{dear[i], true, false}, {cheap[i], false, true}});
+      add(kCheapNs, {{cheap[i], true, true}});
+      before = cheap[i];
+    }
+    // What comes between makes the gaps long.
+    for (int i = 0; i < 24; ++i) add(kCheapNs, {{input, true, false}});
+    for (std::uint32_t i = layers; i-- > 0;) {
+      add(kDearNs, {{cheap[i], true, false}});
+      add(kDearNs, {{dear[i], true, false}});
+      ends(cheap[i]);
+      ends(dear[i]);
+    }
+    profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
+    profile.unplanned_bytes.assign(profile.places(), 0);
+  }
+
+  std::uint32_t buffer(bool always = false) {
+    const auto name = static_cast<std::uint32_t>(profile.buffers.size());
+    ProfiledBuffer& in_profile = profile.buffers.emplace_back();
+    in_profile.bytes = in_profile.contents = kSize;
+    in_profile.always = always;
+    LineageBuffer& in_lineage = lineage.buffers.emplace_back();
+    in_lineage.name = name;
+    in_lineage.bytes = kSize;
+    return name;
+  }
+  void add(std::uint64_t nanoseconds, const std::vector<Lineage::Access>& accesses) {
+    const auto place = static_cast<std::uint32_t>(profile.places());
+    profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
+    profile.nanoseconds.push_back(nanoseconds);
+    for (const Lineage::Access& access : accesses) {
+      profile.operand_buffers.push_back(access.buffer);
+      ProfiledBuffer& buffer = profile.buffers[access.buffer];
+      if (buffer.uses.empty() && !buffer.always) buffer.birth = place;
+      buffer.uses.push_back(place);
+      buffer.death = place;
+    }
+    lineage.add(true, accesses);
+  }
+  void ends(std::uint32_t buffer) { lineage.buffers[buffer].death = profile.buffers[buffer].death; }
+};
+
+std::vector<std::uint64_t> operations_of(const Recipe& recipe) {
+  std::vector<std::uint64_t> all;
+  for (const Recipe::Run& run : recipe.runs) all.push_back(run.operation);
+  return all;
+}
+
+TEST(Lineage, AVersionStandsUntilItIsOverwrittenOrFreed) {
+  Net net(1);
+  // The cheap buffer: written at place 1, updated in place at place 2, read at 27 and freed behind that.
+  const VersionId first = net.lineage.operands(1)[1].written, second = net.lineage.operands(2)[0].written;
+  EXPECT_EQ(net.lineage.operands(2)[0].read, first);
+  EXPECT_FALSE(net.lineage.stands(first, 1)) << "its producer has not run";
+  EXPECT_TRUE(net.lineage.stands(first, 2));
+  EXPECT_FALSE(net.lineage.stands(first, 3));
+  EXPECT_TRUE(net.lineage.stands(second, 27));
+  EXPECT_FALSE(net.lineage.stands(second, 28));
+}
+
+TEST(Recipe, WhatWasUpdatedInPlaceGoesBackToWhoeverDidNotReadIt) {
+  const Net net(1);
+  std::vector<bool> dropped(net.lineage.buffers.size());
+  dropped[net.cheap[0]] = true;
+  const RecomputableAt world(net.lineage, dropped, 27);
+  RecipeBuilder builder(world);
+  ASSERT_TRUE(builder.add(net.lineage.operands(2)[0].written));
+  const Recipe& recipe = builder.recipe();
+  EXPECT_EQ(operations_of(recipe), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(recipe.values.size(), 1u) << "both work in one place";
+  EXPECT_EQ(recipe.leaves, (std::vector<VersionId>{net.lineage.operands(1)[0].read}));
+}
+
+TEST(Recipe, WhatIsGoneIsMadeOnTheWay) {
+  const Net net(2);
+  std::vector<bool> dropped(net.lineage.buffers.size());
+  dropped[net.cheap[0]] = dropped[net.dear[1]] = true;
+  const RecomputableAt world(net.lineage, dropped, 30);
+  RecipeBuilder builder(world);
+  ASSERT_TRUE(builder.add(net.lineage.operands(3)[1].written));
+  EXPECT_EQ(operations_of(builder.recipe()), (std::vector<std::uint64_t>{1, 2, 3}));
+  // Once is enough for both.
+  ASSERT_TRUE(builder.add(net.lineage.operands(2)[0].written));
+  EXPECT_EQ(builder.recipe().runs.size(), 3u);
+}
+
+TEST(Recipe, WhatTheIterationFoundCanNotBeMade) {
+  const Net net(1);
+  std::vector<bool> dropped(net.lineage.buffers.size());
+  dropped[0] = dropped[net.dear[0]] = true;
+  const RecomputableAt world(net.lineage, dropped, 28);
+  RecipeBuilder builder(world);
+  EXPECT_FALSE(builder.add(net.lineage.operands(0)[1].written));
+}
+
+TEST(Rewriting, ADroppedBufferHasTwoLivesAndItsProducersTwoPlaces) {
+  const Net net(1);
+  const Drop drop{.buffer = net.cheap[0], .leave = 2, .arrive = 27, .version = net.lineage.operands(2)[0].written};
+  Rewriting rewriting;
+  std::vector<std::size_t> failed;
+  ASSERT_TRUE(rewrite(net.profile, net.lineage, {drop}, {}, &rewriting, &failed));
+  EXPECT_EQ(rewriting.profile.places(), net.profile.places() + 2);
+  EXPECT_EQ(rewriting.recomputed_operations, 2u);
+  EXPECT_EQ(rewriting.recomputed_ns, 2 * kCheapNs);
+  EXPECT_EQ(rewriting.runs_before[27], 2u);
+  EXPECT_EQ(rewriting.place_of[27], 29u);
+  EXPECT_EQ(rewriting.drops[2], (std::vector<std::uint32_t>{net.cheap[0]}));
+  EXPECT_EQ(rewriting.remakes[27], (std::vector<std::uint32_t>{net.cheap[0]}));
+  ASSERT_EQ(rewriting.names.back(), net.cheap[0]);
+  const ProfiledBuffer& first = rewriting.profile.buffers[net.cheap[0]];
+  const ProfiledBuffer& second = rewriting.profile.buffers.back();
+  EXPECT_EQ(first.birth, 1u);
+  EXPECT_EQ(first.death, 2u);
+  EXPECT_EQ(second.birth, 27u);
+  EXPECT_EQ(second.uses, (std::vector<std::uint32_t>{27, 28, 29}));
+  EXPECT_EQ(second.death, 29u);
+}
+
+TEST(JointPlan, CheapOnesGoFirst) {
+  const Net net(6);
+  const std::vector<Drop> drops = rank_drops(net.profile, net.lineage, 8 * kSize);
+  ASSERT_GE(drops.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_NE(std::ranges::find(net.cheap, drops[i].buffer), net.cheap.end()) << "the " << i << "-th";
+  }
+}
+
+// With a link that is too slow for anything, as few as possible are dropped, and cheap ones. Every set is tried.
+TEST(JointPlan, IsNearTheBestOfAllSetsOfDrops) {
+  const Net net(4);
+  for (const Bytes limit : {8 * kSize, 7 * kSize, 6 * kSize, 5 * kSize}) {
+    const std::vector<Drop> all = rank_drops(net.profile, net.lineage, limit);
+    ASSERT_LE(all.size(), 12u);
+    double best = std::numeric_limits<double>::infinity();
+    for (std::uint32_t set = 0; set < 1u << all.size(); ++set) {
+      std::vector<Drop> drops;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if ((set >> i & 1) != 0) drops.push_back(all[i]);
+      }
+      for (const std::uint32_t kept_for : {12u, 40u}) {
+        Rewriting rewriting;
+        std::vector<std::size_t> failed;
+        if (!rewrite(net.profile, net.lineage, drops, {Mapping::kForGood, kept_for}, &rewriting, &failed)) continue;
+        const Plan plan = plan_iteration(rewriting.profile, limit, kSlowLink);
+        if (plan.fits) best = std::min(best, plan.predicted_ns);
+      }
+    }
+    const Plan plan = plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kForGood);
+    ASSERT_TRUE(plan.fits) << limit / kSize;
+    EXPECT_LE(plan.predicted_ns, 1.02 * best) << limit / kSize;
+    const Plan swapped = plan_iteration(net.profile, limit, kSlowLink);
+    if (swapped.fits) {
+      EXPECT_LE(plan.predicted_ns, swapped.predicted_ns) << limit / kSize;
+    }
+  }
+}
+
+TEST(JointPlan, NothingIsDroppedWhereAllFitsAndTheSameTwiceIsTheSame) {
+  const Net net(6);
+  EXPECT_EQ(plan_jointly(net.profile, net.lineage, 20 * kSize, kSlowLink).rewriting, nullptr);
+  const Plan one = plan_jointly(net.profile, net.lineage, 8 * kSize, kSlowLink);
+  const Plan two = plan_jointly(net.profile, net.lineage, 8 * kSize, kSlowLink);
+  ASSERT_NE(one.rewriting, nullptr);
+  EXPECT_EQ(one.rewriting->drops, two.rewriting->drops);
+  EXPECT_EQ(one.rewriting->remakes, two.rewriting->remakes);
+  EXPECT_EQ(one.predicted_ns, two.predicted_ns);
+}
+
+class VersionsTest : public testing::Test {
+ protected:
+  static Versions::Operand reads(Versions::BufferNumber buffer) { return operand(buffer, {true, false}); }
+  static Versions::Operand writes(Versions::BufferNumber buffer) { return operand(buffer, {false, true}); }
+  static Versions::Operand updates(Versions::BufferNumber buffer) { return operand(buffer, {true, true}); }
+  static Versions::Operand operand(Versions::BufferNumber buffer, OperandUse use) {
+    return {.buffer = buffer, .address = DeviceAddress{buffer << 30}, .bytes = kSize, .owns_pages = true, .use = use};
+  }
+  void operate(std::vector<Versions::Operand> operands, bool may_run_again = true) {
+    versions_.arrives(++id_, may_run_again, 1000, operands);
+    versions_.submitted();
+    versions_.validate();
+  }
+  std::vector<std::uint64_t> ids_for(Versions::BufferNumber buffer) {
+    std::vector<std::uint64_t> ids;
+    const std::optional<Recipe> recipe = versions_.recipe_for({&buffer, 1});
+    if (!recipe) return ids;
+    for (const Recipe::Run& run : recipe->runs) ids.push_back(versions_.id_of(run.operation));
+    return ids;
+  }
+  using Ids = std::vector<std::uint64_t>;
+
+  Versions versions_;
+  std::uint64_t id_ = 0;
+};
+
+TEST_F(VersionsTest, OnlyWhatCanBeRecomputedIsDropped) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  EXPECT_FALSE(versions_.drop(1)) << "its producer may not run again";
+  EXPECT_FALSE(versions_.drop(7)) << "nobody has written it";
+  EXPECT_TRUE(versions_.drop(2));
+  EXPECT_EQ(ids_for(2), Ids{2});
+  versions_.validate();
+}
+
+TEST_F(VersionsTest, BeforeAnInputGoesTheVersionIsMadeOrMadeOtherwise) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  operate({reads(2), writes(3)});
+  ASSERT_TRUE(versions_.drop(3));
+  const Versions::BufferNumber two = 2, one = 1;
+  EXPECT_TRUE(versions_.lost_without({&two, 1}).empty()) << "it can be made of the first";
+  versions_.freed(2);
+  EXPECT_EQ(ids_for(3), (Ids{2, 3}));
+  versions_.validate();
+  EXPECT_EQ(versions_.lost_without({&one, 1}), std::vector<Versions::BufferNumber>{3});
+}
+
+TEST_F(VersionsTest, WhatIsMadeOfADroppedBufferIsMadeOfItsInputs) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  operate({reads(2), writes(3)});
+  operate({updates(3)});
+  ASSERT_TRUE(versions_.drop(3));
+  EXPECT_EQ(ids_for(3), (Ids{3, 4}));
+  ASSERT_TRUE(versions_.drop(2));
+  EXPECT_EQ(ids_for(3), (Ids{2, 3, 4}));
+  versions_.restored(2);
+  EXPECT_EQ(ids_for(3), (Ids{3, 4}));
+  versions_.validate();
+}
+
+// An operation that is prepared and never submitted changes nothing.
+TEST_F(VersionsTest, WhatIsNotSubmittedHasNotHappened) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  const VersionId before = versions_.current(2);
+  versions_.arrives(9, true, 1000, std::array{updates(2)});
+  EXPECT_EQ(versions_.current(2), before);
+  versions_.arrives(9, true, 1000, std::array{reads(2), writes(3)});
+  versions_.submitted();
+  EXPECT_EQ(versions_.current(2), before);
+  EXPECT_NE(versions_.current(3), kNoVersion);
+}
+
+TEST_F(VersionsTest, OverwritingADroppedBufferEndsTheMatter) {
+  operate({writes(1)}, false);
+  operate({reads(1), writes(2)});
+  ASSERT_TRUE(versions_.drop(2));
+  operate({writes(2)});
+  EXPECT_FALSE(versions_.is_dropped(2));
+  EXPECT_TRUE(versions_.lost_without(std::array<Versions::BufferNumber, 1>{1}).empty());
+}
+
+}  // namespace
+}  // namespace thermocline
