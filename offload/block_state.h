@@ -72,7 +72,7 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
 
 struct BlockState {
   Block* block = nullptr;
-  bool dropped = false;    // it has no contents anywhere: they can be recomputed (recompute/versions.h)
+  bool dropped = false;  // it has no contents anywhere: they can be recomputed (recompute/versions.h)
   // Scratch of the operation in preparation.
   bool whole = false;      // all parts are accessed; else those that `named` says
   bool may_write = false;  // where they are

@@ -356,6 +356,8 @@ void Engine::step() {
 Status Engine::trim() {
   std::unique_lock lock(mutex_);
   state_->reclaim();
+  // What somebody was made of, who is gone by now, goes, too.
+  if (!state_->detained.empty()) state_->release_detained();
   state_->note_peaks();
   if (state_->net.on()) {
     if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;

@@ -340,8 +340,8 @@ class Engine {
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
   // others when room is needed. not_supported: the policy is none.
   Status evict(DeviceAddress address);
-  // The same where its contents can be recomputed: they are dropped, and its pages are free at once. not_supported: they
-  // can not be, or recompute is off; nothing has happened.
+  // The same where its contents can be recomputed: they are dropped, and its pages are free at once. not_supported:
+  // they can not be, or recompute is off; nothing has happened.
   Status drop(DeviceAddress address);
   // It is used soon, and comes back now where there is room for it without evicting others; else not_ready.
   Status prefetch(DeviceAddress address);

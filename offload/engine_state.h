@@ -93,6 +93,8 @@ class Engine::State {
 
   // Gives up what is claimed of the host and not needed any more.
   void lower_host_claim();
+  // Of what is detained, what nothing keeps any more.
+  void release_detained();
 
   // After whatever changes the references.
   void show_references();
@@ -153,15 +155,15 @@ class Engine::State {
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
-  std::span<const MemoryAccess> given;      // of the operation in preparation, where `versions` is there
-  bool given_everything = false;            // it accesses all that lives
+  std::span<const MemoryAccess> given;  // of the operation in preparation, where `versions` is there
+  bool given_everything = false;        // it accesses all that lives
   // Dropped buffers that the operation in preparation writes, and does not read.
   struct Overwriting {
     Versions::BufferNumber number;
     DeviceAddress address;
   };
   std::vector<Overwriting> overwriting;
-  bool recomputing = false;  // a recipe is being run
+  bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
   Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
@@ -236,7 +238,6 @@ class Engine::State {
   void collect_movements(EngineStatistics* all) const;
   void release(Buffer& buffer);
   void detain(const Buffer& buffer);
-  void release_detained();
   void give_back(Buffer* buffer);
 };
 

@@ -239,9 +239,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   }
 }
 
-bool Residency::prefetch(EvictionUnit& part) {
-  return !part.whole->dropped && is_free_to_come(part) && fetch(part);
-}
+bool Residency::prefetch(EvictionUnit& part) { return !part.whole->dropped && is_free_to_come(part) && fetch(part); }
 
 void Residency::give_up_at_once(bool does) {
   const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
@@ -282,22 +280,6 @@ void Residency::leave(BlockState& state, std::size_t parts) {
     if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
     place(part, Place::kClean);
     if (gives_up_at_once_) give_up(part);
-  }
-}
-
-void Residency::discard(BlockState& state) {
-  state.dropped = true;
-  for (EvictionUnit& part : state.parts()) {
-    set_prefetched(part, false);
-    set_hollow(part, false);
-    migration_.drop_host_copy(part);
-    part.defined = false;
-    if (!part.mapped()) continue;
-    UseSet pending = state.block->uses;
-    pending.join(part.uses);
-    heap_.give_up(*state.block, part.range, pending);
-    resident_bytes_ -= part.bytes();
-    place(part, Place::kEvicted);
   }
 }
 

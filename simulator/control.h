@@ -108,8 +108,8 @@ typedef struct SimulatedDeviceControl {
   int (*set_condition)(uint64_t handle, uint32_t value);
 
   /* The `ordinal`-th declared operator once more (1: the first one since the start): writes what it wrote then where it
-   * reads what it read then, wherever its operands lie now. What it computes does not count in the checksum, nor does it
-   * count among the ordinals. */
+   * reads what it read then, wherever its operands lie now. What it computes does not count in the checksum, nor does
+   * it count among the ordinals. */
   int (*relaunch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                            const SimulatedOperand* operands, size_t count, uint64_t ordinal);
 } SimulatedDeviceControl;

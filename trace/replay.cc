@@ -247,9 +247,9 @@ class Replay : private Relauncher {
       operands.push_back({addresses[i].value, known->operands[i].bytes, known->operands[i].flags});
     }
     const TraceOperator& op = *known->op;
-    return Status(device_->control().relaunch_operator(
-        reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)), known->name, op.flops, op.bytes, op.microseconds,
-        operands.data(), operands.size(), id));
+    return Status(device_->control().relaunch_operator(reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream)),
+                                                       known->name, op.flops, op.bytes, op.microseconds,
+                                                       operands.data(), operands.size(), id));
   }
 
   MemoryAccess access_of(const Named& named, const Buffer& buffer) const {

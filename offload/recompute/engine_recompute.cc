@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's side of recomputing: contents are dropped as the plan says, and recomputed before an operation that reads
-// them, and before one that overwrites, or a free that ends, what they are made of. It does not depend on the plan being
-// followed: who departs from it pays, and gets the same bits.
+// The engine's side of recomputing: contents are dropped as the plan says, and recomputed before an operation that
+// reads them, and before one that overwrites, or a free that ends, what they are made of. It does not depend on the
+// plan being followed: who departs from it pays, and gets the same bits.
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +9,22 @@
 #include "offload/engine_state.h"
 
 namespace thermocline {
+
+void Residency::discard(BlockState& state) {
+  state.dropped = true;
+  for (EvictionUnit& part : state.parts()) {
+    set_prefetched(part, false);
+    set_hollow(part, false);
+    migration_.drop_host_copy(part);
+    part.defined = false;
+    if (!part.mapped()) continue;
+    UseSet pending = state.block->uses;
+    pending.join(part.uses);
+    heap_.give_up(*state.block, part.range, pending);
+    resident_bytes_ -= part.bytes();
+    place(part, Place::kEvicted);
+  }
+}
 
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
@@ -182,7 +198,8 @@ Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, Strea
         place = address;
         residency.state_of(heap.find(address)->block()).dropped = false;
       } else if (place == DeviceAddress{}) {
-        if (Status status = allocate_scratch(known[i].bytes, clock.index_of(handle), &place); !status.ok()) return status;
+        if (Status status = allocate_scratch(known[i].bytes, clock.index_of(handle), &place); !status.ok())
+          return status;
       }
       address = place;
     }

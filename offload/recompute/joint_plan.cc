@@ -153,7 +153,8 @@ class Ranking {
     RecipeBuilder builder(world);
     double ns = 0;
     if (builder.add(version)) {
-      for (const Recipe::Run& run : builder.recipe().runs) ns += static_cast<double>(profile_.nanoseconds[run.operation]);
+      for (const Recipe::Run& run : builder.recipe().runs)
+        ns += static_cast<double>(profile_.nanoseconds[run.operation]);
       if (leaves != nullptr) *leaves = builder.recipe().leaves;
     } else {
       ns = kNever;
@@ -187,8 +188,8 @@ class Ranking {
   std::vector<Drop> candidates_;
   static constexpr std::uint32_t kStretch = 64;
   std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: whose gaps come there
-  std::vector<std::vector<std::uint32_t>> readers_;  // by buffer: chosen candidates that are made of it
-  std::vector<bool> dropped_;                        // scratch of cost()
+  std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are made of it
+  std::vector<bool> dropped_;                              // scratch of cost()
   std::priority_queue<Entry> open_;
 };
 
@@ -275,8 +276,7 @@ class JointPlanner {
     const auto begin = lists_[list].ranked.begin();
     const std::shared_ptr<const Rewriting> rewriting =
         rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, lists_[list].kept_for);
-    const double predicted_ns =
-        keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : PlanEffort::kFull);
+    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : PlanEffort::kFull);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one iteration computes from what. Each content of a buffer is a *version*: an operation that writes the buffer
-// ends one version and begins the next. A version can be recomputed if the operation that made it, its producer, may run
-// again and the versions that it read can be had.
+// ends one version and begins the next. A version can be recomputed if the operation that made it, its producer, may
+// run again and the versions that it read can be had.
 #pragma once
 
 #include <cstdint>

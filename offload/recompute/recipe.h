@@ -28,8 +28,8 @@ struct Recipe {
   static constexpr std::uint32_t kStands = ~std::uint32_t{0};
   // Memory that the recipe fills.
   struct Value {
-    VersionId version;           // what is in it at last
-    bool own;                    // it is the version's buffer; else scratch
+    VersionId version;                  // what is in it at last
+    bool own;                           // it is the version's buffer; else scratch
     std::uint32_t first_run = kStands;  // that accesses it
     std::uint32_t last_run = 0;
   };

@@ -16,8 +16,8 @@ struct OperandUse {
   bool reads = false, writes = false;
 };
 
-// Beside the accesses of Engine::begin, one for each, which name whole buffers, each once. Whoever gives it vouches that
-// the operation accesses nothing else.
+// Beside the accesses of Engine::begin, one for each, which name whole buffers, each once. Whoever gives it vouches
+// that the operation accesses nothing else.
 struct RelaunchInfo {
   std::uint64_t id = 0;  // of this operation; the relauncher knows it by that
   // It may run again: what it writes depends on what it reads, and on nothing else.

@@ -196,10 +196,10 @@ class Rewriter {
   const RewritingTerms terms_;
   double typical_bytes_ = 1;
   Rewriting& out_;
-  std::vector<std::vector<std::uint32_t>> uses_;  // by buffer of the lineage
-  std::vector<bool> dropped_;                     // by buffer of the lineage
-  std::vector<std::uint32_t> open_;               // the same: its drop
-  std::vector<std::uint32_t> segment_;  // by buffer of the profile: what it is now
+  std::vector<std::vector<std::uint32_t>> uses_;    // by buffer of the lineage
+  std::vector<bool> dropped_;                       // by buffer of the lineage
+  std::vector<std::uint32_t> open_;                 // the same: its drop
+  std::vector<std::uint32_t> segment_;              // by buffer of the profile: what it is now
   std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops behind it
   std::vector<std::uint32_t> ended_;                // segments that a drop ended
 };

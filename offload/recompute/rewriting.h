@@ -15,9 +15,9 @@ namespace thermocline {
 
 // The contents of a buffer are not needed strictly between two of its uses, and can be had again at the second.
 struct Drop {
-  std::uint32_t buffer = 0;         // of the lineage
+  std::uint32_t buffer = 0;             // of the lineage
   std::uint32_t leave = 0, arrive = 0;  // places of the uses
-  VersionId version = kNoVersion;   // wanted at `arrive`; none: that only writes
+  VersionId version = kNoVersion;       // wanted at `arrive`; none: that only writes
 };
 
 // Whether addresses that lose their pages, and get others, are mapped each time; or each keeps its own for good
@@ -47,8 +47,8 @@ struct RewritingTerms {
 // What of an iteration stands and may run again, at one place of it, while some buffers are dropped.
 class RecomputableAt {
  public:
-  // `dropped`: by buffer of the lineage. `uses`: by the same, places in order; buffers that are used soon are recomputed
-  // where they belong. Null: none is.
+  // `dropped`: by buffer of the lineage. `uses`: by the same, places in order; buffers that are used soon are
+  // recomputed where they belong. Null: none is.
   RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
                  const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0)
       : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for) {}

@@ -93,17 +93,19 @@ class Versions {
   void unlink(BufferNumber buffer);
   void begin_version(BufferNumber buffer, VersionId version);
   void forget_old();
-  std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers, std::span<const BufferNumber> going) const;
+  std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers,
+                                       std::span<const BufferNumber> going) const;
 
   std::deque<Record> records_;
   std::uint64_t first_ = 0;  // operation of records_[0]
   std::uint64_t found_ = 0;  // versions of which nothing is known
   bool arriving_ = false;    // the last record has not been submitted
   std::unordered_map<BufferNumber, VersionId> current_;
-  std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the other way round
+  std::unordered_map<VersionId, BufferNumber> buffer_of_;   // the other way round
   std::unordered_map<BufferNumber, std::uint64_t> deaths_;  // the last operation before; of what the records name
   std::unordered_map<BufferNumber, Dropped> dropped_;
-  std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>> readers_;  // dropped ones, by what they are made of
+  std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
+      readers_;  // dropped ones, by what they are made of
 };
 
 }  // namespace thermocline

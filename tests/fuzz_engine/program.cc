@@ -12,12 +12,12 @@ namespace {
 constexpr Bytes kPage = 2 * kMiB;
 
 constexpr std::array<const char*, kKinds> kNames = {
-    "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",         "trim",
-    "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream",
-    "drop"};
+    "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",          "trim",
+    "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream", "drop"};
 
 // Of 1,000, where no kind is left out.
-constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3, 6, 40, 40, 3, 4, 6, 3, 12, 20, 4, 30, 6, 5, 0};
+constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3,  6, 40, 40, 3, 4,
+                                                        6,   3,   12,  20, 4, 30, 6,  5, 0};
 constexpr std::uint32_t kDropWeight = 150;
 
 class Maker {
@@ -301,8 +301,7 @@ std::string describe(const Setup& setup) {
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +
          (setup.soft_limit ? ", soft limit" : "") + ", order " +
-         (setup.order ? std::to_string(*setup.order) : "of time") +
-         (setup.recompute ? ", recompute" : "") +
+         (setup.order ? std::to_string(*setup.order) : "of time") + (setup.recompute ? ", recompute" : "") +
          (setup.fault_one_in != 0 ? ", one call in " + std::to_string(setup.fault_one_in) + " fails" : "");
 }
 

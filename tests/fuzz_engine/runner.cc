@@ -83,7 +83,8 @@ class EngineRunner final : public Runner, private Relauncher {
                                  std::span<const MemoryAccess> accesses) override {
     if (step.kind == Kind::kUnknown) return engine_->begin_unknown(stream);
     OperationInfo info{.kind = step.token, .nanoseconds = step.nanoseconds, .overwrites = !setup_.recompute};
-    if (setup_.recompute && (step.kind == Kind::kOperate || step.kind == Kind::kAbandon)) info.relaunch = describe_uses();
+    if (setup_.recompute && (step.kind == Kind::kOperate || step.kind == Kind::kAbandon))
+      info.relaunch = describe_uses();
     return engine_->begin(stream, accesses, info);
   }
 
@@ -187,7 +188,8 @@ class EngineRunner final : public Runner, private Relauncher {
     if (may_fail_) return;
     if (!status.is_out_of_memory()) return fail("error " + std::to_string(status.code()) + " where no call failed");
     // What runs again may need more room than what it runs again for.
-    const bool must = setup_.policy != Policy::kNone && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
+    const bool must =
+        setup_.policy != Policy::kNone && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
     if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
       fail(std::string(name_of(step.kind)) + " was refused, and " + std::to_string(needed) + " bytes fit");
   }

@@ -142,9 +142,9 @@ bool Runner::operator_step(const Step& step) {
     const bool hidden = hides_accesses_ && step.kind == Kind::kOperate && (step.token + i) % 3 == 0;
     const bool whole = setup_.recompute && operand.from == 0 && operand.to == kParts;
     if (!hidden) {
-      accesses_.push_back(whole ? MemoryAccess{buffer.address, buffer.bytes,
-                                               operand.writes ? Access::kWrite : Access::kRead}
-                                : access_of(operand, buffer, from, bytes));
+      accesses_.push_back(
+          whole ? MemoryAccess{buffer.address, buffer.bytes, operand.writes ? Access::kWrite : Access::kRead}
+                : access_of(operand, buffer, from, bytes));
     }
     const std::uint32_t flags = (operand.reads ? std::uint32_t{SIMULATED_OPERAND_READ} : 0) |
                                 (operand.writes ? std::uint32_t{SIMULATED_OPERAND_WRITE} : 0) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions, recipes, rewritten iterations and joint plans of iterations whose right answers can be seen by eye, or found
-// by trying everything.
+// Versions, recipes, rewritten iterations and joint plans of iterations whose right answers can be seen by eye, or
+// found by trying everything.
 #include <gtest/gtest.h>
 
 #include <algorithm>
