@@ -12,7 +12,6 @@
 
 namespace thermocline {
 namespace {
-
 // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
 // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
 struct InOneGo {
@@ -24,7 +23,6 @@ struct InOneGo {
   std::optional<StreamClock::Deferring> none;
   std::optional<WaitsInPlace> in_place;
 };
-
 }  // namespace
 
 void Residency::adopt(const Buffer& buffer) {
@@ -374,8 +372,7 @@ void Residency::place(EvictionUnit& part, Place where) {
       clean_bytes_ += part.bytes();
       break;
     case Place::kEvicted:
-      // What is dropped is nobody's to bring back: it is never the youngest where there are others.
-      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);
+      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);  // never the youngest to bring back
       ++part.whole->nonresident_units;
       break;
   }
