@@ -108,6 +108,7 @@ VersionId Versions::current(BufferNumber buffer) const {
 
 std::vector<Versions::BufferNumber> Versions::dropped() const {
   std::vector<BufferNumber> all;
+  all.reserve(dropped_.size());
   for (const auto& [buffer, dropped] : dropped_) all.push_back(buffer);
   std::ranges::sort(all);
   return all;
