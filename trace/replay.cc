@@ -9,6 +9,7 @@
 
 #include "driver/check.h"
 #include "driver/owned.h"
+#include "offload/relauncher.h"
 #include "trace/program_order.h"
 #include "trace/step_clock.h"
 

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "offload/planner.h"
+#include "offload/planning/planner.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/rewriting.h"
 

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/profile.h"
+#include "offload/planning/profile.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
-#include "offload/recompute/relauncher.h"
+#include "offload/relauncher.h"
 
 namespace thermocline {
 

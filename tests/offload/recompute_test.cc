@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "offload/plan_timing.h"
+#include "offload/planning/plan_timing.h"
 #include "offload/recompute/joint_plan.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
