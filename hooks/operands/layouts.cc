@@ -95,15 +95,19 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   if (known && layout.empty()) {
     // There are no parameters, or the driver can not tell. One that tells of another function at the same time can;
     // that function's module is forgotten before it is unloaded.
-    const std::shared_lock lock(mutex_);
+    const std::lock_guard lock(witness_mutex_);
     is_settled = witness_.function != nullptr;
     known = is_settled && still_tells(witness_.function, witness_.is_kernel);
   }
+  const char* const name = ask_name(function, is_kernel);
+  if (known && !layout.empty()) {
+    const std::lock_guard lock(witness_mutex_);
+    witness_ = {function, is_kernel};
+  }
   const std::unique_lock lock(mutex_);
-  if (known && !layout.empty()) witness_ = {function, is_kernel};
   const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
   Facts facts{.layout = shared, .is_settled = is_settled};
-  if (const char* const name = ask_name(function, is_kernel); name != nullptr) {
+  if (name != nullptr) {
     facts.name = names_.emplace(name).first->c_str();
     facts.operator_class = classify_operator(name, rules_);
     facts.is_of_nccl = is_kernel_of_nccl(name);
@@ -123,15 +127,20 @@ void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
 }
 
 void Layouts::forget_kernels(CUlibrary library) {
+  forget_witness();
   const std::unique_lock lock(mutex_);
   std::erase_if(kernels_, [library](const auto& kernel) { return kernel.second == library; });
-  witness_ = {};
 }
 
 void Layouts::forget() {
+  forget_witness();
   const std::unique_lock lock(mutex_);
   generation_.fetch_add(1, std::memory_order_acq_rel);
   facts_.clear();
+}
+
+void Layouts::forget_witness() {
+  const std::lock_guard lock(witness_mutex_);
   witness_ = {};
 }
 

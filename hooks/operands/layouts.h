@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <set>
 #include <shared_mutex>
 #include <string>
@@ -56,8 +57,10 @@ class Layouts {
 
   const Facts& facts(CUfunction function);
   const Facts& ask(CUfunction function);
+  void forget_witness();
 
   std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
+  // Never held while the driver is asked: it may be running a function of the host, which launches.
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
   std::set<std::string> names_;
@@ -65,6 +68,8 @@ class Layouts {
   std::unordered_map<CUfunction, const Facts*> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
+  // Held while the driver is asked for the witness, so that its module stays loaded meanwhile.
+  std::mutex witness_mutex_;
   Witness witness_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers that the program has freed and that can not be waited for yet: others may use them whom the engine does not
-// see (escaped.h), and while any stream records nobody may wait for the context. They stay where they are until somebody
-// has waited, or their context is gone.
+// see (escaped.h), and while any stream records nobody may wait for the context. They stay where they are until
+// somebody has waited, or their context is gone.
 #pragma once
 
 #include <vector>
