@@ -97,6 +97,10 @@ class Learned {
   }
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
+  // From now on not all accesses are known.
+  void distrusts() {
+    if (residency_.is_trusting()) aliasing_.diverged();
+  }
   // Addresses run short.
   void keep_nothing() { aliasing_.give_up(); }
 
@@ -107,7 +111,8 @@ class Learned {
   bool following() const { return following_; }
   // The device has so much to do that the host need not hurry. While following.
   bool is_far_ahead();
-  std::uint64_t plans() const { return plans_; }
+  // With the times when what was planned got addresses of its own for good, or lost them.
+  std::uint64_t plans() const { return plans_ + aliasing_.changes(); }
   std::uint64_t divergences() const { return divergences_; }
   // What the plan in force makes of an iteration; 0 without a plan.
   std::uint64_t predicted_ns() const;
