@@ -103,6 +103,7 @@ struct EngineOptions {
   // Evicts nothing, and lets an operation into nothing but what it is known to access (audit.h). The policy is none.
   bool audit = false;
   Recompute recompute = Recompute::kOff;
+  RecomputePlans recompute_plans = RecomputePlans::kJoint;
   // Runs operations again; outlives the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
 };

@@ -68,7 +68,10 @@ class Learned {
   void freed(const Block& block);
 
   // What versions of contents there are, for plans that drop and recompute some; outlives this.
-  void recompute_with(const Versions* versions) { versions_ = versions; }
+  void recompute_with(const Versions* versions, RecomputePlans plans) {
+    versions_ = versions;
+    recompute_plans_ = plans;
+  }
   // While following, of the operation that has arrived: calls visit(BlockState&) for what is recomputed before it, and
   // dropped behind it.
   template <class Visit>
@@ -153,6 +156,7 @@ class Learned {
   Residency& residency_;
   const Bytes min_offload_bytes_;
   const Versions* versions_ = nullptr;
+  RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
 
   Aliasing aliasing_;
   PeriodDetector period_detector_;

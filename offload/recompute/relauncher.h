@@ -25,6 +25,11 @@ struct RelaunchInfo {
   std::span<const OperandUse> uses;
 };
 
+// Which plans recompute. kJoint: the fastest that there is. The others are for comparison: kRecomputeOnly: what never
+// copies; kSegments: the forward pass in equal segments, of which what crosses from one to the next is kept, and all
+// else is recomputed (Chen et al., Training deep nets with sublinear memory cost, 2016), without copies.
+enum class RecomputePlans { kJoint, kRecomputeOnly, kSegments };
+
 class Relauncher {
  public:
   // So many operations are remembered, the newest; older ones are never asked for.
