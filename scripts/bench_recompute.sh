@@ -26,7 +26,7 @@ for name in "${names[@]}"; do
       def fixed: if . == null then null else . * 100 | round / 100 end;
       {workload: $name, budget_percent: $percent, compute_ms: (.runs[0].compute_step_ms | fixed), bound_ms: (.runs[0].bound_ms | fixed),
        joint_bound_ms: ($joint | fixed)}
-      + (.runs | map({key: .name, value: {step_ms: (if .learned_after_steps == null then null else .steady_step_ms | fixed end),
+      + (.runs | map({key: .name, value: {step_ms: (if .learned_after_steps == null or .predicted_step_ms == null then null else .steady_step_ms | fixed end),
            recomputed_ms: (.recomputed_ms | fixed), recomputed_operations: .steps[-1].recomputed_operations,
            maps: .steps[-1].maps, unmaps: .steps[-1].unmaps, races, outcome,
            fits: (.peak_device_bytes <= .budget_bytes), checksum}}) | from_entries)' <<<"$result" | tee -a "$rows" | jq -r '
