@@ -28,6 +28,11 @@ enum class HostFallback { kOff, kAuto, kFull };
 // operations again (relauncher.h) and a learned plan says so. off: none are.
 enum class Recompute { kOff, kAuto };
 
+// Which plans recompute. kJoint: the fastest that there is. The others are for comparison: kRecomputeOnly: what never
+// copies; kSegments: the forward pass in equal segments, of which what crosses from one to the next is kept, and all
+// else is recomputed (Chen et al., Training deep nets with sublinear memory cost, 2016), without copies.
+enum class RecomputePlans { kJoint, kRecomputeOnly, kSegments };
+
 struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
@@ -67,6 +72,7 @@ struct EngineOptions {
   // Evicts nothing, and lets an operation into nothing but what it is known to access (audit.h). The policy is none.
   bool audit = false;
   Recompute recompute = Recompute::kOff;
+  RecomputePlans recompute_plans = RecomputePlans::kJoint;
   // Runs operations again; outlives the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
 };

@@ -179,7 +179,7 @@ void Engine::State::commit(bool completed) {
     residency.accessed(*state, operation);
     state->block->uses.add(use);
   }
-  if (versions != nullptr) note_submission();
+  if (versions != nullptr) note_submission(use);
   if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
   if (completed) clock.synchronized(stream);
   if (looks.any_under_way()) {
@@ -570,7 +570,10 @@ void Engine::State::validate() const {
   residency.validate();
   caches.validate();
   references.validate();
-  if (versions != nullptr) versions->validate();
+  if (versions != nullptr) {
+    versions->validate();
+    THERMOCLINE_CHECK(!versions->any_dropped() || residency.is_trusting(), "what is dropped may be missed by nobody");
+  }
   Bytes live = 0;
   heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
   THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");

@@ -103,7 +103,7 @@ class Engine::State {
   void may_recompute();
   void note_arrival();
   Status recompute_before(StreamHandle handle);
-  void note_submission();
+  void note_submission(Use use);
   void drop_as_planned();
   // Contents that are asked for beside an operation: everything has some afterwards.
   Status recompute_all();
@@ -163,6 +163,8 @@ class Engine::State {
     DeviceAddress address;
   };
   std::vector<Overwriting> overwriting;
+  bool is_vouched_for = false;   // it accesses nothing that it was not given
+  UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
   bool recomputing = false;      // a recipe is being run
   Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
   Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
@@ -199,6 +201,7 @@ class Engine::State {
   void list_operand(BlockState& state);
   void access(const MemoryAccess& access);
   void add_all();
+  Status expect_anything(StreamHandle handle);
   bool list_known_operands(std::vector<Versions::Operand>* list);
   Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle);
   Status recompute_planned(StreamHandle handle);

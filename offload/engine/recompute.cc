@@ -11,6 +11,7 @@
 namespace thermocline {
 
 void Residency::discard(BlockState& state) {
+  THERMOCLINE_CHECK(trusting_, "pages change hands at once only while all accesses are known");
   state.dropped = true;
   for (EvictionUnit& part : state.parts()) {
     set_prefetched(part, false);
@@ -26,6 +27,22 @@ void Residency::discard(BlockState& state) {
   }
 }
 
+Status Residency::distrust() {
+  if (options_.trusting || !trusting_) return {};
+  for (EvictionUnit& part : away_) {
+    if (Status status = migration_.finish(part); !status.ok()) return status;
+  }
+  if (Status status = heap_.sweep(Wait::kYes); !status.ok()) return status;
+  gives_up_at_once_ = false;
+  trusting_ = false;
+  for (EvictionUnit& part : away_) {
+    const auto pages = part.whole->block->page_handles().subspan(part.range.first, part.range.count);
+    const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
+    if (part.host != nullptr && bare && !net_.is_covered(part)) net_.cover(part);
+  }
+  return {};
+}
+
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
                    options.policy == Policy::kLearned && !options.audit && !net.full() &&
@@ -33,7 +50,7 @@ void Engine::State::may_recompute() {
                    !options.waits_without_lock;
   if (!may) return;
   versions = std::make_unique<Versions>();
-  learned.recompute_with(versions.get());
+  learned.recompute_with(versions.get(), options.recompute_plans);
 }
 
 // As the caller of begin() says; false: of some it says too little.
@@ -61,6 +78,12 @@ bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
 
 void Engine::State::note_arrival() {
   put_back_overwriting();
+  // Trusting: the program itself says so, of all operations.
+  is_vouched_for = options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything);
+  if (is_vouched_for && clock.passed(not_vouched_for)) {
+    not_vouched_for.clear();
+    residency.trust();
+  }
   std::vector<Versions::Operand> list;
   if (list_known_operands(&list)) {
     versions->arrives(info.relaunch->id, info.relaunch->may_run_again, info.nanoseconds, list);
@@ -78,14 +101,26 @@ void Engine::State::note_arrival() {
                       .use = {.reads = true, .writes = writes}});
     });
   }
-  versions->arrives(0, false, info.nanoseconds, list);
+  versions->arrives(0, false, info.nanoseconds, list, is_vouched_for);
+}
+
+// Whoever arrives may access anything. Nothing that it could find is dropped, and no address leads to what is another's
+// by now; what contents have been made of, nobody knows from then on.
+Status Engine::State::expect_anything(StreamHandle handle) {
+  if (Status status = recompute_one_by_one(versions->dropped(), handle); !status.ok()) return status;
+  learned.distrusts();
+  if (Status status = residency.distrust(); !status.ok()) return status;
+  versions->forget_contents();
+  return {};
 }
 
 Status Engine::State::recompute_before(StreamHandle handle) {
   const OperationInfo arrived = info;
-  bool any = versions->any_dropped() || learned.planned_runs() > 0;
+  const bool any = versions->any_dropped() || learned.planned_runs() > 0;
+  if (!any && !is_vouched_for) return expect_anything(handle);
   if (!any) return {};
   Status status = info.again ? Status() : recompute_planned(handle);
+  if (status.ok() && !is_vouched_for) status = expect_anything(handle);
   std::vector<Versions::BufferNumber> read, written;
   for (const Versions::Operand& operand : versions->arriving()) {
     if (operand.use.writes) written.push_back(operand.buffer);
@@ -240,7 +275,8 @@ Status Engine::State::allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddr
   return {};
 }
 
-void Engine::State::note_submission() {
+void Engine::State::note_submission(Use use) {
+  if (!is_vouched_for) not_vouched_for.add(use);
   versions->submitted();
   overwriting.clear();
 }
@@ -262,6 +298,7 @@ bool Engine::State::drop_block(BlockState& state) {
   const std::span<const EvictionUnit> parts = state.parts();
   const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
   if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return false;
+  if (!residency.is_trusting()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;

@@ -133,6 +133,7 @@ std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assig
 }
 
 void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds) {
+  ++changes_;
   residency_.give_up_at_once(true);
   heap_.timetable().clear();
   heap_.timetable().resume();
@@ -215,7 +216,10 @@ void Aliasing::diverged() {
 void Aliasing::forget(std::size_t iteration) {
   diverged();
   Known& known = known_[iteration];
-  if (known.berths.keeps()) heap_.timetable().clear();
+  if (known.berths.keeps()) {
+    ++changes_;
+    heap_.timetable().clear();
+  }
   known.berths.clear(heap_);
   known.homes.clear();
   known.rounds = known.measured = 0;

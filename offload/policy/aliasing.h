@@ -61,6 +61,8 @@ class Aliasing {
   void occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block);
   bool vacated(const Block& block) { return any_names_ && vacated_by_name(block); }
 
+  // How often homes have been taken, or given up.
+  std::uint64_t changes() const { return changes_; }
   // Addresses that lead elsewhere are as they should be.
   bool is_settled(std::size_t iteration) const { return known_[iteration].berths.keeps(); }
 
@@ -103,6 +105,7 @@ class Aliasing {
   Background<Assigned> assigning_;
   std::size_t assigned_ = 0;  // for which iteration
   std::uint64_t began_ns_ = 0;
+  std::uint64_t changes_ = 0;
 };
 
 }  // namespace thermocline

@@ -128,8 +128,10 @@ void Learned::learn() {
   std::optional<Lineage> lineage;
   if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
   planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
+                   plans = recompute_plans_,
                    mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
-    return lineage ? plan_jointly(profile, *lineage, limit, link, mapping) : plan_iteration(profile, limit, link);
+    return lineage ? plan_jointly(profile, *lineage, limit, link, mapping, plans)
+                   : plan_iteration(profile, limit, link);
   });
   adopt_at_ = period_detector_.operations() + period_detector_.period();
   known.actors.assign(known.profile.buffers.size(), {});

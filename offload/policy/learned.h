@@ -18,6 +18,7 @@
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
 #include "offload/operation_info.h"
+#include "offload/options.h"
 #include "offload/planning/duration_meter.h"
 #include "offload/planning/period_detector.h"
 #include "offload/planning/planner.h"
@@ -68,7 +69,10 @@ class Learned {
   void freed(const Block& block);
 
   // What versions of contents there are, for plans that drop and recompute some; outlives this.
-  void recompute_with(const Versions* versions) { versions_ = versions; }
+  void recompute_with(const Versions* versions, RecomputePlans plans) {
+    versions_ = versions;
+    recompute_plans_ = plans;
+  }
   // While following, of the operation that has arrived: calls visit(BlockState&) for what is recomputed before it, and
   // dropped behind it.
   template <class Visit>
@@ -97,6 +101,10 @@ class Learned {
   }
   // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
   bool keeps(const Block& block) { return aliasing_.vacated(block); }
+  // From now on not all accesses are known.
+  void distrusts() {
+    if (residency_.is_trusting()) aliasing_.diverged();
+  }
   // Addresses run short.
   void keep_nothing() { aliasing_.give_up(); }
 
@@ -107,7 +115,8 @@ class Learned {
   bool following() const { return following_; }
   // The device has so much to do that the host need not hurry. While following.
   bool is_far_ahead();
-  std::uint64_t plans() const { return plans_; }
+  // With the times when what was planned got addresses of its own for good, or lost them.
+  std::uint64_t plans() const { return plans_ + aliasing_.changes(); }
   std::uint64_t divergences() const { return divergences_; }
   // What the plan in force makes of an iteration; 0 without a plan.
   std::uint64_t predicted_ns() const;
@@ -148,6 +157,7 @@ class Learned {
   Residency& residency_;
   const Bytes min_offload_bytes_;
   const Versions* versions_ = nullptr;
+  RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
 
   Aliasing aliasing_;
   PeriodDetector period_detector_;

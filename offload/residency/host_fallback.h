@@ -46,6 +46,10 @@ class Net {
 
   // The part has left; its copy on the host is complete.
   void cover(EvictionUnit& part);
+  // It leads to its copy, or is to.
+  bool is_covered(const EvictionUnit& part) const {
+    return part.covered || std::ranges::find(late_, &part) != late_.end();
+  }
   // Covers a few of those that had to wait, if there is time.
   void catch_up();
   bool has_late() const { return !late_.empty(); }

@@ -240,7 +240,7 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
 bool Residency::prefetch(EvictionUnit& part) { return !part.whole->dropped && is_free_to_come(part) && fetch(part); }
 
 void Residency::give_up_at_once(bool does) {
-  const bool did = std::exchange(gives_up_at_once_, does && options_.trusting);
+  const bool did = std::exchange(gives_up_at_once_, does && trusting_);
   if (did || !gives_up_at_once_) return;
   ++preparation_;
   give_up_leaving(~Bytes{0});
@@ -435,14 +435,14 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
     EvictionUnit& part = *it++;
     if (part.prefetched != wanted || !may_leave(part)) continue;
     if (!migration_.has_left(part) || !idle(part)) continue;
-    if (options_.trusting) {
+    if (trusting_) {
       give_up(part);
     } else if (!drop(part)) {
       continue;
     }
     dropped += part.bytes();
   }
-  if (options_.trusting && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
+  if (trusting_ && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
   return dropped > 0;
 }
 
@@ -489,7 +489,7 @@ void Residency::leave_device(EvictionUnit& part) {
   resident_bytes_ -= part.bytes();
   place(part, Place::kEvicted);
   ++statistics_.evictions;
-  if (net_.on() && !options_.trusting) net_.cover(part);
+  if (net_.on() && !trusting_) net_.cover(part);
 }
 
 Status Residency::await(const EvictionUnit& part) {
@@ -538,7 +538,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
       if (status.is_out_of_memory()) break;
       if (!status.ok()) return status;
       place(part, Place::kClean);
-    } else if (options_.trusting) {
+    } else if (trusting_) {
       give_up(part);
     } else {
       if (Status status = await(part); !status.ok()) return status;
@@ -571,7 +571,7 @@ void Residency::validate() const {
       THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
-      const bool saved = part.copy == HostCopy::kCurrent || (options_.trusting && part.copy == HostCopy::kLeaving);
+      const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
       THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
                         "a dropped block has no contents anywhere");
       THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");

@@ -43,7 +43,7 @@ struct ResidencyStatistics {
 class Residency {
  public:
   Residency(Heap& heap, StreamClock& clock, Migration& migration, Net& net, ResidencyOptions options)
-      : heap_(heap), clock_(clock), migration_(migration), net_(net), options_(options) {}
+      : heap_(heap), clock_(clock), migration_(migration), net_(net), options_(options), trusting_(options.trusting) {}
 
   std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
   BlockState& state_of(const Block& block) { return states_[block.index()]; }
@@ -82,7 +82,12 @@ class Residency {
   // false, too.
   bool bring_back(BlockState& state, bool may_wait);
 
-  bool is_trusting() const { return options_.trusting; }
+  bool is_trusting() const { return trusting_; }
+  // Strict: for a while all accesses are known, and pages are given away as if trusting.
+  void trust() { trusting_ = true; }
+  // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is away is
+  // on the host. Waits for what may still use those addresses; on failure it is trusting still.
+  Status distrust();
   // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
   // returns, it finds them as it left them.
   void give_up_at_once(bool does);
@@ -149,6 +154,7 @@ class Residency {
   Migration& migration_;
   Net& net_;
   const ResidencyOptions options_;
+  bool trusting_;
   std::deque<BlockState> states_;  // by Block::index()
   PartList dirty_, clean_, away_;
   Bytes resident_bytes_ = 0;
