@@ -191,8 +191,12 @@ bool Residency::map_whole(BlockState& state) {
     if (part.defined || part.host != nullptr || !state.wants(part)) return false;
   }
   Block& block = *state.block;
-  if (!heap_.map(block, Wait::kBehindNewest).ok()) return false;
+  const bool mapped = heap_.map(block, Wait::kBehindNewest).ok();
+  // Where mapping fails and the driver does not undo it, pages stay, of this attempt (block.uses) or of one before
+  // (a part's): the next one finds them there.
   state.wait_for.join(block.uses);
+  for (const EvictionUnit& part : state.parts()) state.wait_for.join(part.uses);
+  if (!mapped) return false;
   for (EvictionUnit& part : state.parts()) {
     resident_bytes_ += part.bytes();
     place(part, Place::kDirty);
