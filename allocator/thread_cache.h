@@ -5,9 +5,9 @@
 //
 // The heap does not notice. For it a parked buffer lives on, with its place, its pages and its uses; whoever holds the
 // owner's lock (the engine's) finds out by hear(), and takes parked buffers back by withdraw() and reclaim(). From that
-// follow the rules that keep caches from costing memory or truth, which are the holder's (offload/engine_state.cc):
-// before memory grows, before the live bytes set a record, and before anything leaves for want of room, everything
-// parked is taken back; and no number counts what is parked as live.
+// follow the rules that keep caches from costing memory or truth, which are the holder's
+// (offload/engine/engine_state.cc): before memory grows, before the live bytes set a record, and before anything leaves
+// for want of room, everything parked is taken back; and no number counts what is parked as live.
 //
 // Peers serialise here: a mutex each way is 29 ns of their 50 to 200 (bench/README.md).
 #pragma once

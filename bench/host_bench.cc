@@ -9,7 +9,7 @@
 
 #include "allocator/host_pool.h"
 #include "bench/workloads.h"
-#include "offload/part_size.h"
+#include "offload/residency/part_size.h"
 
 namespace thermocline::bench {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search of an upload for addresses costs (hooks/word_scan.h): bytes that hold none, from cache and from
-// memory.
+// What the search of an upload for addresses costs (hooks/pointers/word_scan.h): bytes that hold none, from cache and
+// from memory.
 #include <benchmark/benchmark.h>
 
 #include <random>
 #include <vector>
 
-#include "hooks/word_scan.h"
+#include "hooks/pointers/word_scan.h"
 
 namespace thermocline {
 namespace {

@@ -15,7 +15,7 @@
 #include "driver/check.h"
 #include "driver/driver.h"
 #include "driver/table.h"
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 
 namespace thermocline::bench {
 

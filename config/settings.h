@@ -8,7 +8,7 @@
 #include "config/duration.h"
 #include "config/size.h"
 #include "driver/units.h"
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 
 namespace thermocline {
 

@@ -19,7 +19,7 @@ check "format" scripts/format.sh --check
 check "shell scripts" shell_scripts
 check "words" scripts/words.sh
 check "layers and file lengths" ctest --test-dir "$build" -R '^layer_' --output-on-failure --no-tests=error
-check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/exports.map
+check "the library as a file" scripts/check_library.sh "$build/lib/libthermocline.so.1" hooks/interpose/exports.map
 check "lint" scripts/lint.py "${CLANG_TIDY:-clang-tidy}" "$build"
 
 [[ ${#failed[@]} -eq 0 ]] || {

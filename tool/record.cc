@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "config/size.h"
-#include "offload/recording.h"
+#include "telemetry/recording.h"
 #include "tool/exit_status.h"
 #include "tool/message.h"
 #include "tool/output_file.h"

@@ -45,6 +45,22 @@ struct Flags {
   bool is_lru() const { return policy == "lru"; }
 };
 
+// Policies of a replay alone: what is learned, with copies, recomputing, or both.
+struct PlanPolicy {
+  std::string_view name;
+  Recompute recompute;
+  RecomputePlans plans;
+};
+constexpr PlanPolicy kPlanPolicies[] = {{"swap", Recompute::kOff, RecomputePlans::kJoint},
+                                        {"recompute", Recompute::kAuto, RecomputePlans::kRecomputeOnly},
+                                        {"joint", Recompute::kAuto, RecomputePlans::kJoint},
+                                        {"sqrt", Recompute::kAuto, RecomputePlans::kSegments}};
+
+const PlanPolicy* plan_policy_of(const Flags& flags) {
+  const auto found = std::ranges::find(kPlanPolicies, flags.policy.value_or(""), &PlanPolicy::name);
+  return found == std::end(kPlanPolicies) ? nullptr : found;
+}
+
 // Everything that a replay is made of, once flags and files have been checked.
 struct Job {
   const simulator::Profile* profile = nullptr;
@@ -63,13 +79,22 @@ struct Outcome {
   std::optional<double> bound_ms, joint_bound_ms;
 };
 
-// A replay knows one policy more than the settings do.
+// A replay knows more policies than the settings do.
 bool parse_policy_flag(const std::string& text, Settings* settings) {
-  constexpr std::string_view kKnown[] = {"none", "reactive", "learned", "lru"};
+  constexpr std::string_view kKnown[] = {"none", "reactive", "learned", "lru", "swap", "recompute", "joint", "sqrt"};
   if (std::ranges::find(kKnown, text) != std::end(kKnown))
     return parse_setting_flag("policy", text, "--policy", settings);
-  say("--policy: '" + text + "' is no policy; known are none, reactive, learned, lru" +
+  say("--policy: '" + text + "' is no policy; known are none, reactive, learned, lru, swap, recompute, joint, sqrt" +
       did_you_mean(nearest_name(text, kKnown)));
+  return false;
+}
+
+// The name says whether to recompute; that needs to be told of every access.
+bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* settings) {
+  settings->policy = Policy::kLearned;
+  settings->recompute = policy.recompute;
+  if (policy.recompute == Recompute::kOff || flags.exact) return true;
+  say("policy '" + *flags.policy + "' recomputes, which needs --exact");
   return false;
 }
 
@@ -87,8 +112,11 @@ int check_flags(const Flags& flags, Job* job) {
   job->profile = find_device_flag(flags.device, "--device");
   if (job->profile == nullptr) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
+  const PlanPolicy* planned = nullptr;
   if (flags.is_lru()) {
     job->settings.policy = Policy::kReactive;
+  } else if (plan_policy_of(flags) != nullptr) {
+    planned = plan_policy_of(flags);
   } else if (flags.policy && !parse_policy_flag(*flags.policy, &job->settings)) {
     return kWrongUsage;
   }
@@ -100,6 +128,7 @@ int check_flags(const Flags& flags, Job* job) {
   if (flags.recompute && !parse_setting_flag("recompute", *flags.recompute, "--recompute", &job->settings)) {
     return kWrongUsage;
   }
+  if (planned != nullptr && !take_plan_policy(flags, *planned, &job->settings)) return kWrongUsage;
   if (flags.steps && *flags.steps == 0) {
     say("--steps: at least one step is needed");
     return kWrongUsage;
@@ -175,6 +204,7 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
   options.device.check = flags.check;
   options.engine.ahead_of_need = !flags.is_lru();
   options.exact = flags.exact;
+  if (const PlanPolicy* planned = plan_policy_of(flags)) options.engine.recompute_plans = planned->plans;
   return options;
 }
 
@@ -271,7 +301,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},
       {"device", flags.device},
-      {"policy", flags.is_lru() ? "lru" : name_of(job.settings.policy)},
+      {"policy", flags.is_lru() || plan_policy_of(flags) != nullptr ? *flags.policy : name_of(job.settings.policy)},
       {"streams", job.trace.streams.size()},
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget", job.budget.value_or(whole_device()).text()},
@@ -410,6 +440,12 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
   row("against at best", [&](const Contender& c) {
     return is_complete(c.outcome) && c.outcome.bound_ms ? text(steady(c) / *c.outcome.bound_ms, " x") : "-";
   });
+  row("at best, recomputing",
+      [&](const Contender& c) { return c.outcome.joint_bound_ms ? text(*c.outcome.joint_bound_ms, " ms") : "-"; });
+  row("recomputed, a step", [&](const Contender& c) {
+    const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
+    return if_runs(c, text(median_recomputed_ms(steps, learned_after_steps(steps)), " ms"));
+  });
   row("steps under a plan", [](const Contender& c) {
     const std::vector<ReplayStep>& steps = c.outcome.with_budget.steps;
     const std::optional<std::size_t> learned = learned_after_steps(steps);
@@ -443,7 +479,8 @@ int compare(const Flags& flags) {
     ordered_json runs = ordered_json::array();
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       Flags each = flags;
-      if (flags.compare[i] == "lru") each.policy = "lru";
+      each.policy = flags.compare[i];
+      if (!each.is_lru() && plan_policy_of(each) == nullptr) each.policy = flags.policy;
       ordered_json run = json_of(each, contenders[i].job, contenders[i].outcome);
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
@@ -468,8 +505,9 @@ void add_replay(CLI::App& app, CommandLine* line) {
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
   command->add_option(
       "--policy", flags->policy,
-      "none, reactive or learned (default: learned); or lru: reactive, but nothing moves before it must, "
-      "which no program should use, for comparison");
+      "none, reactive or learned (default: learned). For comparison also lru: reactive, but nothing moves before it "
+      "must; swap: learned, with copies alone; and with --exact recompute: without copies, joint: with both, sqrt: the "
+      "forward pass in segments, recomputed whole");
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
   command->add_option("--recompute", flags->recompute,

@@ -189,8 +189,8 @@ int apply_simulator(const Flags& flags, Changes* changes) {
 }
 
 // The settings that the program will find, checked as strictly as `config check` does. One of them has to be known
-// before the program's first instruction, when the library reads no files yet (hooks/children.cc); another is this
-// command's own.
+// before the program's first instruction, when the library reads no files yet (hooks/entry/children.cc); another is
+// this command's own.
 int apply_settings(const std::string& program, bool has_library, Changes* changes) {
   Surroundings surroundings = Surroundings::of_process();
   for (const auto& [name, value] : *changes) surroundings.variables[name] = value;

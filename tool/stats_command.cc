@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // thermocline stats: what processes that run under the library hold, now or again and again. It asks them
-// (offload/live_page.h); a process that nobody asks does nothing for it.
+// (telemetry/live_page.h); a process that nobody asks does nothing for it.
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>

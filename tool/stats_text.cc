@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/printable.h"
-#include "offload/statistic_names.h"
+#include "telemetry/statistic_names.h"
 
 namespace thermocline {
 namespace {

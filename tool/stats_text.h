@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/live_page.h"
+#include "telemetry/live_page.h"
 
 namespace thermocline {
 

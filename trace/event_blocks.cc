@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "driver/check.h"
-#include "offload/packed.h"
+#include "telemetry/packed.h"
 
 namespace thermocline {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events packed: `thermocline-trace-blocks/1`, which says what `thermocline-trace/1` says in a fraction of the bytes.
 //
-// One line that names the format; then blocks with checksums (offload/packed.h), each a zstd frame (RFC 8878) that
+// One line that names the format; then blocks with checksums (telemetry/packed.h), each a zstd frame (RFC 8878) that
 // states its size. Within: events, each a kind, a mask of the fields that it has, and the fields; integers folded and
 // in groups of seven bits, ids as differences from the one before, figures as 8 bytes, texts once and then by number.
 // The first event is the header, the last one says that nothing is missing.

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "offload/operator_class.h"
-#include "offload/period_detector.h"
-#include "offload/recording.h"
+#include "offload/planning/period_detector.h"
+#include "telemetry/recording.h"
 #include "trace/event_fields.h"
 #include "trace/mapped_file.h"
 

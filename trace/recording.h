@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the preloaded library wrote down (offload/recording.h) as the events of a trace.
+// What the preloaded library wrote down (telemetry/recording.h) as the events of a trace.
 //
 // Addresses become buffers, and durations, which are measured for a few operations of each kind, become those of all of
-// that kind. Where the program marked no steps they are found as the library finds them (offload/period_detector.h);
-// what comes behind the last whole step is left out, and, where the recording has lost its beginning to a limit, what
-// comes before the first whole one. Directions of kernels' operands are not known: each is read and written.
+// that kind. Where the program marked no steps they are found as the library finds them
+// (offload/planning/period_detector.h); what comes behind the last whole step is left out, and, where the recording has
+// lost its beginning to a limit, what comes before the first whole one. Directions of kernels' operands are not known:
+// each is read and written.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "driver/check.h"
 #include "driver/owned.h"
+#include "offload/relauncher.h"
 #include "trace/program_order.h"
 #include "trace/step_clock.h"
 
@@ -243,6 +244,7 @@ class Replay : private Relauncher {
     THERMOCLINE_CHECK(known != remembered_.end() && known->id == id && known->operands.size() == addresses.size(),
                       "what runs again was launched before");
     std::vector<SimulatedOperand> operands;
+    operands.reserve(addresses.size());
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       operands.push_back({addresses[i].value, known->operands[i].bytes, known->operands[i].flags});
     }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "trace/repeat.h"
 #include "trace/simulated_device.h"
 #include "trace/trace.h"

@@ -220,7 +220,37 @@ class JointPlanner {
       : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping) {}
 
   Plan best() {
-    best_ = plan_iteration(profile_, limit_, link_);
+    const Plan copies_alone = plan_iteration(profile_, limit_, link_);
+    best_ = copies_alone;
+    try_lists();
+    for (const Plan* other : {&copies_alone, &std::as_const(without_copies_)}) {
+      const bool is_best = best_.rewriting == other->rewriting && best_.gaps.size() == other->gaps.size();
+      if (other->fits && !is_best) best_.others.push_back(*other);
+    }
+    return std::move(best_);
+  }
+
+  Plan without_copies() {
+    take(plan_iteration(profile_, limit_, link_), nullptr);
+    try_lists();
+    return std::move(without_copies_);
+  }
+
+  // Of some numbers of segments the fastest.
+  Plan in_segments() {
+    take(plan_iteration(profile_, limit_, link_), nullptr);
+    const double root = std::sqrt(static_cast<double>(profile_.places()) / 2);
+    for (const double factor : {0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0}) {
+      const auto segments = static_cast<std::uint32_t>(std::max(2.0, factor * root));
+      // A segment is recomputed whole, and its backward pass takes as long as three of it.
+      const auto kept_for = static_cast<std::uint32_t>(3 * profile_.places() / segments);
+      keep_if_faster(rewritten(segment_drops(profile_, lineage_, segments), kept_for), PlanEffort::kFull);
+    }
+    return std::move(without_copies_);
+  }
+
+ private:
+  void try_lists() {
     sweep(0, kKeptLong);
     sweep(0, kKeptShortly);
     if (mapping_ == Mapping::kEachTime) sweep(kHostNsPerDrop, kKeptLong);
@@ -231,10 +261,8 @@ class JointPlanner {
         keep_if_faster(promising_[i].rewriting, PlanEffort::kFull);
       }
     }
-    return std::move(best_);
   }
 
- private:
   // One that has been tried.
   struct Promising {
     double predicted_ns;
@@ -298,11 +326,19 @@ class JointPlanner {
     Plan plan = plan_iteration(rewriting->profile, limit_, link_, effort);
     if (!plan.fits) return kNever;
     const double predicted_ns = plan.predicted_ns;
+    if (plan.gaps.empty()) take(plan, rewriting);
     if (!best_.fits || predicted_ns < kFaster * best_.predicted_ns) {
       best_ = std::move(plan);
       best_.rewriting = rewriting;
     }
     return predicted_ns;
+  }
+
+  void take(const Plan& plan, const std::shared_ptr<const Rewriting>& rewriting) {
+    if (!plan.fits || !plan.gaps.empty()) return;
+    if (without_copies_.fits && plan.predicted_ns >= kFaster * without_copies_.predicted_ns) return;
+    without_copies_ = plan;
+    without_copies_.rewriting = rewriting;
   }
 
   const Profile& profile_;
@@ -319,12 +355,37 @@ class JointPlanner {
   std::optional<Tried> refined_;  // the best of these
   std::vector<Promising> promising_;
   Plan best_;
+  Plan without_copies_;  // the fastest of these
 };
 
 }  // namespace
 
-Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping) {
-  return JointPlanner(profile, lineage, limit, link, mapping).best();
+std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments) {
+  const std::vector<double> live = live_bytes_of(profile);
+  const auto turn = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
+  const auto segment_of = [&](std::uint32_t place) { return std::uint64_t{place} * segments / (turn + 1); };
+  std::vector<Drop> drops;
+  // All that is known to be recomputable, one by one; no limit: wherever more is live than nothing.
+  for (const Drop& drop : rank_drops(profile, lineage, 0)) {
+    if (drop.leave > turn || drop.arrive <= turn || drop.version == kNoVersion) continue;
+    const std::uint32_t made = lineage.versions[drop.version].producer;
+    if (made != LineageVersion::kBefore && segment_of(made) == segment_of(drop.leave)) drops.push_back(drop);
+  }
+  return drops;
+}
+
+Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
+                  RecomputePlans plans) {
+  JointPlanner planner(profile, lineage, limit, link, mapping);
+  switch (plans) {
+    case RecomputePlans::kRecomputeOnly:
+      return planner.without_copies();
+    case RecomputePlans::kSegments:
+      return planner.in_segments();
+    case RecomputePlans::kJoint:
+      break;
+  }
+  return planner.best();
 }
 
 }  // namespace thermocline

@@ -10,7 +10,8 @@
 
 #include <vector>
 
-#include "offload/planner.h"
+#include "offload/options.h"
+#include "offload/planning/planner.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/rewriting.h"
 
@@ -23,6 +24,9 @@ std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Byt
 
 // Plan::rewriting says what is dropped and recomputed; null: nothing.
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link,
-                  Mapping mapping = Mapping::kEachTime);
+                  Mapping mapping = Mapping::kEachTime, RecomputePlans plans = RecomputePlans::kJoint);
+
+// What is dropped where the forward pass, which ends where most is live, is cut into so many segments.
+std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments);
 
 }  // namespace thermocline

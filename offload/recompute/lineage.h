@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/profile.h"
+#include "offload/planning/profile.h"
 #include "offload/recompute/recipe.h"
 
 namespace thermocline {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "offload/profile.h"
+#include "offload/planning/profile.h"
 #include "offload/recompute/lineage.h"
 
 namespace thermocline {

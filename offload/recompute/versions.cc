@@ -52,11 +52,12 @@ class Versions::World {
 };
 
 void Versions::arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds,
-                       std::span<const Operand> operands) {
+                       std::span<const Operand> operands, bool is_all) {
   forget_old();
   const std::uint64_t operation = first_ + records_.size();
   Record& record = records_.emplace_back();
   record.id = id;
+  record.is_all = is_all;
   record.may_run_again = may_run_again && operands.size() < (std::size_t{1} << kOperandBits);
   record.nanoseconds = nanoseconds;
   record.operands.assign(operands.begin(), operands.end());
@@ -90,6 +91,12 @@ void Versions::begin_version(BufferNumber buffer, VersionId version) {
     old->second = version;
   }
   buffer_of_[version] = buffer;
+}
+
+void Versions::forget_contents() {
+  THERMOCLINE_CHECK(dropped_.empty(), "what is dropped is made of what is known");
+  current_.clear();
+  buffer_of_.clear();
 }
 
 void Versions::freed(BufferNumber buffer) {
@@ -222,6 +229,7 @@ std::optional<Lineage> Versions::lineage_of(const Profile& profile) const {
   std::vector<Lineage::Access> accesses;
   for (std::uint32_t place = 0; place < period; ++place) {
     const Record& record = this->record(begin + place);
+    if (!record.is_all) return std::nullopt;
     const std::span<const std::uint32_t> names = profile.operands(place);
     std::size_t own = 0;
     accesses.clear();

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/profile.h"
+#include "offload/planning/profile.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
-#include "offload/recompute/relauncher.h"
+#include "offload/relauncher.h"
 
 namespace thermocline {
 
@@ -37,12 +37,15 @@ class Versions {
     OperandUse use;
   };
 
-  // An operation arrives; each buffer once. `may_run_again`: all of it is known.
-  void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands);
+  // An operation arrives; each buffer once. `may_run_again`: all of it is known. `is_all`: it accesses nothing else.
+  void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
+               bool is_all = true);
   // Of that one.
   std::span<const Operand> arriving() const { return records_.back().operands; }
   // It has been submitted.
   void submitted();
+  // Anything may have been written to; nothing is dropped. No recipe reads what was there before.
+  void forget_contents();
   // The buffer is gone; none of what is dropped is made of it.
   void freed(BufferNumber buffer);
 
@@ -67,7 +70,8 @@ class Versions {
   // Dropped versions that are made of the oldest operations have to be recomputed before these are forgotten.
   std::vector<BufferNumber> too_old() const;
 
-  // Of the last `period` operations, whose profile this is. None: not enough is known of them.
+  // Of the last `period` operations, whose profile this is. None: not enough is known of them, or one of them may have
+  // accessed anything.
   std::optional<Lineage> lineage_of(const Profile& profile) const;
 
   void validate() const;
@@ -76,6 +80,7 @@ class Versions {
   struct Record {
     std::uint64_t id = 0;
     bool may_run_again = false;
+    bool is_all = true;  // its operands are
     std::uint64_t nanoseconds = 0;
     std::vector<Operand> operands;
     std::vector<VersionedOperand> versions;

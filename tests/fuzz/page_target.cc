@@ -12,8 +12,8 @@
 #include <string>
 
 #include "driver/check.h"
-#include "offload/live_page.h"
-#include "offload/statistic_names.h"
+#include "telemetry/live_page.h"
+#include "telemetry/statistic_names.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "driver/check.h"
-#include "offload/packed.h"
-#include "offload/recording.h"
+#include "telemetry/packed.h"
+#include "telemetry/recording.h"
 #include "tests/fuzz/memory_file.h"
 #include "trace/event_blocks.h"
 #include "trace/read.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "driver/units.h"
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 
 namespace thermocline::fuzz_engine {
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "driver/check.h"
+#include "offload/relauncher.h"
 #include "tests/fuzz_engine/steps.h"
 
 namespace thermocline::fuzz_engine {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program is told of memory under each value of the setting `advertise`.
-#include "hooks/advertise.h"
+#include "hooks/entry/advertise.h"
 
 #include <gtest/gtest.h>
 

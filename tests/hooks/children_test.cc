@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of LD_PRELOAD only this library goes.
-#include "hooks/children.h"
+#include "hooks/entry/children.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/engines.h"
+#include "hooks/runtime/engines.h"
 
 #include <gtest/gtest.h>
 

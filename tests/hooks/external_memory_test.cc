@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/external_memory.h"
+#include "hooks/entry/external_memory.h"
 
 #include <gtest/gtest.h>
 

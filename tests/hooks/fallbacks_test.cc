@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/fallbacks.h"
+#include "hooks/diagnostics/fallbacks.h"
 
 #include <gtest/gtest.h>
 
-#include "hooks/runtime.h"
-#include "hooks/symbols.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/runtime/runtime.h"
 
 namespace thermocline {
 namespace {

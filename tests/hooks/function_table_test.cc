@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "hooks/symbols.h"
+#include "hooks/interpose/symbols.h"
 
 namespace thermocline {
 namespace {

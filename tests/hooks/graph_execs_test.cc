@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What executable graphs name, as it changes. Nothing here asks a driver.
-#include "hooks/graph_execs.h"
+#include "hooks/graphs/graph_execs.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "hooks/uploads.h"
+#include "hooks/pointers/uploads.h"
 
 namespace thermocline {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/parameters.h"
+#include "hooks/operands/parameters.h"
 
 #include <gtest/gtest.h>
 

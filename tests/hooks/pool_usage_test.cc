@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/pool_usage.h"
+#include "hooks/entry/pool_usage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/shapes.h"
+#include "hooks/submit/shapes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/statistics.h"
+#include "hooks/runtime/statistics.h"
 
 #include <gtest/gtest.h>
 

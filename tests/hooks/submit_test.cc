@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be said of the way to the driver where no driver is.
-#include "hooks/submit.h"
+#include "hooks/submit/submit.h"
 
 #include <gtest/gtest.h>
 

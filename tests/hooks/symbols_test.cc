@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which hook stands for a function that the driver answers by an address of its own: the one that a program of that
 // version and default stream expects.
-#include "hooks/symbols.h"
+#include "hooks/interpose/symbols.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/tensor_maps.h"
+#include "hooks/operands/tensor_maps.h"
 
 #include <gtest/gtest.h>
 

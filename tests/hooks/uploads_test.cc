@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/uploads.h"
+#include "hooks/pointers/uploads.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "hooks/own_memory.h"
+#include "hooks/interpose/own_memory.h"
 
 namespace thermocline {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/word_scan.h"
+#include "hooks/pointers/word_scan.h"
 
 #include <gtest/gtest.h>
 

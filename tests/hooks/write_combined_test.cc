@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hooks/write_combined.h"
+#include "hooks/pointers/write_combined.h"
 
 #include <gtest/gtest.h>
 

@@ -25,11 +25,21 @@ constexpr int kAside = -1;  // includes nothing of ours but itself
 constexpr std::array kFolders = {
     Folder{"include", 0, false, false},      Folder{"driver", 1, false, true},
     Folder{"allocator", 2, false, false},    Folder{"offload", 3, false, false},
-    Folder{"config", 4, false, false},       Folder{"hooks", 5, false, true},
-    Folder{"trace", 6, true, false},         Folder{"tool", 7, true, false},
-    Folder{"integrations", 7, false, false}, Folder{"simulator", kAside, true, true},
-    Folder{"examples", 1, false, true},      Folder{"tests", 8, true, true},
-    Folder{"bench", 8, true, true},
+    Folder{"telemetry", 4, false, false},    Folder{"config", 4, false, false},
+    Folder{"hooks", 5, false, true},         Folder{"trace", 6, true, false},
+    Folder{"tool", 7, true, false},          Folder{"integrations", 7, false, false},
+    Folder{"simulator", kAside, true, true}, Folder{"examples", 1, false, true},
+    Folder{"tests", 8, true, true},          Folder{"bench", 8, true, true},
+};
+
+// The folders inside a layer, bottom to top: each may include those before it, and what lies in the layer's own folder.
+struct Inside {
+  std::string_view layer;
+  std::array<std::string_view, 12> folders;
+};
+
+constexpr std::array kInside = {
+    Inside{"offload", {"page_assignment", "residency", "pointers", "planning", "recompute", "policy", "engine"}},
 };
 
 constexpr std::array<std::string_view, 2> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h"};
@@ -53,12 +63,31 @@ Folder rules_of(std::string_view path) {
   return rules;
 }
 
+// The folder inside a layer that holds the file; empty: the layer's own.
+std::string_view folder_inside(std::string_view path) {
+  path.remove_prefix(std::min(path.size(), path.find('/') + 1));
+  const auto end = path.find('/');
+  return end == path.npos ? std::string_view() : path.substr(0, end);
+}
+
+std::optional<std::string> why_not_inside(std::string_view from, std::string_view to) {
+  const auto layer = std::ranges::find(kInside, first_folder(from), &Inside::layer);
+  if (layer == kInside.end()) return std::nullopt;
+  const auto height = [&](std::string_view path) -> std::ptrdiff_t {
+    const std::string_view folder = folder_inside(path);
+    return folder.empty() ? -1 : std::ranges::find(layer->folders, folder) - layer->folders.begin();
+  };
+  if (height(to) <= height(from)) return std::nullopt;
+  const std::string_view folder = folder_inside(from);
+  return std::string(layer->layer) + (folder.empty() ? "" : "/" + std::string(folder)) + " must not include " +
+         std::string(layer->layer) + "/" + std::string(folder_inside(to)) + "/, which is not below it";
+}
+
 std::optional<std::string> why_not(const std::string& from, const std::string& to) {
   const Folder rules = rules_of(from);
   const Folder* target = find_folder(first_folder(to));
-  if (!target || target->name == rules.name) {
-    return std::nullopt;
-  }
+  if (!target) return std::nullopt;
+  if (target->name == rules.name) return why_not_inside(from, to);
   if (target->name == "simulator") {
     const bool open = std::ranges::find(kSimulatorHeaders, to) != kSimulatorHeaders.end();
     const bool is_its_test = from.starts_with("tests/simulator/") ||

@@ -20,25 +20,35 @@ std::size_t broken(const std::string& path, const std::string& text) {
 }
 
 TEST(Layers, LowerLayerMayBeIncluded) {
-  EXPECT_EQ(broken("offload/engine.cc", "#include \"allocator/heap.h\"\n#include \"driver/driver.h\"\n"), 0U);
+  EXPECT_EQ(broken("offload/engine/engine.cc", "#include \"allocator/heap.h\"\n#include \"driver/driver.h\"\n"), 0U);
   EXPECT_EQ(broken("hooks/launch.cc", "#include \"config/settings.h\"\n"), 0U);
   EXPECT_EQ(broken("tool/main.cc", "#include \"trace/reader.h\"\n#include \"simulator/profile.h\"\n"), 0U);
 }
 
 TEST(Layers, HigherLayerMayNotBeIncluded) {
-  EXPECT_EQ(broken("allocator/heap.cc", "#include \"offload/engine.h\"\n"), 1U);
+  EXPECT_EQ(broken("allocator/heap.cc", "#include \"offload/engine/engine.h\"\n"), 1U);
   EXPECT_EQ(broken("driver/driver.cc", "#include <allocator/heap.h>\n"), 1U);
-  EXPECT_EQ(broken("offload/engine.cc", "#include \"config/settings.h\"\n"), 1U);
+  EXPECT_EQ(broken("offload/engine/engine.cc", "#include \"config/settings.h\"\n"), 1U);
   EXPECT_EQ(broken("trace/reader.cc", "#include \"tool/main.h\"\n"), 1U);
   EXPECT_EQ(broken("tool/main.cc", "#include \"integrations/pytorch/allocator.h\"\n"), 1U);
 }
 
+TEST(Layers, FoldersInsideALayerAreOrderedToo) {
+  EXPECT_EQ(broken("offload/policy/learned.cc", "#include \"offload/planning/planner.h\"\n"), 0U);
+  EXPECT_EQ(broken("offload/policy/learned.cc", "#include \"offload/access.h\"\n"), 0U);
+  EXPECT_EQ(broken("offload/planning/planner.cc", "#include \"offload/policy/learned.h\"\n"), 1U);
+  EXPECT_EQ(broken("offload/access.h", "#include \"offload/planning/planner.h\"\n"), 1U);
+  EXPECT_EQ(broken("offload/policy/learned.cc", "#include \"offload/unknown/thing.h\"\n"), 1U);
+  EXPECT_EQ(broken("telemetry/live_page.cc", "#include \"offload/engine/engine.h\"\n"), 0U);
+}
+
 TEST(Layers, ViolationNamesFileAndLine) {
   const auto violations =
-      check_includes({"allocator/heap.cc", "// text\n\n  #  include \"offload/engine.h\" // why\n"}, exists);
+      check_includes({"allocator/heap.cc", "// text\n\n  #  include \"offload/engine/engine.h\" // why\n"}, exists);
   ASSERT_EQ(violations.size(), 1U);
-  EXPECT_EQ(describe(violations),
-            "allocator/heap.cc:3: allocator/ must not include offload/, which is not below it (offload/engine.h)\n");
+  EXPECT_EQ(
+      describe(violations),
+      "allocator/heap.cc:3: allocator/ must not include offload/, which is not below it (offload/engine/engine.h)\n");
 }
 
 TEST(Layers, PublicHeaderIsForAllAndIncludesNothing) {
@@ -66,32 +76,34 @@ TEST(Layers, PathsAreWrittenFromTheRoot) {
 }
 
 TEST(Layers, IncludesInCommentsDoNotCount) {
-  EXPECT_EQ(broken("allocator/heap.cc", "// #include \"offload/engine.h\"\n/*\n#include \"offload/engine.h\"\n*/\n"),
+  EXPECT_EQ(broken("allocator/heap.cc",
+                   "// #include \"offload/engine/engine.h\"\n/*\n#include \"offload/engine/engine.h\"\n*/\n"),
             0U);
 }
 
 TEST(Layers, OnlyThreeFoldersNameTheDriver) {
   const std::string call = "int f() { return cuMemCreate(0); }\n";
-  EXPECT_EQ(check_driver_names({"offload/engine.cc", call}).size(), 1U);
+  EXPECT_EQ(check_driver_names({"offload/engine/engine.cc", call}).size(), 1U);
   EXPECT_EQ(check_driver_names({"tests/allocator/heap_test.cc", call}).size(), 1U);
   EXPECT_EQ(check_driver_names({"trace/replay.cc", call}).size(), 1U);
   for (const char* path : {"driver/table.cc", "hooks/memory.cc", "simulator/memory.cc", "tests/hooks/dlsym_test.cc",
                            "tests/allocator/fake_driver.cc"}) {
     EXPECT_TRUE(check_driver_names({path, call}).empty()) << path;
   }
-  EXPECT_EQ(broken("offload/engine.cc", "#include <cuda.h>\n"), 1U);
+  EXPECT_EQ(broken("offload/engine/engine.cc", "#include <cuda.h>\n"), 1U);
   EXPECT_EQ(broken("driver/table.cc", "#include <cuda.h>\n"), 0U);
 }
 
 TEST(Layers, DriverNamesInCommentsAndTextAreAllowed) {
-  EXPECT_TRUE(
-      check_driver_names({"offload/engine.cc", "// cuMemMap\nauto s = \"cuMemMap\"; int cuda = 0; int focusMode;\n"})
-          .empty());
-  EXPECT_TRUE(
-      check_driver_names({"offload/engine.cc", "auto s = R\"x(\" cuMemMap )\" )x\"; char c = '\"'; int n = 1'000;\n"})
-          .empty());
+  EXPECT_TRUE(check_driver_names(
+                  {"offload/engine/engine.cc", "// cuMemMap\nauto s = \"cuMemMap\"; int cuda = 0; int focusMode;\n"})
+                  .empty());
+  EXPECT_TRUE(check_driver_names(
+                  {"offload/engine/engine.cc", "auto s = R\"x(\" cuMemMap )\" )x\"; char c = '\"'; int n = 1'000;\n"})
+                  .empty());
   EXPECT_EQ(
-      check_driver_names({"offload/engine.cc", "char c = '\"'; auto f = cuMemMap; auto s = \"\\\"\"; // \"\n"}).size(),
+      check_driver_names({"offload/engine/engine.cc", "char c = '\"'; auto f = cuMemMap; auto s = \"\\\"\"; // \"\n"})
+          .size(),
       1U);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/audit.h"
+#include "offload/engine/audit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/berths.h"
+#include "offload/page_assignment/berths.h"
 
 #include <memory>
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "offload/link_meter.h"
-#include "offload/profile.h"
+#include "offload/planning/profile.h"
+#include "offload/residency/link_meter.h"
 
 namespace thermocline {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine on the simulated device: what is accessed is there, in the state in which it was left.
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 
 #include <algorithm>
 #include <random>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "tests/fuzz_engine/faults.h"
 #include "trace/simulated_device.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A range that a call holds on the device keeps the eviction units that it lies in, and nothing else of its buffer.
-#include "offload/part_size.h"
+#include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What evicted addresses lead to, on the simulated device with tagged memory; bytes are in tests/preload.
-#include "offload/host_fallback.h"
+#include "offload/residency/host_fallback.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies to the host of what is evicted are served from its host copy: nothing is fetched, and nothing else is evicted.
-#include "offload/part_size.h"
+#include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an idle program gives back, and when. Time is a number here.
-#include "offload/idle.h"
+#include "offload/engine/idle.h"
 
 #include "allocator/host_pool.h"
 #include "tests/offload/engine_fixture.h"

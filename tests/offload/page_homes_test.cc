@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/page_homes.h"
+#include "offload/page_assignment/page_homes.h"
 
 #include <algorithm>
 #include <map>

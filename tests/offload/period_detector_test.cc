@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/period_detector.h"
+#include "offload/planning/period_detector.h"
 
 #include <gtest/gtest.h>
 

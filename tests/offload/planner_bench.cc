@@ -3,7 +3,7 @@
 // with contents that differ from their pages the preferences disagree, and more candidates are timed.
 #include <benchmark/benchmark.h>
 
-#include "offload/planner.h"
+#include "offload/planning/planner.h"
 #include "tests/offload/chain.h"
 
 namespace thermocline {

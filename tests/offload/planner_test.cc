@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles and plans of small training steps, whose right answers can be seen by eye.
-#include "offload/planner.h"
+#include "offload/planning/planner.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "offload/plan_timing.h"
-#include "offload/profile.h"
+#include "offload/planning/plan_timing.h"
+#include "offload/planning/profile.h"
 #include "tests/offload/chain.h"
 
 namespace thermocline {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/pointer_probes.h"
+#include "offload/pointers/pointer_probes.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that name ranges (copies, sets) bring the eviction units that these lie in, and not what they overwrite.
-#include "offload/part_size.h"
+#include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {

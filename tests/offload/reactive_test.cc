@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offloading without a history: what is brought back before it is wanted.
-#include "offload/part_size.h"
+#include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "offload/plan_timing.h"
+#include "offload/planning/plan_timing.h"
 #include "offload/recompute/joint_plan.h"
 #include "offload/recompute/lineage.h"
 #include "offload/recompute/recipe.h"
@@ -191,6 +191,31 @@ TEST(JointPlan, IsNearTheBestOfAllSetsOfDrops) {
       EXPECT_LE(plan.predicted_ns, swapped.predicted_ns) << limit / kSize;
     }
   }
+}
+
+TEST(JointPlan, WithoutCopiesNothingIsCopiedAndTheJointOneIsNotSlower) {
+  const Net net(6);
+  const Bytes limit = 10 * kSize;
+  const Plan joint = plan_jointly(net.profile, net.lineage, limit, kSlowLink);
+  const Plan alone =
+      plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kEachTime, RecomputePlans::kRecomputeOnly);
+  const Plan segments =
+      plan_jointly(net.profile, net.lineage, limit, kSlowLink, Mapping::kEachTime, RecomputePlans::kSegments);
+  for (const Plan* plan : {&alone, &segments}) {
+    ASSERT_TRUE(plan->fits);
+    EXPECT_TRUE(plan->gaps.empty());
+    ASSERT_NE(plan->rewriting, nullptr);
+    EXPECT_GE(plan->predicted_ns, 0.999 * joint.predicted_ns);
+  }
+  for (const Plan& other : joint.others) EXPECT_GE(other.predicted_ns, 0.999 * joint.predicted_ns);
+}
+
+TEST(JointPlan, WhatCrossesFromOneSegmentToTheNextIsKept) {
+  const Net net(6);
+  const std::vector<Drop> few = segment_drops(net.profile, net.lineage, 1);
+  const std::vector<Drop> more = segment_drops(net.profile, net.lineage, 3);
+  EXPECT_LT(more.size(), few.size());
+  for (const Drop& drop : more) EXPECT_LT(drop.leave - net.lineage.versions[drop.version].producer, 18u);
 }
 
 TEST(JointPlan, NothingIsDroppedWhereAllFitsAndTheSameTwiceIsTheSame) {

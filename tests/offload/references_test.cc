@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/references.h"
+#include "offload/pointers/references.h"
 
 #include <gtest/gtest.h>
 

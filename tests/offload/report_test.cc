@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The out-of-memory report: each cause gives its own first advice, and a program that follows it runs.
-#include "offload/report.h"
+#include "offload/engine/report.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {

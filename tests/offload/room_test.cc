@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree answers what a walk over all places answers.
-#include "offload/room.h"
+#include "offload/planning/room.h"
 
 #include <gtest/gtest.h>
 

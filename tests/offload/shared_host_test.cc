@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "tests/allocator/ledger_peer.h"
 #include "trace/simulated_device.h"
 

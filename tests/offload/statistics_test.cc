@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "allocator/thread_cache.h"
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "offload/engine.h"
+#include "offload/engine/engine.h"
 #include "tests/allocator/fake_driver.h"
 
 namespace thermocline {

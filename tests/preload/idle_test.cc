@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that do nothing for a while, under the library, which then looks (hooks/idle_thread.h).
+// Programs that do nothing for a while, under the library, which then looks (hooks/entry/idle_thread.h).
 #include <gtest/gtest.h>
 
 #include "tests/preload/running.h"

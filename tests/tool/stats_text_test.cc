@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "offload/statistic_names.h"
+#include "telemetry/statistic_names.h"
 
 namespace thermocline {
 namespace {

@@ -16,7 +16,7 @@
 namespace thermocline::test {
 namespace {
 
-constexpr Bytes kPart = 32 * kMiB;  // offload/part_size.h
+constexpr Bytes kPart = 32 * kMiB;  // offload/residency/part_size.h
 constexpr std::size_t kSteps = 12;
 
 // A model of equal layers; its activations go back and forth between two buffers.

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "offload/recording.h"
+#include "telemetry/recording.h"
 #include "trace/read.h"
 
 namespace thermocline {

@@ -357,6 +357,9 @@ class Use(unittest.TestCase):
     def test_without_a_device_it_says_so(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "PyTorch finds no CUDA device"):
             tt.offload()
+        with self.assertRaisesRegex(RuntimeError, "PyTorch finds no CUDA device|is built without CUDA"):
+            tt.enable()
+        self.assertFalse(tt.is_enabled())
 
     def test_senseless_numbers_are_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "not -1 and 5"):

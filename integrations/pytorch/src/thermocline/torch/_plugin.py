@@ -29,7 +29,8 @@ _NEEDED = "set_record_stream_fn"
 _RAISE = "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"
 
 _allocator: torch.cuda.memory.CUDAPluggableAllocator | None = None
-_enabled = False
+# How enable() was called; None: it was not.
+_enabled: dict[str, bool] | None = None
 
 
 def _require_cuda() -> None:
@@ -76,11 +77,25 @@ def enable(*, extension: bool = False) -> None:
 
     Preloaded (thermocline run), the library also offloads, tensor by tensor. Otherwise it is opened here and moves
     nothing: it allocates, reuses memory in the order of streams, keeps to the budget, counts and reports.
+
+    RuntimeError: PyTorch has no CUDA or finds no device, has allocated there already, or enable() was called before
+    with other arguments; the same ones again do nothing.
     """
     global _enabled
-    if _enabled:
+    wanted = {"extension": extension}
+    if _enabled == wanted:
         return
+    if _enabled is not None:
+        raise RuntimeError(
+            f"thermocline.torch.enable() was called with extension={_enabled['extension']} before, and PyTorch changes "
+            "its allocator once a process: call it with the same arguments, or once"
+        )
     _require_cuda()
+    if torch.cuda.device_count() == 0:
+        raise RuntimeError(
+            "PyTorch finds no CUDA device, so thermocline.torch.enable() has nothing to allocate on. To try a program "
+            "without a GPU: thermocline run --simulate h200 -- python ..."
+        )
     built = build_extension() if extension else None
     try:
         if built is not None:
@@ -91,12 +106,12 @@ def enable(*, extension: bool = False) -> None:
         raise RuntimeError(
             "thermocline.torch.enable() has to come before PyTorch allocates on the device for the first time: " + str(error)
         ) from error
-    _enabled = True
+    _enabled = wanted
 
 
 def is_enabled() -> bool:
     """Whether enable() has been called here."""
-    return _enabled
+    return _enabled is not None
 
 
 def pool(**options: bool) -> torch.cuda.MemPool:
@@ -105,6 +120,6 @@ def pool(**options: bool) -> torch.cuda.MemPool:
     PyTorch's cache stays in charge, with its statistics, and asks the library for whole segments. As in every MemPool,
     only what the thread itself allocates goes there, not what autograd's threads do. options: of torch.cuda.MemPool.
     """
-    if _enabled:
+    if _enabled is not None:
         raise RuntimeError("after thermocline.torch.enable() all memory is the library's, and PyTorch has no pools")
     return torch.cuda.MemPool(allocator().allocator(), **options)

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
+// process's memory dies with it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/rank.h"
+#include "hooks/diagnostics/fallbacks.h"
+#include "hooks/diagnostics/live_statistics.h"
+#include "hooks/diagnostics/recorder.h"
+#include "hooks/interpose/bypass.h"
+#include "hooks/interpose/log.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/runtime/runtime.h"
+#include "hooks/runtime/statistics.h"
+#include "offload/engine/audit.h"
+
+namespace thermocline {
+namespace {
+
+// Of libraries that are gone by now nothing is known.
+void report_bypassing_libraries() {
+  if (!driver_is_loaded() || !sees_operations()) return;
+  const std::vector<PastUs> objects = bypassing_libraries();
+  if (objects.empty()) return;
+  for (std::size_t i = 0; i < objects.size(); ++i) count(Counter::kBypassingLibraries);
+  log_line("the driver was called past the library by %s: what that did to memory was not seen (RTLD_DEEPBIND?)",
+           bypass_text(objects).c_str());
+}
+
+void print_statistics(StatsForm form, const EngineStatistics& statistics, const std::string& budget_origin) {
+  const std::optional<Rank> rank = rank_of_process();
+  if (form == StatsForm::kLine) {
+    print_line((statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : "")).c_str());
+  } else if (form == StatsForm::kJson) {
+    print_text(statistics_json(statistics, getpid(), rank ? std::optional(rank->rank) : std::nullopt));
+  } else {
+    const std::string name = program_invocation_short_name;
+    print_text(
+        statistics_table(statistics, (rank ? "rank " + std::to_string(rank->rank) + ", " : "") + name, budget_origin));
+  }
+}
+
+__attribute__((destructor)) void say_statistics() {
+  hide_statistics();
+  Recorder::end(true);
+  Runtime& runtime = Runtime::get();
+  try {
+    report_bypassing_libraries();
+    if (!runtime.has_run()) return;
+    if (runtime.wants_audit()) print_line(audit_text(runtime.audit()).c_str());
+    const StatsForm form = runtime.stats_form();
+    if (form == StatsForm::kOff) return;
+    EngineStatistics statistics;
+    if (!runtime.statistics(&statistics)) {
+      print_line("no statistics: the process ended inside a driver call");
+      return;
+    }
+    print_statistics(form, statistics, runtime.budget_origin());
+    if (const std::string text = fallbacks_text(statistics); !text.empty()) print_line(text.c_str());
+    if (const std::string names = unknown_functions(); !names.empty()) {
+      print_line(("driver functions that are not known here, and went unseen: " + names).c_str());
+    }
+  } catch (...) {
+    print_line("no statistics");
+  }
+}
+
+}  // namespace
+}  // namespace thermocline

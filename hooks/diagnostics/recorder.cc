@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/diagnostics/recorder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "config/rank.h"
+#include "config/trusted_file.h"
+#include "hooks/interpose/log.h"
+
+namespace thermocline {
+namespace {
+
+// What is lost when the program is killed: no more than this, and no more than of this time, if it goes on launching.
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+constexpr std::chrono::milliseconds kBlockTime{250};
+// A part has several blocks, however low the limit.
+constexpr std::uint64_t kBlocksOfALimit = 16;
+constexpr std::uint64_t kLeastLimit = std::uint64_t{64} << 10;
+constexpr std::uint64_t kAskEvery = 64;
+
+// A recorder's lock, and whether this thread is at it.
+class Writing {
+ public:
+  explicit Writing(std::mutex& mutex) : mutex_(mutex) {
+    is_writing = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    mutex_.lock();
+  }
+  ~Writing() {
+    mutex_.unlock();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    is_writing = false;
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  static bool now() { return is_writing; }
+
+ private:
+  static constinit thread_local bool is_writing;
+  std::mutex& mutex_;
+};
+
+constinit thread_local bool Writing::is_writing = false;
+
+// Never destroyed: hooks are called until the very end of the process.
+std::atomic<Recorder*> recorder{nullptr};
+// The newest, ended or not: other threads may still be in it.
+Recorder* newest = nullptr;
+
+// False: errno says why.
+bool write_whole(int file, const std::string& bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = write(file, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> next{0};
+  thread_local const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+// A new file, or one of this user's that has no other name: the folder may be everybody's, and what a name there leads
+// to somebody else's choice.
+int open_own(const std::string& path, int flags) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const int file = open(path.c_str(), kFlags | flags, 0600);
+  struct stat facts {};
+  if (file < 0 ||
+      (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1)) {
+    return file;
+  }
+  close(file);
+  errno = EEXIST;
+  return -1;
+}
+
+// All tags of the process, numbered from 1. Never destroyed.
+struct Tags {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::uint64_t> numbers;
+  std::vector<const std::string*> texts;
+
+  static Tags& get() {
+    static auto* const tags = new Tags;
+    return *tags;
+  }
+};
+
+thread_local std::uint64_t tag_of_this_thread = 0;
+
+// 0: none.
+std::uint64_t limit() {
+  const char* const text = variable_of_process("THERMOCLINE_RECORD_LIMIT");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const std::uint64_t bytes = std::strtoull(text, &end, 10);
+  if (*end == '\0' && bytes > 0) return std::max(bytes, kLeastLimit);
+  log_line("THERMOCLINE_RECORD_LIMIT: '%s' is no number of bytes; there is no limit", text);
+  return 0;
+}
+
+}  // namespace
+
+void Recorder::tag(const char* text) {
+  if (*text == '\0') {
+    tag_of_this_thread = 0;
+    return;
+  }
+  Tags& tags = Tags::get();
+  const std::lock_guard lock(tags.mutex);
+  const auto [at, fresh] = tags.numbers.try_emplace(text, tags.numbers.size() + 1);
+  if (fresh) tags.texts.push_back(&at->first);
+  tag_of_this_thread = at->second;
+}
+
+Recorder::Recorder(const Driver& driver, const Engine* engine, std::string path, int file, std::uint64_t limit,
+                   Recorder* before)
+    : driver_(driver),
+      engine_(engine),
+      durations_(std::make_unique<DurationMeter>(driver_)),
+      path_(std::move(path)),
+      file_(file),
+      block_bytes_(limit == 0 ? kBlockBytes : std::min<std::uint64_t>(kBlockBytes, limit / kBlocksOfALimit)),
+      part_bytes_(limit / 2),
+      before_(before) {}
+
+Recorder* Recorder::get() noexcept { return recorder.load(std::memory_order_acquire); }
+
+void Recorder::begin(const Driver& driver, const Engine* engine) {
+  const char* const base = variable_of_process("THERMOCLINE_RECORD");
+  if (base == nullptr || *base == '\0') return;
+  if (get() != nullptr) {
+    THERMOCLINE_LOG_ONCE("the program uses several devices; what it does on the first of them is recorded");
+    return;
+  }
+  const std::optional<Rank> rank = rank_of_process();
+  const std::string process = (rank ? "rank" + std::to_string(rank->rank) + "-" : "") + std::to_string(getpid());
+  const std::string path = std::string(base) + "." + process;
+  // A second engine of the process goes on where the first one ended.
+  const int file = open_own(path, 0);
+  if (file < 0 || (lseek(file, 0, SEEK_END) == 0 && !write_whole(file, std::string(kRecordingHeader)))) {
+    log_line("%s: can not be written: %s; nothing is recorded", path.c_str(), std::strerror(errno));
+    if (file >= 0) close(file);
+    return;
+  }
+  newest = new Recorder(driver, engine, path, file, limit(), newest);
+  recorder.store(newest, std::memory_order_release);
+}
+
+void Recorder::end(bool without_driver) noexcept {
+  // The handler of a signal that came in the middle of an event ends the process: its thread has the lock.
+  if (Writing::now()) {
+    recorder.store(nullptr);
+    log_line("the process ended inside a call that was being recorded: the end of the recording is lost");
+    return;
+  }
+  Recorder* const ending = recorder.exchange(nullptr);
+  if (ending == nullptr) return;
+  try {
+    const Writing lock(ending->mutex_);
+    if (without_driver) {
+      ending->abandoned_ = ending->durations_.release();
+    } else {
+      ending->durations_->collect();
+    }
+    ending->write_all();
+    ending->durations_.reset();
+    ending->ended_ = true;
+    close(ending->file_);
+  } catch (...) {
+    log_line("the end of the recording is lost");
+  }
+}
+
+void Recorder::abandon() noexcept { recorder.store(nullptr); }
+
+std::uint64_t Recorder::token_of(const OperationInfo& info, std::span<const MemoryAccess> accesses) {
+  std::uint64_t token = info.kind;
+  // The multiplier of 64-bit FNV-1a.
+  for (const MemoryAccess& access : accesses) token = (token ^ access.bytes) * 0x100000001B3u;
+  return token;
+}
+
+std::uint64_t Recorder::id_of(const char* name) {
+  const auto [at, fresh] = names_.try_emplace(name, names_.size());
+  if (fresh) writer_.name(at->second, name == nullptr ? "unknown" : name);
+  return at->second;
+}
+
+void Recorder::say_thread() {
+  const std::uint64_t thread = number_of_this_thread();
+  if (thread == thread_) return;
+  thread_ = thread;
+  writer_.thread(thread);
+}
+
+void Recorder::say_tag() {
+  const std::uint64_t tag = tag_of_this_thread;
+  if (tag == tag_) return;
+  tag_ = tag;
+  if (told_tags_.size() <= tag) told_tags_.resize(tag + 1);
+  if (tag != 0 && !told_tags_[tag]) {
+    Tags& tags = Tags::get();
+    const std::lock_guard lock(tags.mutex);
+    writer_.tag(tag, *tags.texts[tag - 1]);
+    told_tags_[tag] = true;
+  }
+  writer_.tagged(tag);
+}
+
+void Recorder::allocated(DeviceAddress address, Bytes bytes, std::optional<StreamHandle> stream) {
+  const Writing lock(mutex_);
+  say_thread();
+  say_tag();
+  const auto handle = static_cast<std::uint64_t>(stream.value_or(StreamHandle{}));
+  writer_.allocate(address.value, bytes, handle);
+  if (part_bytes_ != 0) held_[address.value] = {bytes, handle, tag_};
+  write_if_full();
+}
+
+void Recorder::freed(DeviceAddress address, std::optional<StreamHandle> stream) {
+  const Writing lock(mutex_);
+  say_thread();
+  if (part_bytes_ != 0) held_.erase(address.value);
+  writer_.free(address.value, static_cast<std::uint64_t>(stream.value_or(StreamHandle{})));
+  write_if_full();
+}
+
+void Recorder::submitting(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses) {
+  const Writing lock(mutex_);
+  if (durations_ != nullptr) durations_->begin(token_of(info, accesses), stream);
+}
+
+void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::span<const MemoryAccess> accesses) {
+  const Writing lock(mutex_);
+  if (durations_ != nullptr) durations_->end(stream);
+  say_thread();
+  const std::uint64_t name = id_of(info.name);
+  writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, accesses), accesses);
+  // At the end of the process the driver is not asked any more.
+  if (++operations_ % kAskEvery == 0) {
+    write_durations();
+    if (std::chrono::steady_clock::now() - newest_block_ >= kBlockTime) write_all();
+  }
+  write_if_full();
+}
+
+void Recorder::step() {
+  const Writing lock(mutex_);
+  writer_.step();
+}
+
+void Recorder::write_durations() {
+  if (durations_ == nullptr) return;
+  durations_->collect();
+  durations_->for_each([this](std::uint64_t token, std::uint64_t nanoseconds) {
+    std::uint64_t& known = written_[token];
+    if (known == nanoseconds) return;
+    known = nanoseconds;
+    writer_.duration(token, nanoseconds);
+  });
+}
+
+void Recorder::write_if_full() {
+  if (writer_.bytes() >= block_bytes_) write_all();
+}
+
+// What has been written is the older part from here on; the new one says what is so as it begins.
+void Recorder::begin_part() {
+  const std::string older = path_ + std::string(kOlderPart);
+  const int file = std::rename(path_.c_str(), older.c_str()) == 0 ? open_own(path_, O_EXCL) : -1;
+  if (file < 0 || !write_whole(file, std::string(kRecordingHeader))) {
+    log_line("%s: can not be written: %s; the recording ends here", path_.c_str(), std::strerror(errno));
+    if (file >= 0) close(file);
+    ended_ = true;
+    return;
+  }
+  close(std::exchange(file_, file));
+  writer_.part();
+  for (const auto& [name, id] : names_) writer_.name(id, name == nullptr ? "unknown" : name);
+  for (const auto& [token, nanoseconds] : written_) writer_.duration(token, nanoseconds);
+  {
+    Tags& tags = Tags::get();
+    const std::lock_guard lock(tags.mutex);
+    told_tags_.assign(tags.texts.size() + 1, true);
+    for (std::size_t tag = 1; tag < told_tags_.size(); ++tag) writer_.tag(tag, *tags.texts[tag - 1]);
+  }
+  for (const auto& [address, held] : held_) writer_.held(address, held.bytes, held.stream, held.tag);
+  writer_.thread(thread_);
+  writer_.tagged(tag_);
+  // It does not count: a program that holds much has as much room for what happens as any other.
+  ended_ = !write_block();
+  written_bytes_ = 0;
+}
+
+bool Recorder::write_block() {
+  const std::string block = writer_.take_block();
+  written_bytes_ += block.size();
+  newest_block_ = std::chrono::steady_clock::now();
+  if (write_whole(file_, block)) return true;
+  log_line("the recording ends here: %s", std::strerror(errno));
+  return false;
+}
+
+void Recorder::write_all() {
+  write_durations();
+  if (writer_.bytes() == 0 || ended_) return;
+  ended_ = !write_block();
+  if (!ended_ && part_bytes_ != 0 && written_bytes_ + block_bytes_ > part_bytes_) begin_part();
+}
+
+}  // namespace thermocline

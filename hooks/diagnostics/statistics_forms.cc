@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `run --stats` ends with. The line and the object have the same fields.
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <vector>
+
+#include "config/size.h"
+#include "hooks/runtime/runtime.h"
+#include "hooks/runtime/statistics.h"
+
+namespace thermocline {
+namespace {
+
+struct Field {
+  const char* name;
+  std::uint64_t value;
+};
+
+// The first eight stand in the documented order; more may follow.
+std::vector<Field> fields_of(const EngineStatistics& statistics) {
+  return {
+      {"peak_live_bytes", statistics.peak_live_bytes},
+      {"peak_device_bytes", statistics.peak_device_bytes},
+      {"budget_bytes", statistics.budget_bytes},
+      {"peak_host_bytes", statistics.peak_host_bytes},
+      {"evicted_bytes", statistics.evicted_bytes},
+      {"restored_bytes", statistics.restored_bytes},
+      {"allocations", statistics.allocations},
+      {"pinned_buffers", statistics.pinned_buffers},
+      {"frees", statistics.frees},
+      {"operations", statistics.operations},
+      {"evictions", statistics.evictions},
+      {"restores", statistics.restores},
+      {"fallback_evictions", statistics.fallback_evictions},
+      {"unmapped_evictions", statistics.unmapped_evictions},
+      {"unseen_accesses", statistics.unseen_accesses},
+      {"prefetches", statistics.prefetches},
+      {"wasted_prefetches", statistics.wasted_prefetches},
+      {"write_behinds", statistics.write_behinds},
+      {"plans", statistics.plans},
+      {"divergences", statistics.divergences},
+      {"creates", statistics.creates},
+      {"maps", statistics.maps},
+      {"unmaps", statistics.unmaps},
+      {"host_waits", statistics.host_waits},
+      {"peak_live_buffers", statistics.peak_live_buffers},
+      {"allocated_bytes", statistics.allocated_bytes},
+      {"freed_bytes", statistics.freed_bytes},
+      {"followed", statistics.followed},
+      {"unfetched_targets", statistics.unfetched_targets},
+      {"over_budget_operations", statistics.over_budget_operations},
+      {"host_reads", statistics.host_reads},
+      {"table_reads", statistics.table_reads},
+      {"pointer_probes", statistics.pointer_probes},
+      {"pointer_writing_kernels", statistics.pointer_writing_kernels},
+      {"oom_reports", statistics.out_of_memory},
+      {"unknown_launches", counted(Counter::kUnknownLaunches)},
+      {"captured_operations", counted(Counter::kCapturedOperations)},
+      {"other_contexts", counted(Counter::kOtherContexts)},
+      {"unknown_functions", counted(Counter::kUnknownFunctions)},
+      {"untracked_uploads", counted(Counter::kUntrackedUploads)},
+      {"unseen_collectives", counted(Counter::kUnseenCollectives)},
+      {"refused_shares", counted(Counter::kRefusedShares)},
+      {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
+  };
+}
+
+[[gnu::format(printf, 2, 3)]] void add_row(std::string* text, const char* format, ...) {
+  std::array<char, 160> row;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(row.data(), row.size(), format, arguments);
+  va_end(arguments);
+  *text += std::string("  ") + row.data() + '\n';
+}
+
+std::string times(std::uint64_t count, const char* one, const char* many) {
+  return std::to_string(count) + ' ' + (count == 1 ? one : many);
+}
+
+}  // namespace
+
+std::string statistics_line(const EngineStatistics& statistics) {
+  std::string line;
+  for (const Field& field : fields_of(statistics)) {
+    if (!line.empty()) line += ' ';
+    line += field.name;
+    line += '=';
+    line += std::to_string(field.value);
+  }
+  return line;
+}
+
+std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank) {
+  std::string object = "{\"schema\": \"thermocline-run/1\", \"pid\": " + std::to_string(process);
+  object += ", \"rank\": " + (rank ? std::to_string(*rank) : "null");
+  for (const Field& field : fields_of(statistics)) {
+    object += ", \"";
+    object += field.name;
+    object += "\": " + std::to_string(field.value);
+  }
+  return object + "}\n";
+}
+
+std::string statistics_table(const EngineStatistics& s, const std::string& of, const std::string& budget_origin) {
+  std::string text = "thermocline: " + of + " held " + human_bytes(s.peak_live_bytes) + " at most\n";
+  add_row(&text, "on the device  %s at most, budget %s%s", human_bytes(s.peak_device_bytes).c_str(),
+          human_bytes(s.budget_bytes).c_str(), budget_origin.empty() ? "" : (" = " + budget_origin).c_str());
+  if (s.evicted_bytes == 0 && s.restored_bytes == 0) {
+    add_row(&text, "moved          nothing: it fitted");
+  } else {
+    add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
+    add_row(&text, "evicted        %s in %s", human_bytes(s.evicted_bytes).c_str(),
+            times(s.evictions, "eviction", "evictions").c_str());
+    add_row(&text, "fetched        %s in %s, %llu ahead of need", human_bytes(s.restored_bytes).c_str(),
+            times(s.restores, "copy", "copies").c_str(), static_cast<unsigned long long>(s.prefetches));
+    add_row(&text, "host waited    %s", times(s.host_waits, "time", "times").c_str());
+  }
+  if (s.pinned_buffers > 0) {
+    add_row(&text, "pinned         %s in %s, which can not be evicted", human_bytes(s.pinned_bytes).c_str(),
+            times(s.pinned_buffers, "buffer", "buffers").c_str());
+  }
+  if (s.out_of_memory > 0) add_row(&text, "out of memory  %s", times(s.out_of_memory, "time", "times").c_str());
+  return text;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a context is the end of the memory in it. What we hold is given back while the context still lives, which
+// means before the driver's own call; when a primary context ends depends on how often it was retained, so that is
+// counted. Contexts that the program created on the same device are no matter of the primary one.
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "driver/locks.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::size_t kMostDevices = 64;
+// A primary context, as the program has been seen to retain it.
+struct Retained {
+  std::atomic<int> count{0};
+  std::atomic<CUcontext> newest{nullptr};
+};
+std::array<Retained, kMostDevices> retained{};
+
+Retained* retained_of(CUdevice device) {
+  const auto index = static_cast<std::size_t>(device);
+  return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
+}
+
+// Its streams are gone with it, also those that recorded.
+void end_captures_in(CUcontext context) {
+  if (!any_capture()) return;
+  for (int left = forget_captures_in(context); left > 0; --left) capture_ended();
+}
+
+CUresult destroy(CUcontext context, Call call) {
+  if (Inside::now()) return call();
+  return guarded([&] {
+    Runtime::get().end_context(context);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) end_captures_in(context);
+    return result;
+  });
+}
+
+// None: the driver does not say.
+std::optional<bool> is_active(CUdevice device) {
+  unsigned int flags = 0;
+  int active = 0;
+  if (real<Function::cuDevicePrimaryCtxGetState>(device, &flags, &active) != CUDA_SUCCESS) return std::nullopt;
+  return active != 0;
+}
+
+// Null: nobody has it. Retained in passing, which is the one way to learn its handle; where the driver refuses that, it
+// is taken to be the one that was retained last.
+CUcontext primary_of(CUdevice device) {
+  const Inside inside;
+  CUcontext context = nullptr;
+  if (is_active(device) != true) return nullptr;
+  if (real<Function::cuDevicePrimaryCtxRetain>(&context, device) == CUDA_SUCCESS) {
+    real<Function::cuDevicePrimaryCtxRelease_v2>(device);
+    return context;
+  }
+  const Retained* const seen = retained_of(device);
+  return seen == nullptr ? nullptr : seen->newest.load();
+}
+
+CUresult reset(CUdevice device, Call call) {
+  if (Inside::now()) return call();
+  return guarded([&] {
+    const CUcontext context = primary_of(device);
+    if (context != nullptr) Runtime::get().end_context(context);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && context != nullptr) end_captures_in(context);
+    return result;
+  });
+}
+
+CUresult release(CUdevice device, Call call) {
+  if (Inside::now()) return call();
+  Retained* const seen = retained_of(device);
+  return guarded([&] {
+    const CUcontext context = primary_of(device);
+    if (context != nullptr && seen != nullptr && seen->count.load() == 1) Runtime::get().end_context(context);
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS) return result;
+    if (seen != nullptr && seen->count.load() > 0) seen->count.fetch_sub(1);
+    // Retained by somebody whom we have not seen, or not as often as we thought.
+    if (context != nullptr && is_active(device) == false) {
+      Runtime::get().abandon_context(context);
+      end_captures_in(context);
+    }
+    return result;
+  });
+}
+
+struct Attachments {
+  Mutex mutex{"attachments"};
+  std::map<CUcontext, int> counts;
+};
+Attachments& attachments() {
+  static auto* const all = new Attachments;
+  return *all;
+}
+
+void attached(CUcontext context) {
+  Attachments& all = attachments();
+  const std::lock_guard lock(all.mutex);
+  ++all.counts[context];
+}
+
+// True where an attachment was left, which is taken away.
+bool was_attached(CUcontext context) {
+  Attachments& all = attachments();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.counts.find(context);
+  if (found == all.counts.end()) return false;
+  if (--found->second == 0) all.counts.erase(found);
+  return true;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuCtxDestroy(CUcontext ctx) {
+  using namespace thermocline;
+  return destroy(ctx, [&] { return real<Function::cuCtxDestroy>(ctx); });
+}
+
+CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
+  using namespace thermocline;
+  return destroy(ctx, [&] { return real<Function::cuCtxDestroy_v2>(ctx); });
+}
+
+// A context ends when it is detached from as often as it was attached to, and once more for its creation.
+CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuCtxAttach>(pctx, flags);
+  if (result != CUDA_SUCCESS || pctx == nullptr || Inside::now()) return result;
+  return guarded([&] {
+    attached(*pctx);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
+  using namespace thermocline;
+  const auto call = [&] { return real<Function::cuCtxDetach>(ctx); };
+  return was_attached(ctx) ? call() : destroy(ctx, call);
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
+  Retained* const seen = retained_of(dev);
+  if (result != CUDA_SUCCESS || seen == nullptr || Inside::now()) return result;
+  seen->count.fetch_add(1);
+  if (pctx != nullptr) seen->newest.store(*pctx);
+  return result;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev) {
+  using namespace thermocline;
+  return release(dev, [&] { return real<Function::cuDevicePrimaryCtxRelease>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  using namespace thermocline;
+  return release(dev, [&] { return real<Function::cuDevicePrimaryCtxRelease_v2>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
+  using namespace thermocline;
+  return reset(dev, [&] { return real<Function::cuDevicePrimaryCtxReset>(dev); });
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  using namespace thermocline;
+  return reset(dev, [&] { return real<Function::cuDevicePrimaryCtxReset_v2>(dev); });
+}
+
+}  // extern "C"

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/entry/idle_thread.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/runtime/runtime.h"
+#include "hooks/submit/submit.h"
+#include "offload/planning/background.h"
+
+namespace thermocline {
+namespace {
+
+// How long the end of the process waits for a look that is under way. It is one that can not go on, if it takes longer:
+// a handler of signals may end a process in which the thread waits for what the handler has interrupted.
+constexpr int kMostWaitsAtTheEnd = 1000;
+constexpr Duration kBetweenWaits{1};
+
+// Never destroyed: the thread uses it to the end.
+struct Looking {
+  std::mutex look;                 // held while the driver may be called
+  std::atomic<bool> ended{false};  // of the process
+  pid_t process = getpid();
+  Duration every{};
+};
+Looking& looking() {
+  static auto* const only = new Looking;
+  return *only;
+}
+
+std::uint64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// None of the engines ends meanwhile. What the driver does not allow while a stream records is left for later.
+void look() {
+  if (Runtime::get().broken() || any_capture()) return;
+  static_cast<void>(guarded([] {
+    const HeldEngines engines(HeldEngines::Even::kOne);
+    if (engines.none()) return CUDA_SUCCESS;
+    const Inside inside;
+    const CaptureTruce truce;
+    for (const ActiveEngine* active : *engines) {
+      const CurrentContext context(*active);
+      if (!context.is_refused()) active->engine->look_for_idleness(now_ns());
+    }
+    return CUDA_SUCCESS;
+  }));
+}
+
+void go_on_looking() {
+  Looking& self = looking();
+  for (;;) {
+    std::this_thread::sleep_for(self.every);
+    const std::lock_guard lock(self.look);
+    if (self.ended.load()) return;
+    look();
+  }
+}
+
+// The driver may be gone soon. Registered later than what the driver has registered, it is called before.
+void end_looking() {
+  Looking& self = looking();
+  self.ended.store(true);
+  if (getpid() != self.process) return;
+  for (int i = 0; i < kMostWaitsAtTheEnd; ++i) {
+    if (const std::unique_lock lock(self.look, std::try_to_lock); lock.owns_lock()) return;
+    std::this_thread::sleep_for(kBetweenWaits);
+  }
+}
+
+}  // namespace
+
+void look_for_idleness(Duration every) {
+  static std::atomic<bool> tried{false};
+  if (every.count() == 0 || tried.exchange(true)) return;
+  Looking& self = looking();
+  self.every = every;
+  if (std::atexit(&end_looking) != 0) return;
+  std::thread thread = try_in_background(&go_on_looking);
+  if (!thread.joinable()) return;
+  pthread_setname_np(thread.native_handle(), "thermocline-idle");
+  thread.detach();
+}
+
+}  // namespace thermocline

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches. What a kernel accesses is read from its parameters, at every launch.
+#include <algorithm>
+
+#include "hooks/capture/captures.h"
+#include "hooks/graphs/graph_execs.h"
+#include "hooks/interpose/nccl.h"
+#include "hooks/operands/layouts.h"
+#include "hooks/operands/tensor_maps.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/driver_room.h"
+#include "hooks/submit/kernels.h"
+#include "hooks/submit/macros.h"
+
+namespace thermocline {
+
+bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses) {
+  // Without arguments there is nothing to ask the driver for.
+  if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
+  const ParameterLayout* const layout = layouts().of(function);
+  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
+  return scan_arguments(layout, arguments, engines.hull(), accesses);
+}
+
+namespace {
+
+struct Shape {
+  unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
+};
+
+// Equal for launches of one function with one shape, as long as the process lives.
+OperationInfo info_of(CUfunction function, const Shape& shape) {
+  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(function);
+  for (const unsigned int size :
+       {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
+    // The multiplier of 64-bit FNV-1a.
+    hash = (hash ^ size) * 0x100000001B3u;
+  }
+  return OperationInfo{.kind = hash | 1,
+                       .operator_class = layouts().class_of(function),
+                       .name = layouts().name_of(function),
+                       .follows = true};
+}
+
+CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments,
+                     Call call) {
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
+  if (layouts().is_of_nccl(function)) nccl_launches();
+  AccessList accesses;
+  const CUresult read = guarded(
+      [&] { return add_arguments(*engines, function, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
+  if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, shape), call);
+  if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
+  invalidate_capture(stream);
+  return read;
+}
+
+// Code that is loaded lazily takes device memory at its first launch.
+CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
+  return with_driver_room([&] { return launch_once(stream, function, shape, arguments, call); });
+}
+
+// Parameters that were set one by one, before CUDA 4 (cuParamSetv): nobody remembers them.
+CUresult launch_unseen(CUstream stream, Call call) {
+  return with_driver_room([&] { return submit_unknown(legacy(stream), [&] { return heard(call()); }); });
+}
+
+void look_at_attributes(const CUlaunchConfig& config) {
+  if (config.attrs == nullptr) return;
+  for (unsigned int i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& one = config.attrs[i];
+    if (one.id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE &&
+        one.value.deviceUpdatableKernelNode.deviceUpdatable != 0)
+      nodes_change_on_the_device();
+  }
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuLaunchKernel, _ptsz,
+                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
+                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
+                       void** kernelParams, void** extra),
+                      {
+                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
+                                      {kernelParams, extra}, [&] {
+                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
+                                                                     sharedBytes, hStream, kernelParams, extra));
+                                      });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuLaunchKernelEx, _ptsz,
+                      (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra), {
+                        if (config == nullptr) return real<kFunction>(config, f, kernelParams, extra);
+                        look_at_attributes(*config);
+                        const Shape shape{config->gridDimX,  config->gridDimY,  config->gridDimZ,
+                                          config->blockDimX, config->blockDimY, config->blockDimZ};
+                        return launch(stream_of(config->hStream), f, shape, {kernelParams, extra},
+                                      [&] { return heard(real<kFunction>(config, f, kernelParams, extra)); });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
+                      (CUfunction f, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
+                       unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream hStream,
+                       void** kernelParams),
+                      {
+                        return launch(stream_of(hStream), f, {gridX, gridY, gridZ, blockX, blockY, blockZ},
+                                      {kernelParams, nullptr}, [&] {
+                                        return heard(real<kFunction>(f, gridX, gridY, gridZ, blockX, blockY, blockZ,
+                                                                     sharedBytes, hStream, kernelParams));
+                                      });
+                      })
+
+extern "C" {
+
+// One kernel for each of several devices, each in a stream of its own: too rare for more than keeping what they access.
+CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
+                                                      unsigned int flags) {
+  using namespace thermocline;
+  const auto call = [&] {
+    return real<Function::cuLaunchCooperativeKernelMultiDevice>(launchParamsList, numDevices, flags);
+  };
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || launchParamsList == nullptr) return call();
+  bool reached = false, is_ours = false;
+  const CUresult result = guarded([&]() -> CUresult {
+    AccessList accesses;
+    for (unsigned int i = 0; i < numDevices; ++i) {
+      const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
+      if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &accesses))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
+    is_ours = !accesses.empty();
+    return keep(accesses, "a launch on several devices", [&] {
+      reached = true;
+      return call();
+    });
+  });
+  for (unsigned int i = 0; i < numDevices; ++i) {
+    const CUstream stream = launchParamsList[i].hStream;
+    if (!reached) invalidate_capture(legacy(stream));
+    // Its streams are not followed, so that it has run before anything else is done with the buffers.
+    if (result == CUDA_SUCCESS && is_ours) real<Function::cuStreamSynchronize>(stream);
+  }
+  return result;
+}
+
+CUresult CUDAAPI cuLaunch(CUfunction f) {
+  using namespace thermocline;
+  return launch_unseen(nullptr, [&] { return real<Function::cuLaunch>(f); });
+}
+
+CUresult CUDAAPI cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  using namespace thermocline;
+  return launch_unseen(nullptr, [&] { return real<Function::cuLaunchGrid>(f, grid_width, grid_height); });
+}
+
+CUresult CUDAAPI cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  using namespace thermocline;
+  return launch_unseen(hStream, [&] { return real<Function::cuLaunchGridAsync>(f, grid_width, grid_height, hStream); });
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
+  using namespace thermocline;
+  layouts().forget();
+  return real<Function::cuModuleUnload>(hmod);
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuLibraryGetKernel>(pKernel, library, name);
+  if (result != CUDA_SUCCESS || pKernel == nullptr) return result;
+  return guarded([&] {
+    layouts().is_kernel(*pKernel, library);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuLibraryEnumerateKernels>(kernels, numKernels, lib);
+  if (result != CUDA_SUCCESS || kernels == nullptr) return result;
+  return guarded([&] {
+    // A library with fewer kernels leaves the rest of the array alone.
+    unsigned int count = 0;
+    if (real<Function::cuLibraryGetKernelCount>(&count, lib) != CUDA_SUCCESS) return result;
+    for (unsigned int i = 0; i < std::min(count, numKernels); ++i) layouts().is_kernel(kernels[i], lib);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
+  using namespace thermocline;
+  layouts().forget();
+  layouts().forget_kernels(library);
+  return real<Function::cuLibraryUnload>(library);
+}
+
+}  // extern "C"

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls from which the engine learns how far streams have come, or what they come behind, and stream capture. Nothing
+// is added to what they do.
+#include <optional>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
+#include "hooks/operands/values.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/late_frees.h"
+#include "hooks/submit/macros.h"
+#include "hooks/submit/proxy_streams.h"
+#include "hooks/submit/stream_queues.h"
+
+namespace thermocline {
+namespace {
+
+// Of the stream's context. Null also where the driver refuses every call (StreamPlace::refused).
+const ActiveEngine* engine_to_tell(StreamHandle stream) {
+  const EngineSet* const engines = engines_now();
+  return engines == nullptr || Runtime::get().broken() ? nullptr : place_of(*engines, stream).here;
+}
+
+// Other threads submit while this one waits, so what has passed afterwards is what stood there before.
+CUresult wait_for(StreamHandle stream, Call call) {
+  const ActiveEngine* active = engine_to_tell(stream);
+  if (active == nullptr) return call();
+  return guarded([&] {
+    const UseSet before = active->engine->submitted(stream);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && !before.empty()) {
+      const Inside inside;
+      active->engine->synchronized(before);
+    }
+    return result;
+  });
+}
+
+CUresult wait_for_all(CUcontext context, Call call) {
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr || Runtime::get().broken() || place_of(*engines, {}).refused) return call();
+  const ActiveEngine* active = engines->in(context);
+  if (active == nullptr) return call();
+  return guarded([&] {
+    const UseSet before = active->engine->submitted_all();
+    LateFrees frees(*active);
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS || (before.empty() && frees.none())) return result;
+    const Inside inside;
+    active->engine->synchronized(before);
+    frees.waited();
+    return result;
+  });
+}
+
+// Whatever has not passed by now may come behind a wait for a value.
+CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
+  wait_for_queue(stream);
+  const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
+  if (active == nullptr) return call();
+  return guarded([&] {
+    CUresult result = CUDA_SUCCESS;
+    std::optional<Inside> inside;
+    std::optional<CaptureTruce> truce;
+    std::optional<CurrentContext> context;
+    active->engine->come_behind(stream, [&] {
+      result = call();
+      // Nor may the event be asked for: it is the recording's.
+      if (result != CUDA_SUCCESS || is_recording(stream)) return false;
+      inside.emplace();
+      truce.emplace();
+      context.emplace(*active);
+      return real<Function::cuEventQuery>(event) != CUDA_SUCCESS;
+    });
+    return result;
+  });
+}
+
+CUcontext current_context() {
+  CUcontext current = nullptr;
+  return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
+}
+
+// With a stream that records, its capture ends, which nobody can end any more.
+CUresult destroy_recording(StreamHandle stream, Call call) {
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && any_capture() && forget_capture(stream)) capture_ended();
+  return result;
+}
+
+CUresult destroy(CUstream stream, Call call) {
+  const StreamHandle handle = legacy(stream);
+  if (Inside::now() || !is_explicit(handle)) return call();
+  end_queue_of(handle);
+  if (engines_now() == nullptr || Runtime::get().broken()) return destroy_recording(handle, call);
+  return guarded([&] {
+    {
+      const HeldEngines engines;
+      const StreamPlace place = engines.none() ? StreamPlace() : place_of(*engines, handle);
+      if (engines.none() || place.refused) return destroy_recording(handle, call);
+      const Inside inside;
+      for (const ActiveEngine* active : *engines) {
+        if (place.here != nullptr && active != place.here) continue;
+        const CurrentContext context(*active);
+        active->engine->retire(handle);
+      }
+      end_proxy_streams_of(handle);
+    }
+    forget_contexts_of_streams();
+    return destroy_recording(handle, call);
+  });
+}
+
+CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph into = nullptr) {
+  capture_began();
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) {
+    capture_ended();
+    return result;
+  }
+  return guarded([&] {
+    note_capture(stream, mode, into);
+    return result;
+  });
+}
+
+// A capture that became invalid ends here as well, with an error; it does not where it began in another stream, or in
+// another thread.
+CUresult ended(StreamHandle stream, CUgraph* graph, Call call) {
+  const bool recorded = is_recording(stream);
+  const CUresult result = recorded ? end_capture(stream, graph, call) : call();
+  if (recorded && !is_recording(stream) && forget_capture(stream)) capture_ended();
+  return result;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuStreamSynchronize, _ptsz, (CUstream hStream),
+                      { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamQuery, _ptsz, (CUstream hStream),
+                      { return wait_for(stream_of(hStream), [&] { return real<kFunction>(hStream); }); })
+
+THERMOCLINE_HOOK_PAIR(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags), {
+  return come_behind(stream_of(hStream), hEvent, [&] { return real<kFunction>(hStream, hEvent, Flags); });
+})
+
+THERMOCLINE_HOOK_PAIR(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), {
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hEvent, hStream);
+})
+THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream hStream, unsigned int flags), {
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hEvent, hStream, flags);
+})
+
+// The stream may stand behind the function.
+THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
+  streams_may_stand();
+  wait_for_queue(stream_of(hStream));
+  return real<kFunction>(hStream, fn, userData);
+})
+THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
+                      (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
+                        streams_may_stand();
+                        wait_for_queue(stream_of(hStream));
+                        return real<kFunction>(hStream, callback, userData, flags);
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {
+  return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_GLOBAL, [&] { return real<kFunction>(hStream); });
+})
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture_v2, _ptsz, (CUstream hStream, CUstreamCaptureMode mode),
+                      { return began(stream_of(hStream), mode, [&] { return real<kFunction>(hStream, mode); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToGraph, _ptsz,
+                      (CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
+                       const CUgraphEdgeData* dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+                      {
+                        return began(
+                            stream_of(hStream), mode,
+                            [&] {
+                              return real<kFunction>(hStream, hGraph, dependencies, dependencyData, numDependencies,
+                                                     mode);
+                            },
+                            hGraph);
+                      })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginRecaptureToGraph, _ptsz,
+                      (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph,
+                       CUgraphRecaptureCallback callbackFunc, void* userData),
+                      {
+                        return began(
+                            stream_of(hStream), mode,
+                            [&] { return real<kFunction>(hStream, mode, hGraph, callbackFunc, userData); }, hGraph);
+                      })
+THERMOCLINE_HOOK_PAIR(cuStreamBeginCaptureToCig, _ptsz,
+                      (CUstream hStream, CUstreamCigCaptureParams* streamCigCaptureParams), {
+                        return began(stream_of(hStream), CU_STREAM_CAPTURE_MODE_RELAXED,
+                                     [&] { return real<kFunction>(hStream, streamCigCaptureParams); });
+                      })
+THERMOCLINE_HOOK_PAIR(cuStreamEndCaptureToCig, _ptsz, (CUstream hStream),
+                      { return ended(stream_of(hStream), nullptr, [&] { return real<kFunction>(hStream); }); })
+THERMOCLINE_HOOK_PAIR(cuStreamEndCapture, _ptsz, (CUstream hStream, CUgraph* phGraph),
+                      { return ended(stream_of(hStream), phGraph, [&] { return real<kFunction>(hStream, phGraph); }); })
+
+extern "C" {
+
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
+  using namespace thermocline;
+  return destroy(hStream, [&] { return real<Function::cuStreamDestroy>(hStream); });
+}
+
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) {
+  using namespace thermocline;
+  return destroy(hStream, [&] { return real<Function::cuStreamDestroy_v2>(hStream); });
+}
+
+CUresult CUDAAPI cuCtxSynchronize() {
+  using namespace thermocline;
+  return wait_for_all(current_context(), [] { return real<Function::cuCtxSynchronize>(); });
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  using namespace thermocline;
+  return wait_for_all(ctx, [ctx] { return real<Function::cuCtxSynchronize_v2>(ctx); });
+}
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuGetProcAddress in both shapes (CUDA 11: four arguments, CUDA 12: five). The driver answers first; what it answered
+// is then exchanged for the hook of exactly that function.
+#include <atomic>
+#include <cstring>
+
+#include "hooks/diagnostics/fallbacks.h"
+#include "hooks/interpose/log.h"
+#include "hooks/interpose/symbols.h"
+
+namespace thermocline {
+namespace {
+
+// A driver may have resolvers of its own for who asks for per-thread default streams: without a flag they give the
+// per-thread variants. They are not exported, so they stand in no table; what they answer is exchanged like all else.
+using Resolver = CUresult (*)(const char*, void**, int, cuuint64_t);
+using ResolverV2 = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+std::atomic<Resolver> per_thread_resolver{nullptr};
+std::atomic<ResolverV2> per_thread_resolver_v2{nullptr};
+
+constexpr cuuint64_t kStreamFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+// The first version with the fifth argument.
+constexpr int kSecondShape = 12000;
+
+void exchange(const char* base, void** address, int version, cuuint64_t flags);
+
+cuuint64_t per_thread_unless_said(cuuint64_t flags) {
+  return (flags & kStreamFlags) != 0 ? flags : flags | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+}
+
+CUresult resolve_per_thread(const char* base, void** address, int version, cuuint64_t flags) {
+  const CUresult result = per_thread_resolver.load()(base, address, version, flags);
+  if (result == CUDA_SUCCESS) exchange(base, address, version, per_thread_unless_said(flags));
+  return result;
+}
+
+CUresult resolve_per_thread_v2(const char* base, void** address, int version, cuuint64_t flags,
+                               CUdriverProcAddressQueryResult* status) {
+  const CUresult result = per_thread_resolver_v2.load()(base, address, version, flags, status);
+  if (result == CUDA_SUCCESS) exchange(base, address, version, per_thread_unless_said(flags));
+  return result;
+}
+
+// Null when the answer is not a resolver for per-thread default streams.
+void* hook_for_resolver(const char* base, void* answer, int version, cuuint64_t flags) {
+  if (std::strcmp(base, "cuGetProcAddress") != 0 || (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) == 0) {
+    return nullptr;
+  }
+  if (version >= kSecondShape) {
+    per_thread_resolver_v2.store(reinterpret_cast<ResolverV2>(answer));
+    return reinterpret_cast<void*>(&resolve_per_thread_v2);
+  }
+  per_thread_resolver.store(reinterpret_cast<Resolver>(answer));
+  return reinterpret_cast<void*>(&resolve_per_thread);
+}
+
+void exchange(const char* base, void** address, int version, cuuint64_t flags) {
+  if (base == nullptr || address == nullptr || *address == nullptr || Inside::now()) return;
+  void* hook = hook_for_base(base, *address, version, flags);
+  if (hook == nullptr) hook = hook_for_resolver(base, *address, version, flags);
+  if (hook != nullptr) {
+    *address = hook;
+    return;
+  }
+  if (!knows_base(base)) count_unknown_function(base);
+  // First versions with 32-bit addresses are left alone on purpose.
+  if (!has_hooked_base(base) || version < 3020) return;
+  // The driver has another way in to a function that we know: a program that asks by this version expects that shape.
+  if (void* named = hook_by_name(base, version, flags); named != nullptr) {
+    *address = named;
+    return;
+  }
+  // A variant that is newer than our table is left alone, as any unknown function, and what it does goes unseen.
+  if (version <= kNewestKnownVersion) return;
+  a_variant_goes_unseen();
+  THERMOCLINE_LOG_ONCE(
+      "the driver has a variant of %s that is not known; it is left alone, and nothing is evicted where "
+      "the library has not begun",
+      base);
+}
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuGetProcAddress>(symbol, pfn, cudaVersion, flags);
+  if (result == CUDA_SUCCESS) exchange(symbol, pfn, cudaVersion, flags);
+  return result;
+}
+
+CUresult CUDAAPI cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult* symbolStatus) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuGetProcAddress_v2>(symbol, pfn, cudaVersion, flags, symbolStatus);
+  if (result == CUDA_SUCCESS) exchange(symbol, pfn, cudaVersion, flags);
+  return result;
+}
+
+}  // extern "C"

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls for which the driver takes device memory of its own. What they make is none of our business, but they are made
+// again with more room where the device has none left.
+#include "hooks/submit/driver_room.h"
+
+#define THERMOCLINE_HOOK_WITH_ROOM(name, parameters, arguments)                     \
+  extern "C" CUresult CUDAAPI name parameters {                                     \
+    using namespace thermocline; /* NOLINT: the scope of one function */            \
+    return with_driver_room([&] { return heard(real<Function::name> arguments); }); \
+  }
+
+// Code, and the variables that come with it. What is loaded lazily is loaded when it is first asked for.
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname))
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadData, (CUmodule * module, const void* image), (module, image))
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadDataEx,
+                           (CUmodule * module, const void* image, unsigned int numOptions, CUjit_option* options,
+                            void** optionValues),
+                           (module, image, numOptions, options, optionValues))
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadFatBinary, (CUmodule * module, const void* fatCubin), (module, fatCubin))
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char* name),
+                           (hfunc, hmod, name))
+THERMOCLINE_HOOK_WITH_ROOM(cuModuleGetGlobal_v2, (CUdeviceptr * dptr, size_t* bytes, CUmodule hmod, const char* name),
+                           (dptr, bytes, hmod, name))
+THERMOCLINE_HOOK_WITH_ROOM(cuLibraryLoadData,
+                           (CUlibrary * library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
+                            unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                            unsigned int numLibraryOptions),
+                           (library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                            libraryOptionValues, numLibraryOptions))
+THERMOCLINE_HOOK_WITH_ROOM(cuLibraryLoadFromFile,
+                           (CUlibrary * library, const char* fileName, CUjit_option* jitOptions,
+                            void** jitOptionsValues, unsigned int numJitOptions, CUlibraryOption* libraryOptions,
+                            void** libraryOptionValues, unsigned int numLibraryOptions),
+                           (library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,
+                            libraryOptionValues, numLibraryOptions))
+THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
+THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetGlobal, (CUdeviceptr * dptr, size_t* bytes, CUlibrary library, const char* name),
+                           (dptr, bytes, library, name))
+THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetManaged,
+                           (CUdeviceptr * dptr, size_t* bytes, CUlibrary library, const char* name),
+                           (dptr, bytes, library, name))
+THERMOCLINE_HOOK_WITH_ROOM(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
+THERMOCLINE_HOOK_WITH_ROOM(cuFuncLoad, (CUfunction function), (function))
+
+// Questions about code, and what it is given: it may be loaded for them.
+THERMOCLINE_HOOK_WITH_ROOM(cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
+                           (hfunc, attrib, value))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize),
+                           (numBlocks, func, blockSize, dynamicSMemSize))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+                           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
+                           (numBlocks, func, blockSize, dynamicSMemSize, flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialBlockSize,
+                           (int* minGridSize, int* blockSize, CUfunction func,
+                            CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit),
+                           (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialBlockSizeWithFlags,
+                           (int* minGridSize, int* blockSize, CUfunction func,
+                            CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
+                            unsigned int flags),
+                           (minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit,
+                            flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyAvailableDynamicSMemPerBlock,
+                           (size_t * dynamicSmemSize, CUfunction func, int numBlocks, int blockSize),
+                           (dynamicSmemSize, func, numBlocks, blockSize))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveClusters,
+                           (int* numClusters, CUfunction func, const CUlaunchConfig* config),
+                           (numClusters, func, config))
+THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialClusterSize,
+                           (int* clusterSize, CUfunction func, const CUlaunchConfig* config),
+                           (clusterSize, func, config))
+
+// Memory that is not ours.
+THERMOCLINE_HOOK_WITH_ROOM(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
+                           (dptr, bytesize, flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuMipmappedArrayCreate,
+                           (CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR* pMipmappedArrayDesc,
+                            unsigned int numMipmapLevels),
+                           (pHandle, pMipmappedArrayDesc, numMipmapLevels))
+
+// Stacks, heaps and queues.
+THERMOCLINE_HOOK_WITH_ROOM(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
+THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev))
+THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v3,
+                           (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
+                            CUdevice dev),
+                           (pctx, paramsArray, numParams, flags, dev))
+THERMOCLINE_HOOK_WITH_ROOM(cuCtxCreate_v4,
+                           (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev),
+                           (pctx, ctxCreateParams, flags, dev))
+THERMOCLINE_HOOK_WITH_ROOM(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags))
+THERMOCLINE_HOOK_WITH_ROOM(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
+                           (phStream, flags, priority))
+THERMOCLINE_HOOK_WITH_ROOM(cuEventCreate, (CUevent * phEvent, unsigned int Flags), (phEvent, Flags))

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of rows and layers, and batches of copies.
+#include <algorithm>
+
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/in_parts.h"
+#include "hooks/submit/macros.h"
+#include "hooks/submit/shapes.h"
+
+namespace thermocline {
+namespace {
+
+CUresult in_stream(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return real<Function::cuMemcpy2DAsync_v2>(copy, stream);
+}
+CUresult in_stream(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return real<Function::cuMemcpy3DAsync_v2>(copy, stream);
+}
+CUresult in_stream(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  return real<Function::cuMemcpy3DPeerAsync>(copy, stream);
+}
+
+Bytes layers_of(const CUDA_MEMCPY2D&) { return 1; }
+template <class Copy>
+Bytes layers_of(const Copy& copy) {
+  return copy.Depth;
+}
+
+CUDA_MEMCPY2D part_of(CUDA_MEMCPY2D copy, const Region& region) {
+  copy.srcY += region.first_row;
+  copy.dstY += region.first_row;
+  copy.Height = region.rows;
+  return copy;
+}
+
+// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER.
+template <class Copy>
+Copy part_of(Copy copy, const Region& region) {
+  copy.srcY += region.first_row;
+  copy.dstY += region.first_row;
+  copy.srcZ += region.first_layer;
+  copy.dstZ += region.first_layer;
+  copy.Height = region.rows;
+  copy.Depth = region.layers;
+  return copy;
+}
+
+// Rows and layers of no given size lie side by side, also in a part of them.
+void begin_at(CUmemcpy3DOperand* operand, const CUextent3D& whole, const Region& region) {
+  auto& pointer = operand->op.ptr;
+  if (pointer.rowLength == 0) pointer.rowLength = whole.width;
+  if (pointer.layerHeight == 0) pointer.layerHeight = whole.height;
+  pointer.ptr += (region.first_layer * pointer.layerHeight + region.first_row) * pointer.rowLength;
+}
+
+CUDA_MEMCPY3D_BATCH_OP part_of(CUDA_MEMCPY3D_BATCH_OP copy, const Region& region) {
+  begin_at(&copy.dst, copy.extent, region);
+  begin_at(&copy.src, copy.extent, region);
+  copy.extent.height = region.rows;
+  copy.extent.depth = region.layers;
+  return copy;
+}
+
+template <Function F, class Copy, class... Arguments>
+CUresult submit_shape(StreamHandle stream, Host host, ShapedCopy shape, const Copy* copy, Arguments... arguments) {
+  // Arrays are of their own device.
+  if (shape.accesses.moves().empty()) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
+  const auto submit_part = [&](const Copy* part) {
+    return submit_copy(
+        stream, host, std::move(shape.accesses), info_of_copy<F>(), [&] { return real<F>(part, arguments...); },
+        [&](CUstream another) { return in_stream(part, another); });
+  };
+  return in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
+    if (region.rows == copy->Height && region.layers == layers_of(*copy)) return submit_part(copy);
+    const Copy part = part_of(*copy, region);
+    shape.accesses = std::move(shape_of(&part).accesses);
+    return submit_part(&part);
+  });
+}
+
+template <Function F, class Copy>
+CUresult copy_and_wait(StreamHandle stream, const Copy* copy) {
+  ShapedCopy shape = shape_of(copy);
+  const Host host = shape.host == Host::kGoesOn ? Host::kMayGoOn : shape.host;
+  return submit_shape<F>(stream, host, std::move(shape), copy);
+}
+
+template <Function F, class Copy>
+CUresult copy_in_order(StreamHandle stream, const Copy* copy, CUstream argument) {
+  return submit_shape<F>(stream, Host::kGoesOn, shape_of(copy), copy, argument);
+}
+
+AccessList named_by(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes, std::size_t count) {
+  AccessList accesses;
+  if (to == nullptr || from == nullptr || bytes == nullptr) return accesses;
+  for (std::size_t i = 0; i < count; ++i) accesses.copy(to[i], from[i], bytes[i]);
+  return accesses;
+}
+
+AccessList named_by(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  AccessList accesses;
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) accesses.join(shape_of(&copies[i]).accesses);
+  return accesses;
+}
+
+Host host_of(CUmemcpySrcAccessOrder order) {
+  return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ? Host::kGoesOn : Host::kReadsAtOnce;
+}
+
+Host host_of(const CUmemcpyAttributes* attributes, std::size_t count) {
+  for (std::size_t i = 0; attributes != nullptr && i < count; ++i) {
+    if (host_of(attributes[i].srcAccessOrder) != Host::kGoesOn) return Host::kReadsAtOnce;
+  }
+  return Host::kGoesOn;
+}
+
+AccessList named_by(const CUDA_FABRIC_COPY_BATCH_OP* copies, std::size_t count) {
+  AccessList accesses;
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
+    const CUDA_FABRIC_COPY_BATCH_OP& copy = copies[i];
+    if (copy.dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) accesses.write(copy.dst.op.ptr.ptr, copy.size);
+    if (copy.src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER) accesses.read(copy.src.op.ptr.ptr, copy.size);
+  }
+  return accesses;
+}
+
+Host host_of(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  for (std::size_t i = 0; copies != nullptr && i < count; ++i) {
+    if (host_of(copies[i].srcAccessOrder) != Host::kGoesOn) return Host::kReadsAtOnce;
+  }
+  return Host::kGoesOn;
+}
+
+// What cuMemcpyBatchAsync is given. Attributes k are those of the copies from first[k] on.
+struct Batch {
+  CUdeviceptr* to;
+  CUdeviceptr* from;
+  std::size_t* bytes;
+  std::size_t count;
+  CUmemcpyAttributes* attributes;
+  std::size_t* first;
+  std::size_t kinds;
+
+  bool is_complete() const {
+    return to != nullptr && from != nullptr && bytes != nullptr && attributes != nullptr && first != nullptr &&
+           kinds != 0 && first[0] == 0;
+  }
+  CUmemcpyAttributes* attributes_of(std::size_t i) const {
+    return &attributes[std::upper_bound(first, first + kinds, i) - first - 1];
+  }
+};
+
+// At once where all of it can be on the device, else one copy after the other: the order among them is free.
+// `call` is the driver's, of a batch; `failed`, where there is one, the number of the copy that it ends with.
+template <Function F, class Call>
+CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed, Call call) {
+  AccessList accesses = named_by(batch.to, batch.from, batch.bytes, batch.count);
+  const Host host = host_of(batch.attributes, batch.kinds);
+  bool at_once = true;
+  if (const CUresult asked = ask_whether_at_once(stream, accesses, &at_once); asked != CUDA_SUCCESS) return asked;
+  if (at_once || !batch.is_complete()) {
+    return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(batch); });
+  }
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    CUdeviceptr to = batch.to[i], from = batch.from[i];
+    std::size_t bytes = batch.bytes[i], first = 0;
+    Batch one{&to, &from, &bytes, 1, batch.attributes_of(i), &first, 1};
+    accesses.clear();
+    accesses.copy(to, from, bytes);
+    const CUresult result = in_parts(stream, accesses, to, from, bytes, [&](std::size_t done, std::size_t now) {
+      to = batch.to[i] + done;
+      from = batch.from[i] + done;
+      bytes = now;
+      accesses.clear();
+      accesses.copy(to, from, bytes);
+      return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(one); });
+    });
+    if (result == CUDA_SUCCESS) continue;
+    if (failed != nullptr) *failed = i;
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The same for copies of rows and layers.
+template <Function F, class Call>
+CUresult copy_batch(StreamHandle stream, CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count, std::size_t* failed,
+                    Call call) {
+  AccessList accesses = named_by(copies, count);
+  const Host host = host_of(copies, count);
+  bool at_once = true;
+  if (const CUresult asked = ask_whether_at_once(stream, accesses, &at_once); asked != CUDA_SUCCESS) return asked;
+  if (at_once) {
+    return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(copies, count); });
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    ShapedCopy shape = shape_of(&copies[i]);
+    const auto submit_part = [&](CUDA_MEMCPY3D_BATCH_OP part) {
+      return submit(stream, host, std::move(shape.accesses), info_of_copy<F>(),
+                    [&] { return call(&part, std::size_t{1}); });
+    };
+    const bool has_rows = !shape.accesses.moves().empty();
+    const CUresult result = !has_rows
+                                ? submit_part(copies[i])
+                                : in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
+                                    const CUDA_MEMCPY3D_BATCH_OP part = part_of(copies[i], region);
+                                    shape.accesses = shape_of(&part).accesses;
+                                    return submit_part(part);
+                                  });
+    if (result == CUDA_SUCCESS) continue;
+    if (failed != nullptr) *failed = i;
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER* pCopy),
+                      { return copy_and_wait<kFunction>(stream_of(nullptr), pCopy); })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream),
+                      { return copy_in_order<kFunction>(stream_of(hStream), pCopy, hStream); })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyBatchAsync, _ptsz,
+                      (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes* attrs,
+                       size_t* attrsIdxs, size_t numAttrs, size_t* failIdx, CUstream hStream),
+                      {
+                        return copy_batch<kFunction>(
+                            stream_of(hStream), Batch{dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs}, failIdx,
+                            [&](const Batch& b) {
+                              return real<kFunction>(b.to, b.from, b.bytes, b.count, b.attributes, b.first, b.kinds,
+                                                     failIdx, hStream);
+                            });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyBatchAsync_v2, _ptsz,
+                      (CUdeviceptr * dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes* attrs,
+                       size_t* attrsIdxs, size_t numAttrs, CUstream hStream),
+                      {
+                        return copy_batch<kFunction>(stream_of(hStream),
+                                                     Batch{dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs},
+                                                     nullptr, [&](const Batch& b) {
+                                                       return real<kFunction>(b.to, b.from, b.bytes, b.count,
+                                                                              b.attributes, b.first, b.kinds, hStream);
+                                                     });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync, _ptsz,
+                      (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, size_t* failIdx, unsigned long long flags,
+                       CUstream hStream),
+                      {
+                        return copy_batch<kFunction>(stream_of(hStream), opList, numOps, failIdx,
+                                                     [&](CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+                                                       return real<kFunction>(count, copies, failIdx, flags, hStream);
+                                                     });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DBatchAsync_v2, _ptsz,
+                      (size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags, CUstream hStream), {
+                        return copy_batch<kFunction>(stream_of(hStream), opList, numOps, nullptr,
+                                                     [&](CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+                                                       return real<kFunction>(count, copies, flags, hStream);
+                                                     });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpyWithAttributesAsync, _ptsz,
+                      (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes* attr, CUstream hStream), {
+                        std::size_t first = 0;
+                        return copy_batch<kFunction>(stream_of(hStream), Batch{&dst, &src, &size, 1, attr, &first, 1},
+                                                     nullptr, [&](const Batch& one) {
+                                                       return real<kFunction>(*one.to, *one.from, *one.bytes, attr,
+                                                                              hStream);
+                                                     });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuMemcpy3DWithAttributesAsync, _ptsz,
+                      (CUDA_MEMCPY3D_BATCH_OP * op, unsigned long long flags, CUstream hStream), {
+                        return copy_batch<kFunction>(stream_of(hStream), op, op == nullptr ? 0 : 1, nullptr,
+                                                     [&](CUDA_MEMCPY3D_BATCH_OP* copy, std::size_t) {
+                                                       return real<kFunction>(copy, flags, hStream);
+                                                     });
+                      })
+
+THERMOCLINE_HOOK_PAIR(cuFabricCpyBatchAsync, _ptsz,
+                      (size_t numOps, CUDA_FABRIC_COPY_BATCH_OP* opList, unsigned long long flags, CUstream hStream), {
+                        return operate<kFunction>(stream_of(hStream), Host::kGoesOn, named_by(opList, numOps), numOps,
+                                                  opList, flags, hStream);
+                      })

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a
+// texture. Its buffer comes to the device and stays. Whether the driver can do the call on
+// memory like ours is for it to say.
+#include "hooks/capture/capture_state.h"
+#include "hooks/operands/escaped.h"
+#include "hooks/runtime/backoff.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+namespace {
+
+AccessList at(CUdeviceptr address) { return AccessList().word(address); }
+AccessList at(const void* address) { return at(reinterpret_cast<CUdeviceptr>(address)); }
+
+AccessList in(const CUDA_RESOURCE_DESC* resource) {
+  if (resource == nullptr) return {};
+  if (resource->resType == CU_RESOURCE_TYPE_LINEAR) return at(resource->res.linear.devPtr);
+  if (resource->resType == CU_RESOURCE_TYPE_PITCH2D) return at(resource->res.pitch2D.devPtr);
+  return {};
+}
+
+constexpr const char* kTexture = "a texture reads it";
+
+void say_refused(CUresult answer) {
+  count(Counter::kRefusedShares);
+  THERMOCLINE_LOG_ONCE(
+      "the driver does not share memory of the library with other processes or devices (error %d): set shareable = "
+      "true (THERMOCLINE_SHAREABLE=1), which leaves to the driver what cuMemAlloc gives",
+      static_cast<int>(answer));
+}
+
+// Stays for good only where the driver has shared it. By the older calls it shares no memory that was mapped, as ours
+// is: then the program is told what would help.
+CUresult share(CUdeviceptr address, const char* reason, Call call) {
+  const DeviceAddress there{address};
+  const ActiveEngine* active = owner_now(there);
+  if (active == nullptr) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    const CurrentContext context(*active);
+    if (context.is_refused()) return call();
+    const Inside inside;
+    const CaptureTruce truce;
+    if (!active->engine->find(there).has_value()) return call();
+    const Status pinned = patiently([&] { return active->engine->pin_for_now(there, reason); });
+    if (!pinned.ok()) return static_cast<CUresult>(pinned.code());
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) {
+      static_cast<void>(active->engine->pin(there, reason));
+      remember_kept(*active->engine, at(address));
+    }
+    active->engine->unpin(there);
+    // What this driver does for nobody is not refused for our sake.
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);
+    return result;
+  });
+}
+
+}  // namespace
+}  // namespace thermocline
+
+extern "C" {
+
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
+  using namespace thermocline;
+  return share(dptr, "shared with another process", [&] { return real<Function::cuIpcGetMemHandle>(pHandle, dptr); });
+}
+
+CUresult CUDAAPI cuMemGetHandleForAddressRange(void* handle, CUdeviceptr dptr, size_t size,
+                                               CUmemRangeHandleType handleType, unsigned long long flags) {
+  using namespace thermocline;
+  return share(dptr, "exported",
+               [&] { return real<Function::cuMemGetHandleForAddressRange>(handle, dptr, size, handleType, flags); });
+}
+
+CUresult CUDAAPI cuTexObjectCreate(CUtexObject* pTexObject, const CUDA_RESOURCE_DESC* pResDesc,
+                                   const CUDA_TEXTURE_DESC* pTexDesc, const CUDA_RESOURCE_VIEW_DESC* pResViewDesc) {
+  using namespace thermocline;
+  return keep(in(pResDesc), kTexture,
+              [&] { return real<Function::cuTexObjectCreate>(pTexObject, pResDesc, pTexDesc, pResViewDesc); });
+}
+
+CUresult CUDAAPI cuTexRefSetAddress_v2(size_t* ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture,
+              [&] { return real<Function::cuTexRefSetAddress_v2>(ByteOffset, hTexRef, dptr, bytes); });
+}
+
+CUresult CUDAAPI cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR* desc, CUdeviceptr dptr,
+                                         size_t Pitch) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture, [&] { return real<Function::cuTexRefSetAddress2D_v2>(hTexRef, desc, dptr, Pitch); });
+}
+
+CUresult CUDAAPI cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR* desc, CUdeviceptr dptr,
+                                         size_t Pitch) {
+  using namespace thermocline;
+  return keep(at(dptr), kTexture, [&] { return real<Function::cuTexRefSetAddress2D_v3>(hTexRef, desc, dptr, Pitch); });
+}
+
+CUresult CUDAAPI cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr,
+                                     size_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(memptr), "bound to a multicast object",
+              [&] { return real<Function::cuMulticastBindAddr>(mcHandle, mcOffset, memptr, size, flags); });
+}
+
+CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
+                                        CUdeviceptr memptr, size_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(memptr), "bound to a multicast object",
+              [&] { return real<Function::cuMulticastBindAddr_v2>(mcHandle, dev, mcOffset, memptr, size, flags); });
+}
+
+CUresult CUDAAPI cuLogicalEndpointBindAddr(CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, void* ptr,
+                                           cuuint64_t size, unsigned long long flags) {
+  using namespace thermocline;
+  return keep(at(ptr), "bound to a logical endpoint",
+              [&] { return real<Function::cuLogicalEndpointBindAddr>(leId, dev, offset, ptr, size, flags); });
+}
+
+}  // extern "C"

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/graphs/graph_execs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/pointers/uploads.h"
+
+namespace thermocline {
+namespace {
+
+std::atomic<bool> device_updatable{false};
+
+// All of it from the nodes, when they have changed.
+struct Summary {
+  bool is_known = true;
+  std::vector<MemoryAccess> accesses;
+  std::vector<Move> moves;
+  std::vector<std::vector<MemoryAccess>> kernels;
+};
+
+struct Executable {
+  GraphContents nodes;
+  bool device_launches = false;
+  // Two of its nodes were given child graphs with the same nodes in them: which of these changed can not be told.
+  bool is_ambiguous = false;
+  bool is_summed = false;
+  bool is_new = true;  // not launched since it changed
+  Summary summary;
+};
+
+struct Executables {
+  Mutex mutex{"executable graphs"};
+  std::unordered_map<CUgraphExec, Executable> all;
+};
+Executables& executables() {
+  static auto* const only = new Executables;
+  return *only;
+}
+
+auto key_of(const MemoryAccess& memory_access) {
+  return std::make_tuple(memory_access.address.value, memory_access.bytes, memory_access.access);
+}
+auto key_of(const Move& m) {
+  return std::make_tuple(m.to, m.from, m.bytes, m.rows, m.layers, m.to_pitch, m.from_pitch, m.to_layer, m.from_layer);
+}
+
+std::vector<std::uint64_t> key_of(const std::vector<MemoryAccess>& accesses) {
+  std::vector<std::uint64_t> key;
+  key.reserve(accesses.size());
+  for (const MemoryAccess& memory_access : accesses) key.push_back(memory_access.address.value);
+  return key;
+}
+
+template <class Of>
+void sort_each_once(std::vector<Of>* list) {
+  std::ranges::sort(*list, {}, [](const Of& one) { return key_of(one); });
+  const auto is_same = [](const Of& one, const Of& other) { return key_of(one) == key_of(other); };
+  list->erase(std::unique(list->begin(), list->end(), is_same), list->end());
+}
+
+// A node may be preceded by others, or not run at all: what it writes it need not write whole.
+MemoryAccess as_of_a_graph(MemoryAccess memory_access) {
+  if (memory_access.access == Access::kWrite) memory_access.access = Access::kUnknown;
+  return memory_access;
+}
+
+bool is_disabled(const GraphContents& nodes, const NodeContents& contents) {
+  for (const NodeContents* at = &contents;;) {
+    if (!at->is_enabled) return true;
+    const auto parent = at->parent == nullptr ? nodes.end() : nodes.find(at->parent);
+    if (parent == nodes.end()) return false;
+    at = &parent->second;
+  }
+}
+
+const Summary& summary_of(Executable& exec) {
+  if (exec.is_summed) return exec.summary;
+  Summary sum;
+  sum.is_known = !exec.is_ambiguous;
+  for (const auto& [node, contents] : exec.nodes) {
+    if (is_disabled(exec.nodes, contents)) continue;
+    sum.is_known = sum.is_known && contents.is_known;
+    for (const MemoryAccess& memory_access : contents.accesses) sum.accesses.push_back(as_of_a_graph(memory_access));
+    sum.moves.insert(sum.moves.end(), contents.moves.begin(), contents.moves.end());
+    if (contents.is_kernel && contents.accesses.size() > 1) sum.kernels.push_back(contents.accesses);
+  }
+  sort_each_once(&sum.accesses);
+  sort_each_once(&sum.moves);
+  sort_each_once(&sum.kernels);
+  exec.summary = std::move(sum);
+  exec.is_summed = true;
+  return exec.summary;
+}
+
+void forget_within(GraphContents* nodes, CUgraphNode parent) {
+  std::vector<CUgraphNode> within;
+  for (const auto& [node, contents] : *nodes) {
+    if (contents.parent == parent) within.push_back(node);
+  }
+  for (const CUgraphNode node : within) {
+    forget_within(nodes, node);
+    nodes->erase(node);
+  }
+}
+
+template <class Change>
+void change(CUgraphExec exec, Change change) {
+  Executables& known = executables();
+  const std::lock_guard lock(known.mutex);
+  const auto found = known.all.find(exec);
+  if (found == known.all.end()) return;
+  change(found->second);
+  found->second.is_summed = false;
+  found->second.is_new = true;
+}
+
+}  // namespace
+
+void graph_instantiated(CUgraphExec exec, GraphContents contents, bool device_launches) {
+  Executables& known = executables();
+  const std::lock_guard lock(known.mutex);
+  known.all[exec] = {.nodes = std::move(contents), .device_launches = device_launches, .summary = {}};
+}
+
+void graph_updated(CUgraphExec exec, GraphContents contents) {
+  change(exec, [&](Executable& changed) {
+    changed.nodes = std::move(contents);
+    changed.is_ambiguous = false;
+  });
+}
+
+void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, const GraphContents& children) {
+  change(exec, [&](Executable& changed) {
+    if (const auto found = changed.nodes.find(node); found != changed.nodes.end()) {
+      contents.parent = found->second.parent;
+      contents.is_enabled = found->second.is_enabled;
+    }
+    forget_within(&changed.nodes, node);
+    changed.nodes[node] = std::move(contents);
+    for (const auto& [inner, inner_contents] : children) {
+      if (changed.nodes.contains(inner)) changed.is_ambiguous = true;
+      NodeContents& placed = changed.nodes[inner] = inner_contents;
+      if (placed.parent == nullptr) placed.parent = node;
+    }
+  });
+}
+
+void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
+  change(exec, [&](Executable& changed) {
+    if (const auto found = changed.nodes.find(node); found != changed.nodes.end()) {
+      found->second.is_enabled = enabled;
+    } else if (enabled) {
+      // It was known by another handle when it was disabled.
+      for (auto& [other, contents] : changed.nodes) contents.is_enabled = true;
+    }
+  });
+}
+
+void graph_exec_destroyed(CUgraphExec exec) {
+  Executables& known = executables();
+  const std::lock_guard lock(known.mutex);
+  known.all.erase(exec);
+}
+
+bool device_launches(CUgraphExec exec) {
+  Executables& known = executables();
+  const std::lock_guard lock(known.mutex);
+  const auto found = known.all.find(exec);
+  return found != known.all.end() && found->second.device_launches;
+}
+
+GraphAccess access_of(CUgraphExec exec) {
+  GraphAccess access;
+  Executables& known = executables();
+  const std::lock_guard lock(known.mutex);
+  const auto found = known.all.find(exec);
+  if (found == known.all.end()) return access;
+  const Summary& sum = summary_of(found->second);
+  access.is_known = sum.is_known;
+  for (const MemoryAccess& memory_access : sum.accesses) access.accesses.add(memory_access);
+  const auto searched = static_cast<std::ptrdiff_t>(std::min(sum.moves.size(), kMostSearchedMoves));
+  access.moves.assign(sum.moves.begin(), sum.moves.begin() + searched);
+  access.beyond.assign(sum.moves.begin() + searched, sum.moves.end());
+  access.kernels = sum.kernels;
+  if (!std::exchange(found->second.is_new, false)) return access;
+  for (std::size_t i = 0; i < access.beyond.size(); ++i) count(Counter::kUntrackedUploads);
+  return access;
+}
+
+void nodes_change_on_the_device() { device_updatable.store(true, std::memory_order_relaxed); }
+bool any_node_changes_on_the_device() { return device_updatable.load(std::memory_order_relaxed); }
+
+}  // namespace thermocline

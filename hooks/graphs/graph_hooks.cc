@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs: how they are made ready, changed, launched. What a node names is of no matter before an executable graph has
+// it (graph_contents.h, graph_execs.h); a launch accesses what the executable names then. But the driver may look at
+// the memory of copies and sets when it is given them: it is on the device within such a call.
+#include <utility>
+#include <vector>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/graphs/graph_contents.h"
+#include "hooks/graphs/graph_execs.h"
+#include "hooks/graphs/graph_memory.h"
+#include "hooks/operands/values.h"
+#include "hooks/pointers/uploads.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/driver_room.h"
+#include "hooks/submit/holding.h"
+#include "hooks/submit/macros.h"
+#include "hooks/submit/shapes.h"
+
+namespace thermocline {
+namespace {
+
+constexpr const char* kGiven = "being given to a graph";
+constexpr const char* kDeviceLaunches = "a graph names it that the device launches";
+
+bool is_hooked() { return !Inside::now(); }
+
+CUresult hold(const AccessList& accesses, Call call) {
+  if (accesses.empty() || engines_now() == nullptr) return call();
+  return guarded([&] {
+    const HeldEngines engines;
+    HeldForCall held;
+    if (!engines.none()) {
+      if (const CUresult result = held.hold(*engines, accesses, kGiven); result != CUDA_SUCCESS) return result;
+    }
+    return call();
+  });
+}
+
+// What has been noted in vain is not known: launches count as accessing anything then.
+template <class Note>
+void note(CUgraphExec exec, Note body) {
+  const CUresult result = guarded([&] {
+    const HeldEngines engines;
+    body(engines.none() ? nullptr : &*engines);
+    return CUDA_SUCCESS;
+  });
+  if (result != CUDA_SUCCESS) graph_exec_destroyed(exec);
+}
+
+// Of a graph that the device launches, nobody sees when: what it names stays.
+CUresult keep_for_device(const GraphContents& contents, Call call) {
+  THERMOCLINE_LOG_ONCE("a graph is launched by the device; what it names stays on the device");
+  AccessList accesses;
+  for (const auto& [node, one] : contents) {
+    if (!one.is_known) {
+      THERMOCLINE_LOG_ONCE("a graph that the device launches has a node that can not be read; it is refused");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    for (const MemoryAccess& access : one.accesses) accesses.add(access);
+  }
+  return keep(accesses, kDeviceLaunches, call);
+}
+
+CUresult keep_for_device(CUgraphExec exec, CUgraph graph, Call call) {
+  if (!is_hooked() || !device_launches(exec)) return call();
+  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), call); });
+}
+
+CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags, Call call) {
+  if (!is_hooked() || exec == nullptr) return call();
+  const bool for_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
+  const auto make = [&] {
+    const CUresult result = with_driver_room([&] { return heard(call()); });
+    if (result != CUDA_SUCCESS) return result;
+    note(*exec, [&](const EngineSet* engines) { graph_instantiated(*exec, contents_of(engines, graph), for_device); });
+    return result;
+  };
+  if (!for_device) return make();
+  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), make); });
+}
+
+CUresult update(CUgraphExec exec, CUgraph graph, Call call) {
+  const CUresult result = keep_for_device(exec, graph, call);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  note(exec, [&](const EngineSet* engines) { graph_updated(exec, contents_of(engines, graph)); });
+  return result;
+}
+
+CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child, Call call) {
+  const CUresult result = keep_for_device(exec, child, call);
+  if (result != CUDA_SUCCESS || !is_hooked()) return result;
+  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, {}, contents_of(engines, child)); });
+  return result;
+}
+
+// `read(engines)` answers what the node names from now on.
+template <class Read>
+CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
+  if (!is_hooked()) return call();
+  if (device_launches(exec)) {
+    return guarded([&] {
+      const NodeContents contents = read(Runtime::get().engines());
+      const CUresult result = keep_for_device({{node, contents}}, call);
+      if (result == CUDA_SUCCESS) graph_node_set(exec, node, contents);
+      return result;
+    });
+  }
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) return result;
+  note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, read(engines)); });
+  return result;
+}
+
+template <class Node>
+CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
+  if (params == nullptr) return call();
+  return set_node(
+      exec, node,
+      [&](const EngineSet* engines) {
+        return contents_of_kernel(engines, function_of(*params), params->kernelParams, params->extra);
+      },
+      call);
+}
+
+// What a node of another kind names, from its own structure.
+AccessList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).accesses; }
+AccessList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
+  AccessList accesses;
+  if (set != nullptr) add_set(&accesses, *set);
+  return accesses;
+}
+AccessList named_by(const CUDA_BATCH_MEM_OP_NODE_PARAMS* values) {
+  AccessList accesses;
+  if (values != nullptr) add_value_operations(values->paramArray, values->count, &accesses);
+  return accesses;
+}
+AccessList named_by(const CUgraphNodeParams* node) {
+  AccessList accesses;
+  if (node != nullptr) add_node(*node, &accesses);
+  return accesses;
+}
+
+NodeContents contents_of(const EngineSet* engines, AccessList accesses) {
+  accesses.filter([&](DeviceAddress at) { return engines != nullptr && engines->owner(at) != nullptr; });
+  NodeContents contents;
+  contents.take(accesses);
+  return contents;
+}
+
+template <class Node>
+CUresult set_other(CUgraphExec exec, CUgraphNode node, const Node* params, Call call) {
+  const AccessList accesses = named_by(params);
+  return hold(accesses, [&] {
+    return set_node(
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, accesses); }, call);
+  });
+}
+
+CUresult set_any(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams* params, Call call) {
+  if (params == nullptr) return call();
+  if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) return set_child(exec, node, params->graph.graph, call);
+  return hold(named_by(params), [&] {
+    return set_node(
+        exec, node, [&](const EngineSet* engines) { return contents_of(engines, *params); }, call);
+  });
+}
+
+CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* params, Call call) {
+  if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
+  const CUresult result = hold(named_by(params), call);
+  if (result != CUDA_SUCCESS || params == nullptr || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return result;
+  // Not known, its graph's launches count as accessing anything.
+  static_cast<void>(guarded([&] {
+    forget_bodies_of(*node);
+    remember_bodies(graph, *node, {params->conditional.phGraph_out, params->conditional.size});
+    return CUDA_SUCCESS;
+  }));
+  return result;
+}
+
+// No look is made behind graphs (pointer_probes.h): what their kernels were given they may have written into what is
+// small.
+void note_tables(const std::vector<std::vector<MemoryAccess>>& kernels) {
+  const HeldEngines engines;
+  if (engines.none() || kernels.empty()) return;
+  for (const ActiveEngine* active : *engines) active->engine->written_by_graph(kernels);
+}
+
+CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
+  if (engines_now() == nullptr) return call();
+  if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
+  return guarded([&] {
+    GraphAccess access = access_of(exec);
+    if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
+    if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
+    const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
+                                   {.follows = true, .may_block = any_waits_for_values()}, call);
+    if (result == CUDA_SUCCESS) note_tables(access.kernels);
+    return result;
+  });
+}
+
+}  // namespace
+
+CUresult instantiated_with(CUgraphExec* exec, CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS* params, Call call) {
+  return instantiate(exec, graph, params == nullptr ? 0 : params->flags, call);
+}
+
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuGraphLaunch, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
+  return with_graph_memory([&](Call call) { return launch_graph(hGraphExec, stream_of(hStream), call); },
+                           [&] { return real<kFunction>(hGraphExec, hStream); });
+})
+
+#define THERMOCLINE_ADD_NODE_HOOK(name, node_type)                                                                     \
+  extern "C" CUresult CUDAAPI name(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,          \
+                                   size_t numDependencies, const node_type* nodeParams) {                              \
+    using namespace thermocline; /* NOLINT: the scope of one function */                                               \
+    return hold(named_by(nodeParams),                                                                                  \
+                [&] { return real<Function::name>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams); }); \
+  }
+#define THERMOCLINE_SET_NODE_HOOK(name, node_type)                                              \
+  extern "C" CUresult CUDAAPI name(CUgraphNode hNode, const node_type* nodeParams) {            \
+    using namespace thermocline; /* NOLINT: the scope of one function */                        \
+    return hold(named_by(nodeParams), [&] { return real<Function::name>(hNode, nodeParams); }); \
+  }
+#define THERMOCLINE_SET_EXEC_NODE_HOOK(name, setter, node_type)                                                        \
+  extern "C" CUresult CUDAAPI name(CUgraphExec hGraphExec, CUgraphNode hNode, const node_type* nodeParams) {           \
+    using namespace thermocline; /* NOLINT: the scope of one function */                                               \
+    return setter(hGraphExec, hNode, nodeParams, [&] { return real<Function::name>(hGraphExec, hNode, nodeParams); }); \
+  }
+
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams, set_kernel, CUDA_KERNEL_NODE_PARAMS_v1)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecKernelNodeSetParams_v2, set_kernel, CUDA_KERNEL_NODE_PARAMS)
+THERMOCLINE_SET_NODE_HOOK(cuGraphMemcpyNodeSetParams, CUDA_MEMCPY3D)
+THERMOCLINE_SET_NODE_HOOK(cuGraphMemsetNodeSetParams, CUDA_MEMSET_NODE_PARAMS)
+THERMOCLINE_ADD_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_NODE_HOOK(cuGraphBatchMemOpNodeSetParams, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+THERMOCLINE_SET_EXEC_NODE_HOOK(cuGraphExecBatchMemOpNodeSetParams, set_other, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+
+extern "C" CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                                          const CUkernelNodeAttrValue* value) {
+  using namespace thermocline;
+  if (attr == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE && value != nullptr &&
+      value->deviceUpdatableKernelNode.deviceUpdatable != 0)
+    nodes_change_on_the_device();
+  return real<Function::cuGraphKernelNodeSetAttribute>(hNode, attr, value);
+}
+
+extern "C" {
+
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                      size_t numDependencies, const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
+  using namespace thermocline;
+  return hold(named_by(copyParams), [&] {
+    return real<Function::cuGraphAddMemcpyNode>(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+  });
+}
+
+CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_MEMCPY3D* copyParams, CUcontext ctx) {
+  using namespace thermocline;
+  return set_other(hGraphExec, hNode, copyParams,
+                   [&] { return real<Function::cuGraphExecMemcpyNodeSetParams>(hGraphExec, hNode, copyParams, ctx); });
+}
+
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                      size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS* memsetParams,
+                                      CUcontext ctx) {
+  using namespace thermocline;
+  return hold(named_by(memsetParams), [&] {
+    return real<Function::cuGraphAddMemsetNode>(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+  });
+}
+
+CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                                const CUDA_MEMSET_NODE_PARAMS* memsetParams, CUcontext ctx) {
+  using namespace thermocline;
+  return set_other(hGraphExec, hNode, memsetParams, [&] {
+    return real<Function::cuGraphExecMemsetNodeSetParams>(hGraphExec, hNode, memsetParams, ctx);
+  });
+}
+
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                size_t numDependencies, CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
+    return real<Function::cuGraphAddNode>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  });
+}
+
+CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                   const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                   CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
+    return real<Function::cuGraphAddNode_v2>(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+                                             nodeParams);
+  });
+}
+
+CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                   const CUgraphEdgeData* dependencyData, size_t numDependencies,
+                                   CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return add_any(hGraph, phGraphNode, nodeParams, [&] {
+    return real<Function::cuGraphAddNode_v3>(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+                                             nodeParams);
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return hold(named_by(nodeParams), [&] { return real<Function::cuGraphNodeSetParams_v2>(hNode, nodeParams); });
+}
+
+CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return hold(named_by(nodeParams), [&] { return real<Function::cuGraphNodeSetParams>(hNode, nodeParams); });
+}
+
+CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  using namespace thermocline;
+  return set_any(hGraphExec, hNode, nodeParams,
+                 [&] { return real<Function::cuGraphExecNodeSetParams>(hGraphExec, hNode, nodeParams); });
+}
+
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode, char* logBuffer,
+                                    size_t bufferSize) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return real<Function::cuGraphInstantiate>(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraphNode* phErrorNode,
+                                       char* logBuffer, size_t bufferSize) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, 0, [&] {
+    return real<Function::cuGraphInstantiate_v2>(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  });
+}
+
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  using namespace thermocline;
+  return instantiate(phGraphExec, hGraph, flags,
+                     [&] { return real<Function::cuGraphInstantiateWithFlags>(phGraphExec, hGraph, flags); });
+}
+
+CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* hErrorNode_out,
+                                   CUgraphExecUpdateResult* updateResult_out) {
+  using namespace thermocline;
+  return update(hGraphExec, hGraph, [&] {
+    return real<Function::cuGraphExecUpdate>(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  });
+}
+
+CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo) {
+  using namespace thermocline;
+  return update(hGraphExec, hGraph,
+                [&] { return real<Function::cuGraphExecUpdate_v2>(hGraphExec, hGraph, resultInfo); });
+}
+
+CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  using namespace thermocline;
+  return set_child(hGraphExec, hNode, childGraph,
+                   [&] { return real<Function::cuGraphExecChildGraphNodeSetParams>(hGraphExec, hNode, childGraph); });
+}
+
+CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuGraphNodeSetEnabled>(hGraphExec, hNode, isEnabled);
+  if (result == CUDA_SUCCESS && is_hooked()) graph_node_enabled(hGraphExec, hNode, isEnabled != 0);
+  return result;
+}
+
+// Its handle may come again as soon as the driver has it back.
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  using namespace thermocline;
+  if (is_hooked()) graph_exec_destroyed(hGraphExec);
+  return real<Function::cuGraphExecDestroy>(hGraphExec);
+}
+
+CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
+  using namespace thermocline;
+  if (is_hooked()) forget_bodies_in(hGraph);
+  return real<Function::cuGraphDestroy>(hGraph);
+}
+
+CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode hNode) {
+  using namespace thermocline;
+  if (is_hooked()) forget_bodies_of(hNode);
+  return real<Function::cuGraphDestroyNode>(hNode);
+}
+
+}  // extern "C"

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/graphs/graph_memory.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/submit/each_engine.h"
+#include "hooks/submit/macros.h"
+
+namespace thermocline {
+namespace {
+
+std::atomic<bool> allocate{false};
+
+// What each engine has been told of, and what the driver said then.
+struct Counted {
+  Bytes reserved = 0;
+  Bytes told = 0;
+  bool is_being_counted = false;
+  bool once_more = false;  // somebody came while it was
+};
+struct AllCounted {
+  Mutex mutex{"memory of graphs"};
+  std::map<const ActiveEngine*, Counted> by_engine;
+};
+AllCounted& counted_so_far() {
+  static auto* const one = new AllCounted;
+  return *one;
+}
+
+// What can not be counted, since nothing more can leave, is beyond the budget, and is said as any refusal is.
+void tell(const ActiveEngine& active, Counted* counted) {
+  cuuint64_t reserved = 0;
+  if (real<Function::cuDeviceGetGraphMemAttribute>(active.device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+          CUDA_SUCCESS ||
+      reserved == counted->reserved) {
+    return;
+  }
+  counted->reserved = reserved;
+  if (reserved < counted->told) {
+    active.engine->remove_external(counted->told - reserved);
+  } else if (reserved == counted->told || !active.engine->add_external(reserved - counted->told).ok()) {
+    return;
+  }
+  counted->told = reserved;
+}
+
+}  // namespace
+
+void graphs_allocate() { allocate.store(true, std::memory_order_relaxed); }
+bool any_graph_allocates() { return allocate.load(std::memory_order_relaxed); }
+
+void count_graph_memory() {
+  if (!any_graph_allocates()) return;
+  for_each_engine([](const EngineSet& engines, const ActiveEngine& active) {
+    AllCounted& all = counted_so_far();
+    std::unique_lock lock(all.mutex);
+    std::erase_if(all.by_engine,
+                  [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
+    Counted& counted = all.by_engine[&active];
+    counted.once_more = true;
+    // One at a time, without the lock: the engine may wait for the device.
+    if (std::exchange(counted.is_being_counted, true)) return;
+    while (std::exchange(counted.once_more, false)) {
+      Counted now = counted;
+      lock.unlock();
+      tell(active, &now);
+      lock.lock();
+      counted.reserved = now.reserved;
+      counted.told = now.told;
+    }
+    counted.is_being_counted = false;
+  });
+}
+
+}  // namespace thermocline
+
+THERMOCLINE_HOOK_PAIR(cuGraphUpload, _ptsz, (CUgraphExec hGraphExec, CUstream hStream), {
+  return with_graph_memory([](Call call) { return call(); }, [&] { return real<kFunction>(hGraphExec, hStream); });
+})
+
+THERMOCLINE_HOOK_PAIR(cuGraphInstantiateWithParams, _ptsz,
+                      (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams), {
+                        return with_graph_memory(
+                            [&](Call call) { return instantiated_with(phGraphExec, hGraph, instantiateParams, call); },
+                            [&] { return real<kFunction>(phGraphExec, hGraph, instantiateParams); });
+                      })
+
+extern "C" {
+
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode* phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies,
+                                        size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS* nodeParams) {
+  using namespace thermocline;
+  graphs_allocate();
+  return real<Function::cuGraphAddMemAllocNode>(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuDeviceGraphMemTrim>(device);
+  count_graph_memory();
+  return result;
+}
+
+}  // extern "C"

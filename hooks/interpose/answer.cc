@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/interpose/answer.h"
+
+#include <dlfcn.h>
+
+#include "hooks/interpose/dynamic_linker.h"
+#include "hooks/interpose/nccl.h"
+#include "hooks/interpose/symbols.h"
+
+namespace thermocline {
+namespace {
+
+void* look_up(void* handle, const char* name, const char* version) {
+  return version == nullptr ? next_dlsym()(handle, name) : next_dlvsym()(handle, name, version);
+}
+
+Answer give(void* address) { return {address, 1}; }
+
+// A function that we stand in for: the driver's, or NCCL's.
+class Hooked {
+ public:
+  explicit Hooked(const char* name) : driver_(find_hooked(name)), nccl_(driver_ < 0 ? find_nccl(name) : -1) {}
+
+  bool is_any() const { return driver_ >= 0 || nccl_ >= 0; }
+  void* hook() const { return driver_ >= 0 ? hook_of(driver_) : hook_of_nccl(nccl_); }
+  // Whether what we would stand in for is there.
+  bool has_real() const {
+    if (driver_ < 0) return real_nccl(static_cast<Nccl>(nccl_)) != nullptr;
+    return driver_is_loaded() && real_address(static_cast<Function>(driver_)) != nullptr;
+  }
+  // The hook for what was found; null where that is something else.
+  void* hook_for(const char* name, const void* found) const {
+    return driver_ >= 0 ? hook_for_symbol(name, found) : hook_for_nccl(nccl_, found);
+  }
+
+ private:
+  int driver_, nccl_;
+};
+
+// Our exports are found although what they stand in for lacks the function, or is not there at all: then the program is
+// told so. Searching behind us leaves the message that dlerror is to give.
+Answer give_our_export(const Hooked& hooked, const char* name) {
+  if (hooked.has_real()) return give(hooked.hook());
+  return give(look_up(RTLD_NEXT, name, nullptr));
+}
+
+// Who stands before us finds our export, or whoever stands between. Who stands behind us and asks for the next would
+// pass us by: where nobody but the real one is behind us, that is our hook again.
+Answer answer_next(const Hooked& hooked, const char* name, const void* caller) {
+  switch (place_of(caller, name)) {
+    case Place::kBeforeUs:
+      return give_our_export(hooked, name);
+    case Place::kBehindUs:
+      return hooked.hook_for(name, next_definition(name)) != nullptr ? give(hooked.hook()) : Answer{};
+    default:
+      return {};
+  }
+}
+
+Answer answer(const Hooked& hooked, void* handle, const char* name, const char* version, const void* caller) {
+  if (handle == RTLD_NEXT) return answer_next(hooked, name, caller);
+  if (handle == RTLD_DEFAULT) {
+    // Seen from us: the global scope, which is searched first for everybody.
+    void* found = look_up(RTLD_DEFAULT, name, version);
+    if (found == hooked.hook()) return give_our_export(hooked, name);
+    if (found == nullptr) dlerror();
+    void* hook = hooked.hook_for(name, found);
+    return hook != nullptr ? give(hook) : Answer{};
+  }
+  void* found = look_up(handle, name, version);
+  if (found == hooked.hook()) return give_our_export(hooked, name);
+  void* hook = hooked.hook_for(name, found);
+  return give(hook != nullptr ? hook : found);
+}
+
+}  // namespace
+}  // namespace thermocline
+
+thermocline::Answer thermocline_answer(void* handle, const char* name, const char* version, const void* caller) {
+  using namespace thermocline;
+  if (Inside::now()) return {};
+  const Hooked hooked(name);
+  if (!hooked.is_any() || next_dlsym() == nullptr || next_dlvsym() == nullptr || in_driver(caller)) return {};
+  return answer(hooked, handle, name, version, caller);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuda.h with every variant of every function declared under the name that the driver exports (cuMemcpyHtoD_v2_ptds and
+// not what a macro makes of cuMemcpyHtoD), and with default visibility, for we define some of them. Include nothing
+// else of CUDA.
+#pragma once
+
+#define __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL_ODR
+#define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1
+#include <cuda.h>
+
+#include "hooks/interpose/newer_functions.h"

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place that takes the addresses of all hooks, so that what only needs names does not have to link them.
+#include "hooks/interpose/symbols.h"
+
+namespace thermocline {
+
+void* hook_of(int index) {
+  switch (static_cast<Function>(index)) {
+#define THERMOCLINE_X(symbol, ...) \
+  case Function::symbol:           \
+    return reinterpret_cast<void*>(&::symbol);
+    THERMOCLINE_HOOKED_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace thermocline

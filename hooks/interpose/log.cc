@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/interpose/log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+
+#include "driver/undisturbed.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::size_t kLongestLine = 1024;
+std::atomic<bool> silent{false};
+
+}  // namespace
+
+void silence_log() { silent.store(true, std::memory_order_relaxed); }
+
+void print_line(const char* text) {
+  const Undisturbed undisturbed;
+  const int saved = errno;
+  char line[kLongestLine];
+  const int written = std::snprintf(line, sizeof line - 1, "thermocline: %s", text);
+  std::size_t length = std::min(static_cast<std::size_t>(std::max(written, 0)), sizeof line - 2);
+  line[length++] = '\n';
+  // Whoever closed stderr does not want to hear it.
+  static_cast<void>(!write(STDERR_FILENO, line, length));
+  errno = saved;
+}
+
+void log_text(const std::string& text) {
+  if (!silent.load(std::memory_order_relaxed)) print_text(text);
+}
+
+void print_text(const std::string& text) {
+  const Undisturbed undisturbed;
+  const int saved = errno;
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  errno = saved;
+}
+
+void log_line(const char* format, ...) {
+  if (silent.load(std::memory_order_relaxed)) return;
+  char text[kLongestLine];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  print_line(text);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in for NCCL's functions (nccl.h).
+//
+// An operation is shown to the engine twice, before and behind the call, and its buffers may not leave in between: the
+// engine can not be locked meanwhile, since NCCL may wait for threads of its own that allocate. In a group all of this
+// ends with the group. Work that NCCL goes on submitting in the background (communicators that do not block) keeps its
+// buffers on the device for good.
+#include "hooks/interpose/nccl.h"
+#include "hooks/runtime/backoff.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+namespace {
+
+constexpr const char* kReason = "a collective operation works on it";
+constexpr const char* kRecorded = "recorded into a graph, for NCCL";
+constexpr const char* kBackground = "NCCL works on it in the background";
+constexpr const char* kRegistered = "registered with NCCL";
+
+template <Nccl F, class... Arguments>
+ncclResult_t real_call(Arguments... arguments) {
+  const auto function = reinterpret_cast<ncclResult_t (*)(Arguments...)>(real_nccl(F));
+  return function == nullptr ? kNcclInvalidUsage : function(arguments...);
+}
+
+// 0: of a type that came later.
+Bytes bytes_of(ncclDataType_t type) {
+  constexpr Bytes kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return type >= 0 && static_cast<std::size_t>(type) < std::size(kBytes) ? kBytes[type] : 0;
+}
+
+// Where a size is not known, all of the buffer.
+void add(AccessList* accesses, const void* at, std::size_t count, ncclDataType_t type, int times, bool writes) {
+  if (at == nullptr || count == 0) return;
+  const auto address = reinterpret_cast<CUdeviceptr>(at);
+  const Bytes bytes = count * bytes_of(type) * static_cast<Bytes>(times);
+  if (bytes == 0) {
+    accesses->word(address);
+  } else if (writes) {
+    accesses->access(address, bytes);
+  } else {
+    accesses->read(address, bytes);
+  }
+}
+
+// Buffers that stay where they are for a while.
+struct Held {
+  // Of the first buffer. What a default stream means in a process with several devices is not the current context's:
+  // NCCL takes that of the communicator's device.
+  const ActiveEngine* engine = nullptr;
+  StreamHandle stream{};
+  OperationInfo info;
+  AccessList accesses;
+  std::vector<std::pair<const ActiveEngine*, DeviceAddress>> pinned;
+};
+
+void let_go(Held* held) {
+  for (const auto& [active, at] : held->pinned) {
+    // It may have ended meanwhile, with its context.
+    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at);
+  }
+  held->pinned.clear();
+}
+
+CUresult pin_for_now(Held* held, const char* reason) {
+  for (const MemoryAccess& access : held->accesses.all()) {
+    const ActiveEngine* const active = owner_now(access.address);
+    if (active == nullptr || !active->engine->find(access.address).has_value()) continue;
+    const CurrentContext context(*active);
+    const Inside inside;
+    const CaptureTruce truce;
+    const Status status = patiently([&] { return active->engine->pin_for_now(access.address, reason); });
+    if (!status.ok()) return static_cast<CUresult>(status.code());
+    held->pinned.emplace_back(active, access.address);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult show(const Held& held) {
+  AccessList accesses = held.accesses;
+  if (!is_explicit(held.stream) && Runtime::get().is_there(held.engine)) {
+    const CurrentContext context(*held.engine);
+    return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
+  }
+  return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
+}
+
+// What NCCL has recorded names its buffers nowhere that we could read.
+CUresult keep_recorded(const Held& held) {
+  THERMOCLINE_LOG_ONCE("NCCL was recorded into a graph; the buffers that it works on stay on the device");
+  return keep(held.accesses, kRecorded, [] { return CUDA_SUCCESS; });
+}
+
+bool hold(Held* held) {
+  const CUresult result = guarded([&] {
+    if (is_recording(held->stream)) {
+      if (const CUresult kept = keep_recorded(*held); kept != CUDA_SUCCESS) return kept;
+    }
+    const CUresult pinned = pin_for_now(held, kReason);
+    return pinned == CUDA_SUCCESS ? show(*held) : pinned;
+  });
+  if (result == CUDA_SUCCESS) return true;
+  let_go(held);
+  // Whatever NCCL was to record there is missing.
+  invalidate_capture(held->stream);
+  return false;
+}
+
+void finish(Held* held, bool in_background) {
+  if (in_background) {
+    THERMOCLINE_LOG_ONCE("a communicator of NCCL does not block; the buffers that it works on stay on the device");
+    count(Counter::kUnseenCollectives);
+    keep(held->accesses, kBackground, [] { return CUDA_SUCCESS; });
+  }
+  show(*held);
+  let_go(held);
+}
+
+// What the thread has put into groups that have not ended.
+struct Group {
+  int depth = 0;
+  std::vector<Held> held;
+};
+thread_local Group group;
+
+void end_group(ncclResult_t result) {
+  if (group.depth == 0 || --group.depth > 0) return;
+  std::vector<Held> all;
+  all.swap(group.held);
+  for (Held& held : all) finish(&held, result == kNcclInProgress);
+}
+
+template <Nccl F, class... Arguments>
+ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... arguments) {
+  const EngineSet* const engines = InNccl::now() ? nullptr : engines_now();
+  const InNccl mark;
+  if (engines == nullptr) return real_call<F>(arguments...);
+  accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
+  if (accesses.empty()) return real_call<F>(arguments...);
+  if (Runtime::get().broken()) {
+    invalidate_capture(legacy(stream));
+    return kNcclUnhandledCudaError;
+  }
+  // Equal for equal operations, and unlike the numbers of functions.
+  const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
+  const ActiveEngine* const first = engines->owner(accesses.all().front().address);
+  Held held{.engine = first,
+            .stream = legacy(stream),
+            .info = {.kind = kind, .operator_class = OperatorClass::kCopy, .name = name_of(F)},
+            .accesses = std::move(accesses),
+            .pinned = {}};
+  if (!hold(&held)) return kNcclUnhandledCudaError;
+  const ncclResult_t result = real_call<F>(arguments...);
+  if (group.depth > 0 && result == kNcclSuccess) {
+    group.held.push_back(std::move(held));
+  } else {
+    finish(&held, result == kNcclInProgress);
+  }
+  return result;
+}
+
+struct Registrations {
+  std::mutex mutex;
+  std::map<std::pair<ncclComm_t, const void*>, Held> all;  // by what the program deregisters them with
+};
+Registrations& registrations() {
+  static auto* const one = new Registrations;
+  return *one;
+}
+
+// `handle` is filled in when the call returns; in a group, later: then the buffer stays until it is freed.
+template <Nccl F, class Handle, class... Arguments>
+ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... arguments) {
+  const DeviceAddress at{reinterpret_cast<std::uintptr_t>(buffer)};
+  const ActiveEngine* active = InNccl::now() ? nullptr : owner_now(at);
+  const InNccl mark;
+  if (active == nullptr) return real_call<F>(arguments...);
+  if (Runtime::get().broken()) return kNcclUnhandledCudaError;
+  Held held{.engine = active, .info = {}, .accesses = AccessList().word(at.value), .pinned = {}};
+  if (guarded([&] { return pin_for_now(&held, kRegistered); }) != CUDA_SUCCESS) return kNcclUnhandledCudaError;
+  const ncclResult_t result = real_call<F>(arguments...);
+  if (result != kNcclSuccess && result != kNcclInProgress) {
+    let_go(&held);
+  } else if (result == kNcclSuccess && group.depth == 0 && handle != nullptr && *handle != nullptr) {
+    const std::lock_guard lock(registrations().mutex);
+    registrations().all.insert_or_assign({comm, *handle}, std::move(held));
+  } else {
+    keep(held.accesses, kRegistered, [] { return CUDA_SUCCESS; });
+    let_go(&held);
+  }
+  return result;
+}
+
+template <Nccl F, class... Arguments>
+ncclResult_t leave(ncclComm_t comm, const void* handle, Arguments... arguments) {
+  const InNccl mark;
+  const ncclResult_t result = real_call<F>(arguments...);
+  if (result != kNcclSuccess) return result;
+  Held held;
+  {
+    const std::lock_guard lock(registrations().mutex);
+    auto found = registrations().all.extract({comm, handle});
+    if (found.empty()) return result;
+    held = std::move(found.mapped());
+  }
+  // Somebody may have written to it all that time; copies of before are of no use.
+  if (Runtime::get().is_there(held.engine)) {
+    const CurrentContext context(*held.engine);
+    show(held);
+  }
+  let_go(&held);
+  return result;
+}
+
+template <Nccl F, class... Arguments>
+ncclResult_t inside_nccl(Arguments... arguments) {
+  const InNccl mark;
+  return real_call<F>(arguments...);
+}
+
+}  // namespace
+
+void nccl_launches() {
+  if (InNccl::now()) return;
+  THERMOCLINE_LOG_ONCE("NCCL is called in a way that is not seen (linked statically?); its buffers may be absent");
+  count(Counter::kUnseenCollectives);
+}
+
+void* hook_of_nccl(int index) {
+  switch (static_cast<Nccl>(index)) {
+#define THERMOCLINE_X(name, parameters) \
+  case Nccl::name:                      \
+    return reinterpret_cast<void*>(&::name);
+    THERMOCLINE_NCCL_FUNCTIONS(THERMOCLINE_X)
+#undef THERMOCLINE_X
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace thermocline
+
+using namespace thermocline;  // NOLINT: what follows is NCCL's interface alone
+
+// A tool in front of us that NCCL's own way of standing in brings (pncclX) comes to us as well.
+#define THERMOCLINE_NCCL(name, parameters, ...)             \
+  ncclResult_t name parameters {                            \
+    [[maybe_unused]] constexpr Nccl kFunction = Nccl::name; \
+    __VA_ARGS__                                             \
+  }                                                         \
+  __attribute__((alias(#name))) ncclResult_t p##name parameters
+
+extern "C" {
+
+THERMOCLINE_NCCL(ncclAllReduce,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                  ncclComm_t comm, CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclBroadcast,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclBcast,
+                 (void* buffer, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm, CUstream stream), {
+                   AccessList accesses;
+                   add(&accesses, buffer, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, buffer, count, type, root, comm, stream);
+                 });
+
+THERMOCLINE_NCCL(ncclReduce,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                  ncclComm_t comm, CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, root, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclAllGather,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                  CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, ranks_of(comm), true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, comm, stream);
+                 });
+
+THERMOCLINE_NCCL(ncclReduceScatter,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                  ncclComm_t comm, CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, ranks_of(comm), false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, op, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclAlltoAll,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                  CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, ranks_of(comm), false);
+                   add(&accesses, receive, count, type, ranks_of(comm), true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, comm, stream);
+                 });
+
+// Of gather and scatter, what only the root uses may be of any size with the others.
+THERMOCLINE_NCCL(ncclGather,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   add(&accesses, receive, count, type, 0, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclScatter,
+                 (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                  CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 0, false);
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, root, comm,
+                                                stream);
+                 });
+
+THERMOCLINE_NCCL(ncclSend,
+                 (const void* send, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, send, count, type, 1, false);
+                   return collective<kFunction>(std::move(accesses), stream, send, count, type, peer, comm, stream);
+                 });
+
+THERMOCLINE_NCCL(ncclRecv,
+                 (void* receive, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream), {
+                   AccessList accesses;
+                   add(&accesses, receive, count, type, 1, true);
+                   return collective<kFunction>(std::move(accesses), stream, receive, count, type, peer, comm, stream);
+                 });
+
+THERMOCLINE_NCCL(ncclPutSignal,
+                 (const void* local, std::size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                  std::size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm, CUstream stream),
+                 {
+                   AccessList accesses;
+                   add(&accesses, local, count, type, 1, false);
+                   return collective<kFunction>(std::move(accesses), stream, local, count, type, peer, window, offset,
+                                                signal, context, flags, comm, stream);
+                 });
+
+THERMOCLINE_NCCL(ncclGroupStart, (), {
+  const bool nested = InNccl::now();
+  const ncclResult_t result = inside_nccl<kFunction>();
+  if (result == kNcclSuccess && !nested) ++group.depth;
+  return result;
+});
+
+THERMOCLINE_NCCL(ncclGroupEnd, (), {
+  const bool nested = InNccl::now();
+  const ncclResult_t result = inside_nccl<kFunction>();
+  if (!nested) end_group(result);
+  return result;
+});
+
+THERMOCLINE_NCCL(ncclGroupSimulateEnd, (ncclSimInfo_t * info), {
+  const bool nested = InNccl::now();
+  const ncclResult_t result = inside_nccl<kFunction>(info);
+  if (!nested) end_group(result);
+  return result;
+});
+
+THERMOCLINE_NCCL(ncclCommRegister, (ncclComm_t comm, void* buffer, std::size_t bytes, void** handle),
+                 { return enter<kFunction>(comm, buffer, handle, comm, buffer, bytes, handle); });
+
+THERMOCLINE_NCCL(ncclCommDeregister, (ncclComm_t comm, void* handle),
+                 { return leave<kFunction>(comm, handle, comm, handle); });
+
+THERMOCLINE_NCCL(ncclCommWindowRegister,
+                 (ncclComm_t comm, void* buffer, std::size_t bytes, ncclWindow_t* window, int flags),
+                 { return enter<kFunction>(comm, buffer, window, comm, buffer, bytes, window, flags); });
+
+THERMOCLINE_NCCL(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window),
+                 { return leave<kFunction>(comm, window, comm, window); });
+
+// A scalar on the device is read whenever the operation runs.
+THERMOCLINE_NCCL(ncclRedOpCreatePreMulSum,
+                 (ncclRedOp_t * op, void* scalar, ncclDataType_t type, int residence, ncclComm_t comm), {
+                   keep(AccessList().word(reinterpret_cast<CUdeviceptr>(scalar)), "NCCL multiplies by it",
+                        [] { return CUDA_SUCCESS; });
+                   return inside_nccl<kFunction>(op, scalar, type, residence, comm);
+                 });
+
+THERMOCLINE_NCCL(ncclMemAlloc, (void** out, std::size_t bytes), { return inside_nccl<kFunction>(out, bytes); });
+THERMOCLINE_NCCL(ncclMemFree, (void* at), { return inside_nccl<kFunction>(at); });
+THERMOCLINE_NCCL(ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank),
+                 { return inside_nccl<kFunction>(comm, ranks, id, rank); });
+THERMOCLINE_NCCL(ncclCommInitRankConfig,
+                 (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config),
+                 { return inside_nccl<kFunction>(comm, ranks, id, rank, config); });
+THERMOCLINE_NCCL(ncclCommInitRankScalable,
+                 (ncclComm_t * comm, int ranks, int rank, int ids, ncclUniqueId* id, ncclConfig_t* config),
+                 { return inside_nccl<kFunction>(comm, ranks, rank, ids, id, config); });
+THERMOCLINE_NCCL(ncclCommInitAll, (ncclComm_t * comms, int count, const int* devices),
+                 { return inside_nccl<kFunction>(comms, count, devices); });
+THERMOCLINE_NCCL(ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t* config),
+                 { return inside_nccl<kFunction>(comm, color, key, out, config); });
+THERMOCLINE_NCCL(ncclCommShrink,
+                 (ncclComm_t comm, int* excluded, int count, ncclComm_t* out, ncclConfig_t* config, int flags),
+                 { return inside_nccl<kFunction>(comm, excluded, count, out, config, flags); });
+THERMOCLINE_NCCL(ncclCommFinalize, (ncclComm_t comm), { return inside_nccl<kFunction>(comm); });
+THERMOCLINE_NCCL(ncclCommDestroy, (ncclComm_t comm), { return inside_nccl<kFunction>(comm); });
+THERMOCLINE_NCCL(ncclCommAbort, (ncclComm_t comm), { return inside_nccl<kFunction>(comm); });
+
+}  // extern "C"

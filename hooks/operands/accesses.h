@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that an operation names, collected before it is submitted. Most operations name few addresses, so the list
+// needs no allocation for them.
+#pragma once
+
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "driver/units.h"
+#include "hooks/interpose/cuda_api.h"
+#include "offload/engine/engine.h"
+
+namespace thermocline {
+
+// Bytes that a copy moves: rows of `bytes`, in layers. Either end may be memory of any kind but an array.
+struct Move {
+  CUdeviceptr to = 0, from = 0;
+  Bytes bytes = 0;
+  Bytes rows = 1, layers = 1;
+  Bytes to_pitch = 0, from_pitch = 0;
+  Bytes to_layer = 0, from_layer = 0;  // bytes between layers
+};
+
+class AccessList {
+ public:
+  // A range; an empty one accesses nothing.
+  AccessList& read(DeviceAddress at, Bytes bytes) { return add(at, bytes, Access::kRead); }
+  AccessList& write(DeviceAddress at, Bytes bytes) { return add(at, bytes, Access::kWrite); }
+  AccessList& access(CUdeviceptr at, Bytes bytes) { return add(DeviceAddress{at}, bytes, Access::kUnknown); }
+  AccessList& read(CUdeviceptr at, Bytes bytes) { return read(DeviceAddress{at}, bytes); }
+  AccessList& write(CUdeviceptr at, Bytes bytes) { return write(DeviceAddress{at}, bytes); }
+
+  // An address alone: whatever stands there.
+  AccessList& word(std::uint64_t value) {
+    if (accesses_.empty() || accesses_.back().bytes != 0 || accesses_.back().address.value != value) {
+      accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown});
+    }
+    return *this;
+  }
+
+  AccessList& move(const Move& move) {
+    if (move.bytes != 0 && move.rows != 0 && move.layers != 0) moves_.push_back(move);
+    return *this;
+  }
+  // A copy of one range.
+  AccessList& copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+    return write(to, bytes).read(from, bytes).move({.to = to, .from = from, .bytes = bytes});
+  }
+  // And what another list has.
+  AccessList& join(const AccessList& other) {
+    accesses_.insert(accesses_.end(), other.accesses_.begin(), other.accesses_.end());
+    moves_.insert(moves_.end(), other.moves_.begin(), other.moves_.end());
+    return *this;
+  }
+  std::span<const Move> moves() const { return {moves_.data(), moves_.size()}; }
+
+  // As another list had it.
+  AccessList& add(const MemoryAccess& access) {
+    accesses_.push_back(access);
+    return *this;
+  }
+
+  void clear() {
+    accesses_.clear();
+    moves_.clear();
+  }
+
+  std::span<const MemoryAccess> all() const { return {accesses_.data(), accesses_.size()}; }
+  bool empty() const { return accesses_.empty(); }
+
+  // Leaves only what `keep` says of an address.
+  template <class Keep>
+  void filter(Keep keep) {
+    const auto end = std::remove_if(accesses_.begin(), accesses_.end(),
+                                    [&](const MemoryAccess& access) { return !keep(access.address); });
+    accesses_.erase(end, accesses_.end());
+  }
+
+ private:
+  AccessList& add(DeviceAddress at, Bytes bytes, Access access) {
+    if (bytes != 0) accesses_.push_back(MemoryAccess{at, bytes, access});
+    return *this;
+  }
+
+  boost::container::small_vector<MemoryAccess, 24> accesses_;
+  boost::container::small_vector<Move, 1> moves_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/operands/escaped.h"
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "driver/locks.h"
+
+namespace thermocline {
+namespace {
+
+struct Kept {
+  Mutex mutex{"kept buffers"};
+  // Of buffers; a number never comes again in an engine.
+  std::set<std::pair<const Engine*, std::uint64_t>> numbers;
+};
+Kept& kept() {
+  static auto* const all = new Kept;
+  return *all;
+}
+
+std::atomic<bool> any{false};
+
+}  // namespace
+
+void remember_kept(const Engine& engine, const AccessList& accesses) {
+  for (const MemoryAccess& access : accesses.all()) {
+    const std::optional<BufferFacts> buffer = engine.find(access.address);
+    if (!buffer.has_value()) continue;
+    const std::lock_guard lock(kept().mutex);
+    kept().numbers.insert({&engine, buffer->number});
+  }
+  any.store(true, std::memory_order_release);
+}
+
+bool is_kept(const Engine& engine, DeviceAddress address) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const std::optional<BufferFacts> buffer = engine.find(address);
+  if (!buffer.has_value()) return false;
+  const std::lock_guard lock(kept().mutex);
+  return kept().numbers.contains({&engine, buffer->number});
+}
+
+bool forget_kept(const Engine& engine, DeviceAddress address) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const std::optional<BufferFacts> buffer = engine.find(address);
+  if (!buffer.has_value()) return false;
+  const std::lock_guard lock(kept().mutex);
+  return kept().numbers.erase({&engine, buffer->number}) != 0;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/operands/layouts.h"
+
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "hooks/interpose/nccl.h"
+#include "hooks/interpose/symbols.h"
+
+namespace thermocline {
+namespace {
+
+// A kernel has at most 32,764 bytes of parameters (CUDA C++ Programming Guide); more would be an endless answer.
+constexpr std::size_t kMostParameters = 32764;
+
+// Asks for one parameter after the other until "invalid value" ends the list. A parameter that is missed would be a
+// buffer that is not on the device, so the end is asked for twice. False when the handle is not of that kind, or where
+// the list does not end where it seemed to.
+template <class Ask>
+bool read_layout(Ask ask, ParameterLayout* out) {
+  out->clear();
+  for (std::size_t i = 0; i <= kMostParameters; ++i) {
+    ParameterSlot slot;
+    const CUresult result = ask(i, &slot.offset, &slot.bytes);
+    if (result == CUDA_ERROR_INVALID_VALUE) {
+      return ask(i, &slot.offset, &slot.bytes) == result && ask(i + 1, &slot.offset, &slot.bytes) == result;
+    }
+    if (result != CUDA_SUCCESS) return false;
+    out->push_back(slot);
+  }
+  return false;
+}
+
+bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
+  return read_layout(
+      [function, is_kernel](std::size_t i, std::size_t* offset, std::size_t* bytes) {
+        return is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), i, offset, bytes)
+                         : real<Function::cuFuncGetParamInfo>(function, i, offset, bytes);
+      },
+      layout);
+}
+
+// Whether the driver still tells the first parameter of a function of which it has told one before.
+bool still_tells(CUfunction function, bool is_kernel) {
+  std::size_t offset = 0, bytes = 0;
+  return (is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), 0, &offset, &bytes)
+                    : real<Function::cuFuncGetParamInfo>(function, 0, &offset, &bytes)) == CUDA_SUCCESS;
+}
+
+// Null where the driver can not tell.
+const char* ask_name(CUfunction function, bool is_kernel) {
+  const char* name = nullptr;
+  const CUresult result = is_kernel ? real<Function::cuKernelGetName>(&name, reinterpret_cast<CUkernel>(function))
+                                    : real<Function::cuFuncGetName>(&name, function);
+  return result == CUDA_SUCCESS ? name : nullptr;
+}
+
+}  // namespace
+
+// Small: it is taken from the stack of every thread.
+struct Layouts::Remembered {
+  struct One {
+    CUfunction function;
+    const Facts* facts;
+  };
+  std::uint64_t generation;  // of all
+  std::array<One, 64> last;
+};
+
+const Layouts::Facts& Layouts::facts(CUfunction function) {
+  static constinit thread_local Remembered remembered{};
+  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+  if (remembered.generation != generation) {
+    remembered.last = {};
+    remembered.generation = generation;
+  }
+  // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
+  Remembered::One& last = remembered.last[(reinterpret_cast<std::uintptr_t>(function) * 0x9E3779B97F4A7C15u) >> 58];
+  if (last.function == function && last.facts != nullptr) return *last.facts;
+  const Facts& facts = ask(function);
+  if (facts.is_settled) last = {function, &facts};
+  return facts;
+}
+
+const Layouts::Facts& Layouts::ask(CUfunction function) {
+  bool is_kernel = false;
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto found = facts_.find(function); found != facts_.end()) return *found->second;
+    is_kernel = kernels_.contains(function);
+  }
+  ParameterLayout layout;
+  bool known = ask_driver(function, is_kernel, &layout), is_settled = true;
+  if (known && layout.empty()) {
+    // There are no parameters, or the driver can not tell. One that tells of another function at the same time can;
+    // that function's module is forgotten before it is unloaded.
+    const std::lock_guard lock(witness_mutex_);
+    is_settled = witness_.function != nullptr;
+    known = is_settled && still_tells(witness_.function, witness_.is_kernel);
+  }
+  const char* const name = ask_name(function, is_kernel);
+  if (known && !layout.empty()) {
+    const std::lock_guard lock(witness_mutex_);
+    witness_ = {function, is_kernel};
+  }
+  const std::unique_lock lock(mutex_);
+  const ParameterLayout* const shared = known ? &*all_.insert(std::move(layout)).first : nullptr;
+  Facts facts{.layout = shared, .is_settled = is_settled};
+  if (name != nullptr) {
+    facts.name = names_.emplace(name).first->c_str();
+    facts.operator_class = classify_operator(name, rules_);
+    facts.is_of_nccl = is_kernel_of_nccl(name);
+  }
+  const Facts& kept = *known_.insert(facts).first;
+  return is_settled ? *facts_.emplace(function, &kept).first->second : kept;
+}
+
+void Layouts::set_rules(const std::vector<OperatorRule>& rules) {
+  const std::unique_lock lock(mutex_);
+  rules_ = rules;
+}
+
+void Layouts::is_kernel(CUkernel kernel, CUlibrary library) {
+  const std::unique_lock lock(mutex_);
+  kernels_[reinterpret_cast<CUfunction>(kernel)] = library;
+}
+
+void Layouts::forget_kernels(CUlibrary library) {
+  forget_witness();
+  const std::unique_lock lock(mutex_);
+  std::erase_if(kernels_, [library](const auto& kernel) { return kernel.second == library; });
+}
+
+void Layouts::forget() {
+  forget_witness();
+  const std::unique_lock lock(mutex_);
+  generation_.fetch_add(1, std::memory_order_acq_rel);
+  facts_.clear();
+}
+
+void Layouts::forget_witness() {
+  const std::lock_guard lock(witness_mutex_);
+  witness_ = {};
+}
+
+Layouts& layouts() {
+  // Never destroyed: programs launch kernels in their own destructors.
+  static auto* const all = new Layouts;
+  return *all;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor maps (CUtensorMap) that name memory of ours. A tensor map is opaque, and nothing says that the address of its
+// tensor stands in it as it is: so what the driver has written into one is remembered, by a digest of its 128 bytes,
+// with the address, and known again where a kernel is given it by value and where a copy brings it into memory.
+//
+// A map is an address and no buffer: what is allocated there later is what it names then. When more than kMost are
+// remembered, those go that name nothing alive. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "hooks/operands/parameters.h"
+
+namespace thermocline {
+
+class TensorMaps {
+ public:
+  static constexpr std::size_t kBytes = 128;
+  // Where maps stand: a map is given to a kernel at multiples of 64 bytes (CUDA 13: 128) of its parameters, and
+  // hardware reads it at such addresses alone. Structures by value are searched more closely, for they are small.
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kParameterAlignment = 16;
+  static constexpr std::size_t kMost = std::size_t{1} << 18;
+
+  bool empty() const noexcept { return !any_.load(std::memory_order_acquire); }
+  // False: there are too many. `is_live` says of an address whether a buffer is there.
+  template <class IsLive>
+  bool remember(const void* map, DeviceAddress address, IsLive is_live) {
+    const std::unique_lock lock(mutex_);
+    if (known_.size() >= kMost && !known_.contains(digest(map)) && !make_room(is_live)) return false;
+    add(map, address);
+    return true;
+  }
+  std::optional<DeviceAddress> find(const void* map) const;
+
+  // Calls found(offset, address) for each map in `bytes` that begins at a multiple of `unit` of `to`.
+  template <class Found>
+  void search(const void* at, std::size_t bytes, std::uint64_t to, std::size_t unit, Found found) const {
+    const auto* const data = static_cast<const unsigned char*>(at);
+    for (std::size_t offset = (unit - to % unit) % unit; offset + kBytes <= bytes; offset += unit) {
+      if (!may_be_known(data + offset)) continue;
+      if (const auto address = find(data + offset)) found(offset, *address);
+    }
+  }
+
+  std::size_t size() const;
+
+ private:
+  // Bits that some map has set; most bytes that are no map meet one that is not.
+  static constexpr std::size_t kFilterWords = 1024;
+
+  static std::uint64_t digest(const void* map);
+  static std::uint64_t filter_bit(const void* map);
+  bool may_be_known(const void* map) const {
+    const std::uint64_t bit = filter_bit(map);
+    return (filter_[bit / 64 % kFilterWords].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
+  }
+  void add(const void* map, DeviceAddress address);
+  // True where an eighth of all could be let go. Not asked again before so many would have come.
+  template <class IsLive>
+  bool make_room(IsLive is_live) {
+    if (refused_ != 0 && refused_++ < kMost / 8) return false;
+    std::erase_if(known_, [&](const auto& one) { return !is_live(one.second); });
+    refused_ = known_.size() > kMost - kMost / 8 ? 1 : 0;
+    return known_.size() < kMost;
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::uint64_t, DeviceAddress> known_;
+  std::size_t refused_ = 0;
+  std::atomic<bool> any_{false};
+  std::array<std::atomic<std::uint64_t>, kFilterWords> filter_{};
+};
+
+TensorMaps& tensor_maps();
+
+// Accesses what the maps among the arguments name. Where there is no layout, the block of `extra` is searched.
+void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
+                      AccessList* out);
+
+}  // namespace thermocline

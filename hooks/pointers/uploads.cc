@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/pointers/uploads.h"
+
+#include <algorithm>
+
+#include "hooks/interpose/own_memory.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/operands/tensor_maps.h"
+#include "hooks/pointers/word_scan.h"
+#include "hooks/pointers/write_combined.h"
+
+namespace thermocline {
+namespace {
+
+// Words that are kept until the copy has been submitted; were there more, they are told before, and stand beside what
+// the copy writes over.
+constexpr std::size_t kMostWords = 65536;
+
+// Rows that are shorter are read faster than the driver is asked what they lie in.
+constexpr Bytes kWorthAsking = 4096;
+
+// Copies of more rows are taken as one piece from the first row to the last, where what stood there may still stand.
+constexpr Bytes kMostRows = 256;
+
+struct MemoryKind {
+  bool known = false;
+  bool device = false;
+};
+
+// Memory of any engine is a device's, whatever the driver says of what was evicted.
+MemoryKind kind_of(CUdeviceptr at) {
+  const EngineSet* const engines = engines_now();
+  if (engines != nullptr && engines->owner(DeviceAddress{at}) != nullptr) return {.known = true, .device = true};
+  const Inside inside;
+  unsigned int type = 0;
+  if (real<Function::cuPointerGetAttribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS) return {};
+  return {.known = true, .device = type == CU_MEMORYTYPE_DEVICE};
+}
+
+}  // namespace
+
+bool is_pageable(CUdeviceptr at) { return !kind_of(at).known; }
+bool is_pinned(CUdeviceptr at) {
+  const MemoryKind kind = kind_of(at);
+  return kind.known && !kind.device;
+}
+
+namespace {
+
+template <class Visit>
+void for_each_row(const Move& move, Visit visit) {
+  for (Bytes layer = 0; layer < move.layers; ++layer) {
+    for (Bytes row = 0; row < move.rows; ++row) {
+      visit(move.to + layer * move.to_layer + row * move.to_pitch,
+            move.from + layer * move.from_layer + row * move.from_pitch);
+    }
+  }
+}
+
+bool has_many_rows(const Move& move) { return move.rows > kMostRows || move.layers > kMostRows / move.rows; }
+
+AddressRange span_of(CUdeviceptr at, const Move& move, Bytes layer, Bytes pitch) {
+  return {DeviceAddress{at}, (move.layers - 1) * layer + (move.rows - 1) * pitch + move.bytes};
+}
+
+// A copy on the device.
+void take_along(Engine& engine, const Move& move, bool exact) {
+  if (has_many_rows(move)) {
+    engine.copied(span_of(move.to, move, move.to_layer, move.to_pitch),
+                  span_of(move.from, move, move.from_layer, move.from_pitch), false);
+    return;
+  }
+  for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
+    engine.copied({DeviceAddress{to}, move.bytes}, {DeviceAddress{from}, move.bytes}, exact);
+  });
+}
+
+OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.range_bytes()}; }
+
+// A tensor map on its way into memory counts as a word that is its tensor's address.
+template <class Found>
+void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found found) {
+  const TensorMaps& maps = tensor_maps();
+  if (maps.empty()) return;
+  maps.search(from, bytes, to, TensorMaps::kAlignment,
+              [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
+}
+
+// What is read at a time. Not on the stack, of which some threads have as little as that.
+constexpr std::size_t kBlockBytes = 16384;
+
+// The memory may be gone by now, when its graph is.
+void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+  std::vector<unsigned char> block(kBlockBytes);
+  std::vector<HeldWord> words;
+  const WordScan scan(range_of(engine));
+  // Blocks overlap, so that nothing is missed between two.
+  for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
+    const Bytes part = std::min<Bytes>(block.size(), bytes - done);
+    const Reading reading = read_own_memory(from + done, block.data(), part);
+    if (reading == Reading::kRefused) {
+      count(Counter::kUntrackedUploads);
+      engine.hold_unknown({DeviceAddress{to + done}, bytes - done});
+    }
+    if (reading != Reading::kRead) return;
+    scan(block.data(), part, to + done, [&](Bytes offset, std::uint64_t word) {
+      words.push_back({DeviceAddress{to + done + offset}, word});
+    });
+    search_for_tensor_maps(block.data(), part, to + done, [&](DeviceAddress at, DeviceAddress tensor) {
+      words.push_back({at, tensor.value});
+    });
+    if (!words.empty()) engine.hold(words);
+    words.clear();
+    if (part < block.size()) return;
+  }
+}
+
+}  // namespace
+
+EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
+  if (!accesses.moves().empty()) return bits;
+  EngineBits changing = 0;
+  engines.for_each(bits, [&](const ActiveEngine& active) {
+    if (active.engine->has_references()) changing |= engines.bit_of(&active);
+  });
+  if (changing == 0) return 0;
+  const std::span<const MemoryAccess> all = accesses.all();
+  const bool writes =
+      std::any_of(all.begin(), all.end(), [](const MemoryAccess& access) { return access.access == Access::kWrite; });
+  return writes ? changing : 0;
+}
+
+Changes::Changes(const ActiveEngine& active, const AccessList& accesses)
+    : engine_(*active.engine), accesses_(accesses) {
+  for (const Move& move : accesses.moves()) {
+    const Known known{move, source_of(move)};
+    if (known.source == Source::kPinned) search(move);
+    moves_.push_back(known);
+  }
+}
+
+// What goes to the host is no matter; nor are words of what nothing is known about.
+Changes::Source Changes::source_of(const Move& move) const {
+  const bool has_references = engine_.has_references();
+  if (engine_.owns(DeviceAddress{move.from})) {
+    return has_references && kind_of(move.to).device ? Source::kDevice : Source::kNothing;
+  }
+  if (!kind_of(move.to).device) return Source::kNothing;
+  const MemoryKind kind = kind_of(move.from);
+  if (kind.device) return has_references ? Source::kDevice : Source::kNothing;
+  // Where only its beginning is pinned, it is for the driver to say what becomes of the copy, before anything is read.
+  const AddressRange all = span_of(move.from, move, move.from_layer, move.from_pitch);
+  return kind.known && kind_of((all.end() - 1).value).known ? Source::kPinned : Source::kPageable;
+}
+
+void Changes::found(DeviceAddress at, std::uint64_t word) {
+  if (words_.size() == kMostWords) give_in();
+  words_.push_back({at, word});
+}
+
+void Changes::give_in() {
+  if (!words_.empty()) engine_.hold(words_);
+  words_.clear();
+}
+
+// Blocks overlap, so that nothing is missed between two. `found` may hear of a word twice.
+void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
+  std::vector<unsigned char> block(kBlockBytes);
+  for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
+    const Bytes part = std::min<Bytes>(block.size(), bytes - done);
+    read_write_combined(block.data(), reinterpret_cast<const void*>(from + done), part);
+    scan(block.data(), part, to + done,
+         [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + done + offset}, word); });
+    search_for_tensor_maps(block.data(), part, to + done,
+                           [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
+    if (part < block.size()) return;
+  }
+}
+
+void Changes::search(const Move& move) {
+  const WordScan scan(range_of(engine_));
+  const bool is_slow = move.bytes >= kWorthAsking && is_write_combined(reinterpret_cast<const void*>(move.from));
+  for_each_row(move, [&](CUdeviceptr to, CUdeviceptr from) {
+    if (is_slow) return search_write_combined(scan, to, from, move.bytes);
+    scan(reinterpret_cast<const unsigned char*>(from), move.bytes, to,
+         [&](Bytes offset, std::uint64_t word) { found(DeviceAddress{to + offset}, word); });
+    search_for_tensor_maps(reinterpret_cast<const void*>(from), move.bytes, to,
+                           [&](DeviceAddress at, DeviceAddress tensor) { found(at, tensor.value); });
+  });
+}
+
+void Changes::happened() {
+  if (engine_.has_references()) {
+    for (const MemoryAccess& access : accesses_.all()) {
+      // Of a copy on the device, what is in its way is known below.
+      if (access.access == Access::kWrite && moves_.empty()) engine_.overwritten({access.address, access.bytes});
+    }
+    for (const Known& known : moves_) {
+      if (known.source == Source::kDevice || has_many_rows(known.move)) continue;
+      for_each_row(known.move, [&](CUdeviceptr to, CUdeviceptr) {
+        engine_.overwritten({DeviceAddress{to}, known.move.bytes});
+      });
+    }
+  }
+  for (const Known& known : moves_) {
+    const Move& move = known.move;
+    if (known.source == Source::kPageable) search(move);
+    if (known.source == Source::kDevice) take_along(engine_, move, true);
+  }
+  give_in();
+}
+
+namespace {
+
+// Words that a copy brings to the host do not matter. What it finds on the device another node may have put there.
+void search_again(const EngineSet& engines, const Move& move) {
+  if (!kind_of(move.to).device) return;
+  const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;
+  for (const ActiveEngine* active : engines) {
+    Engine& engine = *active->engine;
+    if (is_on_device) {
+      if (engine.has_references()) take_along(engine, move, false);
+    } else {
+      for_each_row(move, [&](CUdeviceptr row_to, CUdeviceptr row_from) {
+        search_as_it_is(engine, row_to, row_from, move.bytes);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond) {
+  for (const Move& move : moves) search_again(engines, move);
+  for (const Move& move : beyond) {
+    if (!kind_of(move.to).device) continue;
+    const AddressRange range = span_of(move.to, move, move.to_layer, move.to_pitch);
+    for (const ActiveEngine* active : engines) active->engine->hold_unknown(range);
+  }
+}
+
+}  // namespace thermocline

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/runtime/backoff.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "hooks/interpose/log.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::chrono::seconds kLongest{10};
+// A simulated device lets work happen by itself when nobody has called it for some milliseconds.
+constexpr std::chrono::microseconds kLongestPause{16000};
+
+}  // namespace
+
+bool Backoff::wait() {
+  const auto now = std::chrono::steady_clock::now();
+  if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + kLongest;
+  if (now >= end_) {
+    THERMOCLINE_LOG_ONCE(
+        "out of memory: what could leave the device is used by streams that wait for values, and nobody has written "
+        "these for %d seconds",
+        static_cast<int>(kLongest.count()));
+    return false;
+  }
+  std::this_thread::sleep_for(pause_);
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return true;
+}
+
+}  // namespace thermocline

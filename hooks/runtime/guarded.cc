@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/runtime/guarded.h"
+
+#include <new>
+
+#include "driver/undisturbed.h"
+#include "hooks/interpose/log.h"
+#include "hooks/runtime/refusals.h"
+#include "hooks/runtime/runtime.h"
+
+namespace thermocline {
+
+CUresult guarded(Call body) {
+  const Undisturbed undisturbed;
+  return guarded_lightly(body);
+}
+
+CUresult guarded_lightly(Call body) {
+  // Behind everything that the body holds.
+  struct GiveOut {
+    ~GiveOut() { give_out_report(); }
+  } const at_the_end;
+  try {
+    return body();
+  } catch (const BrokenInvariant&) {
+    return CUDA_ERROR_UNKNOWN;
+  } catch (const std::bad_alloc&) {
+    THERMOCLINE_LOG_ONCE("host memory is exhausted");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace thermocline

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/runtime/refusals.h"
+#include "driver/undisturbed.h"
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "hooks/interpose/log.h"
+#include "hooks/interpose/symbols.h"
+
+namespace thermocline {
+namespace {
+
+// Trivial, so that it can be looked at while a thread begins or ends; the string is made where there is a report.
+thread_local constinit std::string* kept = nullptr;
+
+std::atomic<std::uint64_t> refusals{0};
+
+struct Callback {
+  std::mutex mutex;
+  RefusalCallback function = nullptr;
+  void* user = nullptr;
+};
+Callback& callback() {
+  static auto* const only = new Callback;
+  return *only;
+}
+
+// Programs that try again and again, as frameworks do after emptying their caches, would fill the log: the first report
+// is written whole, then the second, the fourth, the eighth; of the others a line.
+void write_to_log(const std::string& report) {
+  const bool whole = std::has_single_bit(refusals.fetch_add(1, std::memory_order_relaxed) + 1);
+  log_text(whole ? report : report.substr(0, report.find('\n') + 1));
+}
+
+void give_out() {
+  const std::string report = std::move(*kept);
+  delete std::exchange(kept, nullptr);
+  write_to_log(report);
+  RefusalCallback function = nullptr;
+  void* user = nullptr;
+  {
+    const std::lock_guard lock(callback().mutex);
+    function = callback().function;
+    user = callback().user;
+  }
+  if (function != nullptr) function(report.c_str(), user);
+}
+
+}  // namespace
+
+void keep_report(const std::string& report) {
+  if (kept == nullptr) kept = new std::string;
+  *kept = report;
+}
+
+void give_out_report() noexcept {
+  if (kept == nullptr || Inside::now()) return;
+  const Undisturbed undisturbed;
+  try {
+    give_out();
+  } catch (...) {
+    // Nothing is said for want of host memory; a callback's exception ends here.
+  }
+}
+
+void set_refusal_callback(RefusalCallback function, void* user) {
+  const std::lock_guard lock(callback().mutex);
+  callback().function = function;
+  callback().user = user;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "allocator/host_ledger.h"
+#include "config/load.h"
+#include "config/trusted_file.h"
+#include "driver/check.h"
+#include "driver/undisturbed.h"
+#include "hooks/interpose/dynamic_linker.h"
+#include "hooks/interpose/real_table.h"
+#include "hooks/interpose/symbols.h"
+#include "hooks/operands/layouts.h"
+#include "hooks/runtime/engine_observer.h"
+#include "hooks/runtime/refusals.h"
+#include "hooks/runtime/statistics.h"
+#include "hooks/runtime/stream_context.h"
+
+namespace thermocline {
+namespace {
+
+enum class Mode {
+  kDormant,  // nothing of ours exists; the next context that asks gets an engine
+  kActive,
+  kPassThrough,  // something could not be had: as if we were not there
+  kBroken,       // see runtime.h
+};
+
+std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Counter::kCount)> counters{};
+
+std::optional<CUdevice> device_of_current_context() {
+  CUdevice device = 0;
+  if (real<Function::cuCtxGetDevice>(&device) != CUDA_SUCCESS || device < 0) return std::nullopt;
+  return device;
+}
+
+// Without the layout of its parameters a launch may access everything, and everything would have to fit.
+bool driver_tells_parameters() {
+  constexpr int kFirst = 12040;  // cuFuncGetParamInfo
+  if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
+  const auto version_of = reinterpret_cast<CUresult (*)(int*)>(real_symbol("cuDriverGetVersion"));
+  int version = 0;
+  return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
+}
+
+// 0, all of the device, where the driver does not say what is free.
+Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
+  Bytes free = 0;
+  Bytes total = 0;
+  // None at all would mean all of the device.
+  return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), Bytes{2} << 20)
+                                                : 0;
+}
+
+// Shared by those who use several engines at once, and taken for a moment between the unpublishing of an engine and its
+// end. Whoever shares it holds nothing of the runtime's.
+std::shared_mutex& in_use() {
+  static auto* const only = new std::shared_mutex;
+  return *only;
+}
+
+// While an engine is taken down nothing may be thrown, and nobody relies on it any more.
+thread_local bool taking_down = false;
+
+void on_broken_invariant(const char* file, int line, const char* condition, const char* sentence) {
+  log_line("%s:%d: this does not hold: %s (%s)", file, line, sentence, condition);
+  if (taking_down) return;
+  Runtime::get().declare_broken();
+  throw BrokenInvariant();
+}
+
+}  // namespace
+
+class Runtime::State {
+ public:
+  // Guards everything but the atomics. Held while an engine is made or taken down; nobody waits for a program's work
+  // under it.
+  Mutex mutex{"runtime"};
+  std::atomic<Mode> mode{Mode::kDormant};
+  std::atomic<const EngineSet*> engines{nullptr};
+  // Devices whose memory is left to the driver, and of these, those where strict is set.
+  std::atomic<std::uint64_t> left_alone{0}, refused{0};
+  std::atomic<StatsForm> stats_form{StatsForm::kOff};
+  std::atomic<Advertise> advertise{Advertise::kBudget};
+  std::atomic<bool> wants_audit{false};
+  std::atomic<bool> shareable{false};
+  std::atomic<bool> has_run{false};
+  std::atomic<bool> refuses{false};
+  // Of those with an engine.
+  std::atomic<Bytes> largest_device_bytes{0};
+  bool settings_loaded = false;
+  Settings settings;
+  std::unique_ptr<HostLedger> ledger;             // of the limit that processes share; as long as the process
+  std::map<CUdevice, EngineStatistics> finished;  // of engines that are gone, one after the other
+  AuditStatistics audited;                        // of these
+  // Not among `engines` any more, and not finished: their contexts are waited for.
+  std::vector<const ActiveEngine*> ending;
+
+  bool is_ending(CUcontext context) const;
+  // Those that are there, and those that are ending. With the lock held.
+  template <class Visit>
+  void for_each_unfinished(Visit visit) const {
+    if (const EngineSet* const there = engines.load()) {
+      for (const ActiveEngine* one : *there) visit(*one);
+    }
+    for (const ActiveEngine* one : ending) visit(*one);
+  }
+
+  void load();
+  bool may_use(const LoadedSettings& loaded);
+  bool share_host_limit(EngineOptions* options);
+  std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
+  void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
+  const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
+  void unpublish(const ActiveEngine& one);
+  void note_end_of(const ActiveEngine& one);
+  void take_down(const ActiveEngine& one);
+};
+
+// Never destroyed: hooks are called until the very end of the process.
+Runtime::State& Runtime::state() {
+  static auto* const all = [] {
+    auto* made = new State;
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
+                   [] {
+                     // CUDA does not survive a fork, and whoever held the engine's lock does not exist here. What has
+                     // not begun in the parent may begin in the child.
+                     State& child = state();
+                     if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
+                     child.engines.store(nullptr);
+                     child.ending.clear();
+                     child.has_run.store(false);
+                     static_cast<void>(child.ledger.release());
+                     notify(&EngineObserver::forked);
+                     child.mutex.unlock();
+                   });
+    return made;
+  }();
+  return *all;
+}
+
+Runtime& Runtime::get() {
+  static constinit Runtime runtime;
+  return runtime;
+}
+
+Mutex& Runtime::lifetimes() { return state().mutex; }
+
+// `device`: it is about that device, and others may have engines.
+void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
+  const EngineSet* const others = engines.load();
+  if (device.has_value() && others != nullptr && static_cast<std::size_t>(*device) < EngineSet::kMost) {
+    left_alone.fetch_or(std::uint64_t{1} << *device);
+    if (settings.strict) refused.fetch_or(std::uint64_t{1} << *device);
+    log_line("device %d: %s; %s", *device, why,
+             settings.strict ? "allocations fail there, because strict is set" : "its memory is left to the driver");
+    return;
+  }
+  mode.store(Mode::kPassThrough);
+  refuses.store(settings.strict);
+  log_line("%s; %s", why,
+           settings.strict ? "allocations fail, because strict is set" : "the program runs without the library");
+}
+
+bool Runtime::State::may_use(const LoadedSettings& loaded) {
+  for (const Problem& problem : loaded.problems) log_line("%s", problem.text().c_str());
+  return loaded.problems.empty() || !settings.strict;
+}
+
+void Runtime::State::load() {
+  if (settings_loaded) return;
+  settings_loaded = true;
+  if (variable_of_process("THERMOCLINE_TEST_LOCKS") != nullptr) locks_are_checked.store(true);
+  const LoadedSettings loaded = load_settings(Surroundings::of_process());
+  settings = loaded.settings;
+  stats_form.store(settings.stats);
+  advertise.store(settings.advertise);
+  wants_audit.store(settings.audit);
+  shareable.store(settings.shareable);
+  if (settings.log_level == LogLevel::kQuiet) silence_log();
+  notify(&EngineObserver::settings_loaded, settings);
+  if (!may_use(loaded)) stand_aside("a setting is wrong");
+  set_check_handler(&on_broken_invariant);
+}
+
+// False: the limit can not be kept, and the program is to end sooner than to run without it.
+bool Runtime::State::share_host_limit(EngineOptions* options) {
+  const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
+  if (limit == 0) return true;
+  std::string why;
+  const char* const group = variable_of_process(kHostGroupVariable);
+  if (ledger == nullptr) {
+    // file-hierarchy(7): made at login, for the user alone.
+    const std::string folder_of_user = "/run/user/" + std::to_string(geteuid());
+    ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group, folder_of_user);
+  }
+  options->host_ledger = ledger.get();
+  if (ledger != nullptr) return true;
+  if (settings.strict) {
+    stand_aside(("host_limit_shared can not be kept: " + why).c_str());
+    return false;
+  }
+  log_line("host_limit_shared can not be kept: %s; the program runs without this limit", why.c_str());
+  return true;
+}
+
+std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
+  const DriverTable* table = real_table();
+  if (table == nullptr) {
+    stand_aside("the driver lacks functions that the library needs");
+    return nullptr;
+  }
+  const Driver driver(*table);
+  if (Status status = driver.facts(facts); !status.ok()) {
+    stand_aside("the device does not say what it can do", device_of_current_context());
+    return nullptr;
+  }
+  if (!facts->has_virtual_memory) {
+    stand_aside("the device has no virtual memory management", facts->device);
+    return nullptr;
+  }
+  std::unique_ptr<Engine> engine;
+  layouts().set_rules(settings.operators);
+  EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
+  if (options.budget_bytes == 0 && !settings.audit) options.budget_bytes = free_to_take(driver, *facts);
+  if (!sees_operations() || any_variant_goes_unseen()) options.policy = Policy::kNone;
+  if (!driver_tells_parameters()) {
+    THERMOCLINE_LOG_ONCE(
+        "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
+    options.policy = Policy::kNone;
+  }
+  if (!share_host_limit(&options)) return nullptr;
+  options.waits_without_lock = true;
+  if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
+  if (options.host_fallback == HostFallback::kFull && !facts->can_map_host) {
+    THERMOCLINE_LOG_ONCE("host_fallback = \"full\": the device can not map memory of the host; there is no net");
+  }
+  if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
+    stand_aside("the driver refused what the library needs to begin", facts->device);
+    return nullptr;
+  }
+  largest_device_bytes.store(std::max(largest_device_bytes.load(), facts->total_memory));
+  if (settings.budget.is_percent() && options.budget_bytes != 0) {
+    THERMOCLINE_LOG_ONCE("budget %s = %s of the device's %s", human_bytes(options.budget_bytes).c_str(),
+                         settings.budget.text().c_str(), human_bytes(facts->total_memory).c_str());
+  }
+  return engine;
+}
+
+// Small, and never freed: other threads may be reading it whenever its context ends.
+const ActiveEngine* Runtime::State::publish(Engine* engine, CUcontext context, CUdevice device) {
+  const auto* made = new ActiveEngine{engine, context, device, {engine->range_begin(), engine->range_bytes()}};
+  const EngineSet* before = engines.load();
+  const EngineSet* now = new EngineSet(before == nullptr ? EngineSet().with(*made) : before->with(*made));
+  mode.store(Mode::kActive);
+  engines.store(now, std::memory_order_release);
+  return made;
+}
+
+void Runtime::State::unpublish(const ActiveEngine& one) {
+  const EngineSet left = engines.load()->without(one);
+  engines.store(left.empty() ? nullptr : new EngineSet(left), std::memory_order_release);
+  if (left.empty() && mode.load() == Mode::kActive) mode.store(Mode::kDormant);
+}
+
+const ActiveEngine* Runtime::activate(CUcontext context) {
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  if (all.mode.load() == Mode::kPassThrough || all.mode.load() == Mode::kBroken) return nullptr;
+  if (all.is_ending(context)) return nullptr;
+  const std::optional<CUdevice> device = device_of_current_context();
+  if (const EngineSet* there = all.engines.load()) {
+    if (const ActiveEngine* other = there->in(context)) return other;
+    if (device.has_value() && there->on(*device) != nullptr) {
+      count(Counter::kOtherContexts);
+      THERMOCLINE_LOG_ONCE("a device has more than one context; memory of all but its first is left to the driver");
+      return nullptr;
+    }
+    // Nobody has so many.
+    if (!device.has_value() || static_cast<std::size_t>(*device) >= EngineSet::kMost) return nullptr;
+    if ((all.left_alone.load() >> *device & 1) != 0) return nullptr;
+  }
+  const Inside inside;
+  try {
+    all.has_run.store(true);
+    all.load();
+    if (all.mode.load() == Mode::kPassThrough) return nullptr;
+    DeviceFacts facts;
+    std::unique_ptr<Engine> engine = all.make_engine(&facts);
+    if (engine == nullptr) return nullptr;
+    engine->set_report_handler(&keep_report);
+    notify(&EngineObserver::engine_begins, *engine, facts.device);
+    const ActiveEngine* made = all.publish(engine.release(), context, facts.device);
+    notify(&EngineObserver::engine_began, *made, all.settings);
+    return made;
+  } catch (...) {
+    all.stand_aside("the library could not begin", device);
+    return nullptr;
+  }
+}
+
+const EngineSet* Runtime::engines() const noexcept { return state().engines.load(std::memory_order_acquire); }
+
+const ActiveEngine* Runtime::owner(DeviceAddress address) const noexcept {
+  const EngineSet* const all = engines();
+  return all == nullptr ? nullptr : all->owner(address);
+}
+
+bool Runtime::is_there(const ActiveEngine* engine) const noexcept {
+  const EngineSet* const all = engines();
+  return all != nullptr && all->has(engine);
+}
+
+const ActiveEngine* Runtime::in_current_context() {
+  if (Inside::now()) return nullptr;
+  CUcontext context = nullptr;
+  return real<Function::cuCtxGetCurrent>(&context) == CUDA_SUCCESS ? in_current_context(context) : nullptr;
+}
+
+const ActiveEngine* Runtime::in_current_context(CUcontext current) {
+  const Mode mode = state().mode.load(std::memory_order_acquire);
+  if (mode == Mode::kPassThrough || mode == Mode::kBroken || current == nullptr || Inside::now()) return nullptr;
+  if (const EngineSet* const there = engines()) {
+    if (const ActiveEngine* found = there->in(current)) return found;
+  }
+  const Undisturbed undisturbed;
+  return activate(current);
+}
+
+HeldEngines::HeldEngines(Even held) : engines_(engines_now()) {
+  if (engines_ == nullptr || (held == Even::kSeveral && engines_->size() == 1)) return;
+  in_use().lock_shared();
+  holds_ = true;
+  engines_ = Runtime::get().engines();
+}
+
+HeldEngines::~HeldEngines() {
+  if (holds_) in_use().unlock_shared();
+}
+
+// Whoever asks the dynamic linker for the driver's functions asks the first dlsym there is.
+bool sees_operations() {
+  static const bool sees = next_dlsym()(RTLD_DEFAULT, "dlsym") == reinterpret_cast<void*>(&dlsym);
+  return sees;
+}
+
+bool Runtime::broken() const noexcept { return state().mode.load(std::memory_order_acquire) == Mode::kBroken; }
+bool Runtime::refuses() const noexcept {
+  if (state().refuses.load(std::memory_order_relaxed)) return true;
+  const std::uint64_t refused = state().refused.load(std::memory_order_relaxed);
+  if (refused == 0) return false;
+  const std::optional<CUdevice> device = device_of_current_context();
+  return device.has_value() && static_cast<std::size_t>(*device) < EngineSet::kMost && (refused >> *device & 1) != 0;
+}
+
+void Runtime::declare_broken() noexcept {
+  state().mode.store(Mode::kBroken);
+  log_line("operations on memory of the library fail from here on, since its contents can not be vouched for");
+}
+
+void Runtime::State::note_end_of(const ActiveEngine& one) {
+  EngineStatistics& of_device = finished[one.device];
+  of_device = merge(of_device, ended(one.engine->statistics()));
+  audited = add(audited, one.engine->audit());
+  notify(&EngineObserver::engine_ended, one);
+  std::erase(ending, &one);
+}
+
+bool Runtime::State::is_ending(CUcontext context) const {
+  return std::ranges::any_of(ending, [context](const ActiveEngine* one) { return one->context == context; });
+}
+
+// The context is current, the engine is among those that end, and no lock is held: it may be that what the context
+// waits for comes from a thread that needs one first.
+void Runtime::State::take_down(const ActiveEngine& one) {
+  const Inside inside;
+  { const std::unique_lock nobody(in_use()); }
+  taking_down = true;
+  const bool waited = real<Function::cuCtxSynchronize>() == CUDA_SUCCESS;
+  notify(&EngineObserver::engine_ends, one, !waited);
+  if (waited) one.engine->synchronized_all();
+  {
+    const std::lock_guard lock(mutex);
+    note_end_of(one);
+  }
+  // What may still run goes on using its memory, until the driver ends it with its context.
+  if (waited) delete one.engine;
+  notify(&EngineObserver::context_ended, one.context, false);
+  taking_down = false;
+}
+
+void Runtime::end_context(CUcontext context) {
+  notify(&EngineObserver::context_ends, context, false);
+  forget_contexts_of_streams();
+  layouts().forget();
+  State& all = state();
+  const EngineSet* const there = all.engines.load();
+  if (there == nullptr) return;
+  if (there->in(context) == nullptr) {
+    const Inside inside;
+    notify(&EngineObserver::context_ended, context, false);
+    return;
+  }
+  if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
+  const ActiveEngine* one = nullptr;
+  {
+    const std::lock_guard lock(all.mutex);
+    const EngineSet* const now = all.engines.load();
+    one = now == nullptr ? nullptr : now->in(context);
+    if (one != nullptr) all.unpublish(*one);
+    if (all.mode.load() == Mode::kBroken) one = nullptr;
+    if (one != nullptr) all.ending.push_back(one);
+  }
+  if (one != nullptr) all.take_down(*one);
+  CUcontext popped = nullptr;
+  real<Function::cuCtxPopCurrent_v2>(&popped);
+}
+
+void Runtime::abandon_context(CUcontext context) {
+  notify(&EngineObserver::context_ends, context, true);
+  forget_contexts_of_streams();
+  layouts().forget();
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  const EngineSet* const there = all.engines.load();
+  if (there == nullptr) return;
+  if (const ActiveEngine* const ending = there->in(context)) {
+    notify(&EngineObserver::engine_ends, *ending, true);
+    all.note_end_of(*ending);
+    all.unpublish(*ending);
+  }
+  const Inside inside;
+  notify(&EngineObserver::context_ended, context, true);
+}
+
+bool Runtime::statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  std::map<CUdevice, EngineStatistics> by_device = all.finished;
+  all.for_each_unfinished([&](const ActiveEngine& one) {
+    EngineStatistics& of_device = by_device[one.device];
+    of_device = merge(of_device, one.engine->statistics());
+  });
+  bool is_first = true;
+  *out = {};
+  for (const auto& [device, of_device] : by_device) {
+    *out = is_first ? of_device : add(*out, of_device);
+    is_first = false;
+  }
+  notify(&EngineObserver::fill_in, out);
+  return true;
+}
+
+bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }
+
+AuditStatistics Runtime::audit() const {
+  if (Inside::now()) return {};
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  AuditStatistics sum = all.audited;
+  all.for_each_unfinished([&](const ActiveEngine& one) { sum = add(sum, one.engine->audit()); });
+  return sum;
+}
+
+StatsForm Runtime::stats_form() const noexcept { return state().stats_form.load(); }
+Advertise Runtime::advertise() const noexcept { return state().advertise.load(std::memory_order_relaxed); }
+
+std::string Runtime::budget_origin() const {
+  const State& all = state();
+  if (!all.settings.budget.is_percent() || all.largest_device_bytes.load() == 0) return "";
+  return all.settings.budget.text() + " of the device's " + human_bytes(all.largest_device_bytes.load());
+}
+
+bool Runtime::wants_shareable() {
+  if (!has_run()) static_cast<void>(in_current_context());
+  return state().shareable.load(std::memory_order_relaxed);
+}
+
+bool Runtime::has_run() const noexcept { return state().has_run.load(); }
+
+bool Runtime::reset_peaks() {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [device, of_device] : all.finished) forget_peaks(&of_device);
+  all.for_each_unfinished([](const ActiveEngine& one) { one.engine->reset_peaks(); });
+  return true;
+}
+
+void count(Counter counter) noexcept {
+  counters[static_cast<std::size_t>(counter)].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t counted(Counter counter) noexcept {
+  return counters[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Something done to every engine of the process, under its context, where a call of the program's is inside the driver.
+#pragma once
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/runtime/runtime.h"
+#include "hooks/submit/holding.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+
+// Calls visit(engines, active) for each. Does nothing inside our own calls to the driver, and leaves out engines whose
+// context can not be made current. Locks the set of engines: not for callers that hold it.
+template <class Visit>
+void for_each_engine(Visit visit) {
+  if (Inside::now() || Runtime::get().broken()) return;
+  static_cast<void>(guarded([&] {
+    const HeldEngines engines;
+    if (engines.none()) return CUDA_SUCCESS;
+    const Inside inside;
+    const CaptureTruce truce;
+    for (const ActiveEngine* active : *engines) {
+      const CurrentContext context(*active);
+      if (!context.is_refused()) visit(*engines, *active);
+    }
+    return CUDA_SUCCESS;
+  }));
+}
+
+}  // namespace thermocline

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/in_parts.h"
+
+#include <algorithm>
+
+#include "hooks/capture/capture_state.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/multi_device.h"
+#include "offload/residency/part_size.h"
+
+namespace thermocline {
+namespace {
+
+bool fits_at_once(const AccessList& accesses) {
+  const HeldEngines engines;
+  if (engines.none() || Runtime::get().broken()) return true;
+  return std::all_of(engines->begin(), engines->end(), [&](const ActiveEngine* active) {
+    const AccessList part = part_of(accesses, *active);
+    return part.empty() || active->engine->fits(part.all());
+  });
+}
+
+// 0: nobody's of ours.
+Bytes unit_bytes_from(CUdeviceptr at) {
+  const HeldEngines engines;
+  if (engines.none()) return 0;
+  const ActiveEngine* const owner = engines->owner(DeviceAddress{at});
+  return owner == nullptr ? 0 : owner->engine->unit_bytes_from(DeviceAddress{at});
+}
+
+CUdeviceptr row_of(const Placed& end, const Region& region) {
+  return end.at + (region.first_layer * end.box.layer_rows + region.first_row) * end.box.pitch;
+}
+
+// How many pieces of `bytes`, `stride` bytes apart, end within `room`.
+Bytes pieces_within(Bytes room, Bytes bytes, Bytes stride, Bytes most) {
+  if (room < bytes) return 0;
+  return stride == 0 ? most : std::min((room - bytes) / stride + 1, most);
+}
+
+// From where the region begins, as far as the eviction unit goes that its first row begins in, and no less than a row.
+void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
+  const bool writes_ours = to.box.width != 0 && unit_bytes_from(row_of(to, *region)) != 0;
+  const Placed& end = writes_ours ? to : from;
+  const Box& box = end.box;
+  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(row_of(end, *region));
+  const Bytes layers_left = box.layers - region->first_layer;
+  region->rows = box.rows;
+  if (room == 0 && region->first_row == 0) {
+    region->layers = layers_left;
+    return;
+  }
+  const Bytes layer_bytes = (box.rows - 1) * box.pitch + box.width;
+  region->layers =
+      region->first_row == 0 ? pieces_within(room, layer_bytes, box.layer_rows * box.pitch, layers_left) : 0;
+  if (region->layers != 0) return;
+  const Bytes rows_left = box.rows - region->first_row;
+  region->layers = 1;
+  region->rows = room == 0 ? rows_left : std::max(Bytes{1}, pieces_within(room, box.width, box.pitch, rows_left));
+}
+
+}  // namespace
+
+CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bool* at_once) {
+  *at_once = true;
+  if (engines_now() == nullptr || is_recording(stream)) return CUDA_SUCCESS;
+  return guarded([&] {
+    *at_once = fits_at_once(accesses);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
+                  RegionPart part) {
+  const Box& box = to.box.width != 0 ? to.box : from.box;
+  const Region whole{.layers = box.layers, .rows = box.rows};
+  // Nothing so small is larger than the room for it and what it lies in.
+  const bool small = std::max(span_of(to.box), span_of(from.box)) <= kPartBytes;
+  bool at_once = true;
+  const CUresult asked = small ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
+  if (asked != CUDA_SUCCESS) return asked;
+  if (at_once) return part(whole);
+  for (Region region{}; region.first_layer < box.layers;) {
+    fill_to_the_end_of_a_unit(to, from, &region);
+    if (CUresult result = part(region); result != CUDA_SUCCESS) return result;
+    region.first_row += region.rows;
+    if (region.first_row < box.rows) continue;
+    region.first_row = 0;
+    region.first_layer += region.layers;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
+                  Part part) {
+  // Nothing so small is larger than the room for it and what it lies in.
+  bool at_once = true;
+  const CUresult asked = bytes <= kPartBytes ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
+  if (asked != CUDA_SUCCESS) return asked;
+  if (at_once) return part(0, bytes);
+  for (std::size_t done = 0; done < bytes;) {
+    Bytes unit = to == 0 ? 0 : unit_bytes_from(to + done);
+    if (unit == 0 && from != 0) unit = unit_bytes_from(from + done);
+    const std::size_t now = unit == 0 ? bytes - done : std::min<std::size_t>(bytes - done, unit);
+    if (CUresult result = part(done, now); result != CUDA_SUCCESS) return result;
+    done += now;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/late_frees.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+namespace {
+
+struct Late {
+  Mutex mutex{"late frees"};
+  // Whether somebody waits for it now. Entries in engines that are gone are nobody's.
+  std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all;
+};
+Late& late() {
+  static auto* const only = new Late;
+  return *only;
+}
+
+std::atomic<bool> any{false};
+
+}  // namespace
+
+void free_later(const ActiveEngine& active, DeviceAddress at) {
+  const std::lock_guard lock(late().mutex);
+  late().all.insert_or_assign({&active, at.value}, false);
+  any.store(true, std::memory_order_release);
+}
+
+bool is_freed_late(const ActiveEngine& active, DeviceAddress at) {
+  if (!any.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(late().mutex);
+  return late().all.contains({&active, at.value});
+}
+
+LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
+  if (!any.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(late().mutex);
+  for (auto& [key, awaited] : late().all) {
+    if (key.first != &active || std::exchange(awaited, true)) continue;
+    taken_.push_back(DeviceAddress{key.second});
+  }
+}
+
+LateFrees::~LateFrees() {
+  if (taken_.empty()) return;
+  const std::lock_guard lock(late().mutex);
+  for (const DeviceAddress at : taken_) late().all.insert_or_assign({&active_, at.value}, false);
+}
+
+void LateFrees::waited() {
+  if (!taken_.empty()) {
+    const std::lock_guard lock(late().mutex);
+    for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
+    if (late().all.empty()) any.store(false, std::memory_order_release);
+  }
+  // Not before: as soon as the engine has it, another thread may be given its address, and free that.
+  for (const DeviceAddress at : std::exchange(taken_, {})) static_cast<void>(active_.engine->free(at, std::nullopt));
+}
+
+bool wait_for_late_frees(const ActiveEngine& active) {
+  LateFrees frees(active);
+  if (frees.none() || synchronize_unless_recorded(active) != CUDA_SUCCESS) return false;
+  frees.waited();
+  return true;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that come twice: as they are, and in a variant (_ptds, _ptsz) whose stream 0 is the calling thread's own.
+// Both bodies are the same but for the name of the driver's function and what stream 0 means. Inside the arguments
+// `kFunction` and `stream_of` stand for the two.
+#pragma once
+
+#include "hooks/submit/submit.h"
+
+#define THERMOCLINE_HOOK_PAIR(name, suffix, parameters, ...)             \
+  extern "C" CUresult CUDAAPI name parameters {                          \
+    using namespace thermocline; /* NOLINT: the scope of one function */ \
+    constexpr Function kFunction = Function::name;                       \
+    [[maybe_unused]] constexpr auto* stream_of = &legacy;                \
+    __VA_ARGS__                                                          \
+  }                                                                      \
+  extern "C" CUresult CUDAAPI name##suffix parameters {                  \
+    using namespace thermocline; /* NOLINT: the scope of one function */ \
+    constexpr Function kFunction = Function::name##suffix;               \
+    [[maybe_unused]] constexpr auto* stream_of = &per_thread;            \
+    __VA_ARGS__                                                          \
+  }

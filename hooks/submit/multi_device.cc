@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/multi_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/locks.h"
+
+namespace thermocline {
+
+AccessList part_of(const AccessList& accesses, const ActiveEngine& active) {
+  AccessList part = accesses;
+  part.filter([&](DeviceAddress address) { return active.owns(address); });
+  return part;
+}
+
+CUresult MultiDeviceOperation::open(const EngineSet& engines, EngineBits bits, const AccessList& accesses,
+                                    const OperationInfo& info, bool unknown) {
+  // What one engine waits for it waits for with the locks of those before it held.
+  const WaitsInPlace of_several;
+  CUresult result = CUDA_SUCCESS;
+  engines.for_each(bits, [&](const ActiveEngine& active) {
+    if (result == CUDA_SUCCESS) result = open_one(active, part_of(accesses, active), info, unknown);
+  });
+  return result;
+}
+
+CUresult MultiDeviceOperation::open_one(const ActiveEngine& active, const AccessList& accesses,
+                                        const OperationInfo& info, bool unknown) {
+  ProxyStream* proxy = nullptr;
+  {
+    const CurrentContext context(active);
+    if (&active != place_.here) {
+      proxy = ProxyStream::of(active, stream_, place_.context);
+      if (proxy == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+      if (!proxy->is_lasting()) passing_.emplace_back(&active, proxy);
+    }
+    const StreamHandle stream = proxy == nullptr ? stream_ : proxy->handle();
+    Operation operation =
+        unknown ? active.engine->begin_unknown(stream) : active.engine->begin(stream, accesses.all(), info);
+    if (!operation.status().ok()) return static_cast<CUresult>(operation.status().code());
+    shares_.push_back({&active, proxy, std::move(operation)});
+    if (proxy == nullptr) return CUDA_SUCCESS;
+    if (CUresult result = proxy->ready(); result != CUDA_SUCCESS) return result;
+  }
+  return proxy->await_ready(stream_);
+}
+
+bool MultiDeviceOperation::is_held_up() const {
+  return std::any_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.operation.is_held_up(); });
+}
+
+bool MultiDeviceOperation::follow(Share& share) {
+  {
+    const CurrentContext context(place_.context);
+    if (share.proxy->done(stream_) != CUDA_SUCCESS) return false;
+  }
+  const CurrentContext context(*share.active);
+  return share.proxy->await_done() == CUDA_SUCCESS;
+}
+
+void MultiDeviceOperation::commit(bool completed) {
+  const WaitsInPlace of_several;
+  for (Share& share : shares_) {
+    // What the proxy can not be made to wait for has passed.
+    if (share.proxy != nullptr && !follow(share)) real<Function::cuStreamSynchronize>(to_cu(stream_));
+    const CurrentContext context(*share.active);
+    share.operation.commit(completed);
+  }
+  shares_.clear();
+}
+
+StreamHandle MultiDeviceOperation::stream_in(const Engine* engine) const {
+  for (const Share& share : shares_) {
+    if (share.active->engine == engine && share.proxy != nullptr) return share.proxy->handle();
+  }
+  return stream_;
+}
+
+MultiDeviceOperation::~MultiDeviceOperation() {
+  shares_.clear();
+  if (passing_.empty()) return;
+  const WaitsInPlace of_several;
+  try {
+    real<Function::cuStreamSynchronize>(to_cu(stream_));
+    for (const auto& [active, proxy] : passing_) {
+      const CurrentContext context(*active);
+      real<Function::cuStreamSynchronize>(to_cu(proxy->handle()));
+      proxy->end(*active);
+    }
+  } catch (const BrokenInvariant&) {
+    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    return;
+  }
+}
+
+}  // namespace thermocline

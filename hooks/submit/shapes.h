@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What copies and sets of rows access: from the first byte of the first row to the last byte of the last. The gaps
+// between rows are accessed, too (their buffer is the same), but not as written whole.
+#pragma once
+
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+
+// Rows of `width` bytes, `pitch` bytes apart, in layers that are `layer_rows` rows apart.
+struct Box {
+  Bytes width = 0;
+  Bytes rows = 1;
+  Bytes layers = 1;
+  Bytes pitch = 0;
+  Bytes layer_rows = 0;
+};
+
+// Where such rows begin. Of an array, the width is 0.
+struct Placed {
+  CUdeviceptr at = 0;
+  Box box;
+};
+
+// From the first byte of the first row to the last byte of the last.
+Bytes span_of(const Box& box);
+
+void add_read(AccessList* accesses, CUdeviceptr at, const Box& box);
+void add_write(AccessList* accesses, CUdeviceptr at, const Box& box);
+
+struct ShapedCopy {
+  AccessList accesses;
+  Placed to, from;
+  // What the host does in the variant that is not asynchronous.
+  Host host = Host::kGoesOn;
+};
+
+ShapedCopy shape_of(const CUDA_MEMCPY2D* copy);
+ShapedCopy shape_of(const CUDA_MEMCPY3D* copy);
+ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy);
+ShapedCopy shape_of(const CUDA_MEMCPY3D_BATCH_OP* copy);
+void add_set(AccessList* accesses, const CUDA_MEMSET_NODE_PARAMS& set);
+
+}  // namespace thermocline

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/stream_queues.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/interpose/counted_calls.h"
+#include "hooks/runtime/guarded.h"
+#include "hooks/submit/submit.h"
+
+namespace thermocline {
+namespace {
+
+constexpr unsigned kOperationsPerMark = 32;
+// About a thousand, less what one operation may add by waits, and what threads add that come at the same time.
+constexpr unsigned kMostOperations = 896;
+
+std::atomic<bool> may_stand{false};
+
+// Recorded in the stream: what was submitted before has gone on when it has.
+class Mark {
+ public:
+  Mark(CUevent event, unsigned operations) : event_(event), operations_(operations) {}
+  ~Mark() {
+    if (!is_gone_) real<Function::cuEventDestroy_v2>(event_);
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+  unsigned operations() const { return operations_; }
+  bool has_passed() const { return real<Function::cuEventQuery>(event_) != CUDA_ERROR_NOT_READY; }
+  void wait() const {
+    about_to_wait("cuEventSynchronize");
+    static_cast<void>(real<Function::cuEventSynchronize>(event_));
+  }
+  void went_with_its_context() { is_gone_ = true; }
+
+ private:
+  const CUevent event_;
+  const unsigned operations_;  // since the mark before
+  std::atomic<bool> is_gone_{false};
+};
+
+struct Queue {
+  unsigned since = 0;   // operations behind the newest mark
+  unsigned marked = 0;  // of all marks
+  std::deque<std::shared_ptr<Mark>> marks;
+
+  void push(std::shared_ptr<Mark> mark) {
+    marked += mark->operations();
+    marks.push_back(std::move(mark));
+  }
+  void pop() {
+    marked -= marks.front()->operations();
+    marks.pop_front();
+  }
+};
+
+// The default streams are others in each context; the last one in each thread, too.
+using Key = std::tuple<CUcontext, StreamHandle, const void*>;
+
+struct Queues {
+  Mutex mutex{"stream queues"};
+  std::map<Key, Queue> by_stream;
+
+  Queue* find(const Key& key) {
+    const auto found = by_stream.find(key);
+    return found == by_stream.end() ? nullptr : &found->second;
+  }
+};
+Queues& queues() {
+  static auto* const all = new Queues;
+  return *all;
+}
+
+Key key_of(CUcontext context, StreamHandle stream) {
+  thread_local constinit const char this_thread = 0;
+  const bool is_of_thread = to_cu(stream) == CU_STREAM_PER_THREAD;
+  return {context, stream, is_of_thread ? &this_thread : nullptr};
+}
+
+// Null where nothing can be recorded: what was submitted counts with the next one.
+std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned operations) {
+  const CurrentContext current(context);
+  const CaptureTruce truce;
+  CUevent event = nullptr;
+  if (real<Function::cuEventCreate>(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
+  auto mark = std::make_shared<Mark>(event, operations);
+  return real<Function::cuEventRecord>(event, to_cu(stream)) == CUDA_SUCCESS ? mark : nullptr;
+}
+
+// `lock` is open while the driver is asked. Afterwards the queue may be gone.
+void add_mark(std::unique_lock<Mutex>& lock, const Key& key, Queue* queue) {
+  const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark is one
+  lock.unlock();
+  std::shared_ptr<Mark> mark = record(std::get<CUcontext>(key), std::get<StreamHandle>(key), operations);
+  lock.lock();
+  queue = queues().find(key);
+  if (queue == nullptr) return;
+  if (mark == nullptr) {
+    queue->since += operations - 1;
+  } else {
+    queue->push(std::move(mark));
+  }
+}
+
+// False: the queue is gone, or there is room in it.
+bool wait_for_oldest(std::unique_lock<Mutex>& lock, const Key& key) {
+  Queue* queue = queues().find(key);
+  if (queue == nullptr || queue->marks.empty() || queue->marked + queue->since < kMostOperations) return false;
+  const std::shared_ptr<Mark> oldest = queue->marks.front();
+  lock.unlock();
+  {
+    const CaptureTruce truce;
+    oldest->wait();
+  }
+  lock.lock();
+  queue = queues().find(key);
+  if (queue != nullptr && !queue->marks.empty() && queue->marks.front() == oldest) queue->pop();
+  return true;
+}
+
+void forget_passed(Queue* queue) {
+  const CaptureTruce truce;
+  while (!queue->marks.empty() && queue->marks.front()->has_passed()) queue->pop();
+}
+
+void count_one(CUstream stream) {
+  if (!may_stand.load(std::memory_order_relaxed)) return;
+  CUcontext current = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return;
+  const StreamHandle handle = legacy(stream);
+  const Key key = key_of(context_of(handle, current), handle);
+  const std::lock_guard lock(queues().mutex);
+  // Streams of our own have no queue here.
+  if (Queue* const queue = queues().find(key); queue != nullptr) ++queue->since;
+}
+
+void forget(bool is_gone, CUcontext context, StreamHandle stream) {
+  Queues& all = queues();
+  std::deque<std::shared_ptr<Mark>> ended;  // behind the lock
+  const std::lock_guard lock(all.mutex);
+  for (auto one = all.by_stream.begin(); one != all.by_stream.end();) {
+    const auto& [of, handle, thread] = one->first;
+    if (context != nullptr ? of != context : handle != stream) {
+      ++one;
+      continue;
+    }
+    for (std::shared_ptr<Mark>& mark : one->second.marks) {
+      if (is_gone) mark->went_with_its_context();
+      ended.push_back(std::move(mark));
+    }
+    one = all.by_stream.erase(one);
+  }
+}
+
+}  // namespace
+
+void streams_may_stand() noexcept { may_stand.store(true, std::memory_order_relaxed); }
+
+void wait_for_queue(StreamHandle stream) {
+  // Without an engine there is no lock of its.
+  if (!may_stand.load(std::memory_order_relaxed) || engines_now() == nullptr || is_recording(stream)) return;
+  CUcontext current = nullptr;
+  if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current == nullptr) return;
+  static_cast<void>(guarded([&] {
+    const Inside inside;
+    const Key key = key_of(context_of(stream, current), stream);
+    std::unique_lock lock(queues().mutex);
+    Queue& queue = queues().by_stream[key];
+    if (++queue.since >= kOperationsPerMark) {
+      forget_passed(&queue);
+      add_mark(lock, key, &queue);
+    }
+    while (wait_for_oldest(lock, key)) continue;
+    return CUDA_SUCCESS;
+  }));
+}
+
+CUresult CUDAAPI record_counted(CUevent event, CUstream stream) {
+  count_one(stream);
+  return real<Function::cuEventRecord>(event, stream);
+}
+
+CUresult CUDAAPI wait_counted(CUstream stream, CUevent event, unsigned int flags) {
+  count_one(stream);
+  return real<Function::cuStreamWaitEvent>(stream, event, flags);
+}
+
+void end_queue_of(StreamHandle stream) {
+  if (may_stand.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
+}
+
+void end_queues_in(CUcontext context, bool is_gone) {
+  if (may_stand.load(std::memory_order_relaxed)) forget(is_gone, context, {});
+}
+
+}  // namespace thermocline

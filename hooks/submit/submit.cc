@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/submit.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "driver/undisturbed.h"
+#include "hooks/capture/capture_state.h"
+#include "hooks/capture/captures.h"
+#include "hooks/diagnostics/misuse.h"
+#include "hooks/diagnostics/recorder.h"
+#include "hooks/operands/escaped.h"
+#include "hooks/operands/values.h"
+#include "hooks/pointers/uploads.h"
+#include "hooks/runtime/backoff.h"
+#include "hooks/runtime/refusals.h"
+#include "hooks/submit/holding.h"
+#include "hooks/submit/multi_device.h"
+#include "hooks/submit/peers.h"
+#include "hooks/submit/proxy_copy.h"
+#include "hooks/submit/stream_queues.h"
+#include "hooks/submit/sync_memops.h"
+#include "offload/engine/audit.h"
+
+namespace thermocline {
+namespace {
+
+CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
+
+CUresult pin_all(Engine& engine, const AccessList& accesses, const char* reason) {
+  for (const MemoryAccess& access : accesses.all()) {
+    const Status status = patiently([&] { return engine.pin(access.address, reason); });
+    if (!status.ok()) return to_cu(status);
+  }
+  return CUDA_SUCCESS;
+}
+
+// A word may be one past the end, where no buffer needs to be: only what stands at a live buffer is kept.
+CUresult keep_ours(const ActiveEngine& active, const AccessList& accesses, const char* reason) {
+  const CurrentContext context(active);
+  if (context.is_refused()) return CUDA_SUCCESS;
+  const Inside inside;
+  const CaptureTruce truce;
+  AccessList live = accesses;
+  live.filter([&](DeviceAddress address) { return active.engine->find(address).has_value(); });
+  return pin_all(*active.engine, live, reason);
+}
+
+// The same of all to whom something of it belongs, whichever device that is.
+CUresult keep_all(const EngineSet& engines, const AccessList& accesses, const char* reason) {
+  for (const ActiveEngine* active : engines) {
+    const AccessList part = engines.size() == 1 ? accesses : part_of(accesses, *active);
+    if (part.empty()) continue;
+    if (CUresult result = keep_ours(*active, part, reason); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Until nothing else uses their pages, and they are back. Waiting for the whole context would fail while any thread
+// records, and end its recording.
+CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
+  CUstream behind = nullptr;
+  if (CUresult result = real<Function::cuStreamCreate>(&behind, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const StreamHandle stream{reinterpret_cast<std::uintptr_t>(behind)};
+  CUresult result = CUDA_SUCCESS;
+  {
+    Operation operation = active.engine->begin(stream, accesses.all());
+    result = to_cu(operation.status());
+    if (result == CUDA_SUCCESS) operation.commit();
+  }
+  const CUresult waited = real<Function::cuStreamSynchronize>(behind);
+  active.engine->retire(stream);
+  real<Function::cuStreamDestroy_v2>(behind);
+  return result != CUDA_SUCCESS ? result : waited;
+}
+
+// In a context without an engine, or one that is not known: nobody follows its streams. So the buffers stay, and the
+// host waits: before the call for what still uses their pages, or is bringing them back, and behind it for the call.
+// Right, and slow.
+CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, Call call) {
+  if (accesses.empty()) return call();
+  THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
+  if (CUresult result = keep_all(engines, accesses, "used in another context"); result != CUDA_SUCCESS) return result;
+  const Inside inside;
+  for (const ActiveEngine* active : engines) {
+    const AccessList part = part_of(accesses, *active);
+    if (part.empty()) continue;
+    const CurrentContext context(*active);
+    const CaptureTruce truce;
+    if (CUresult result = wait_for(*active, part); result != CUDA_SUCCESS) return result;
+  }
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) real<Function::cuStreamSynchronize>(to_cu(stream));
+  return result;
+}
+
+// CUDA driver API, "API synchronization behavior", of asynchronous copies: between a device and pageable memory they
+// may be synchronous, and may wait for the stream first. None is known to have run when it returns. Copies to such
+// memory wait in all drivers that stage; the others are waited for only where streams may stand, for to wait first
+// costs a driver that does not the time by which the host is ahead.
+Host host_of_copy(const AccessList& accesses) {
+  const bool may_block = any_waits_for_values();
+  const bool waits = std::any_of(accesses.moves().begin(), accesses.moves().end(), [&](const Move& move) {
+    return is_pageable(move.to) || (may_block && is_pageable(move.from));
+  });
+  return waits ? Host::kWaitsFirst : Host::kGoesOn;
+}
+
+// At once: a program that has lost its context may not come to its end.
+void say_what_was_found(const Engine& engine) {
+  if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
+    THERMOCLINE_LOG_ONCE("%s", audit_text(audit).c_str());
+  }
+}
+
+// Whether the call returns no earlier than work that was submitted to the stream before.
+bool waits_for_the_stream(Host host) {
+  return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
+}
+
+// With the operation's lock, so that what it needs stays there. The stream goes on (open_when_it_goes_on).
+void wait_for_what_was_prepared(StreamHandle stream) {
+  const WaitsInPlace goes_on;
+  real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
+constexpr std::chrono::microseconds kBetweenTries{100};
+
+// Opens the scope of an operation. What its call would wait for anyway is waited for without a lock, so that other
+// threads go on: one of them may be what the stream waits for. If it has to wait for more when the scope is open (made
+// to by one of them, or behind the legacy stream, which to wait for this one does not cover), then once more.
+template <class Scope, class Open>
+CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info, std::optional<CaptureTruce>* truce,
+                              std::optional<Scope>* scope, Open open) {
+  for (;; info.again = true) {
+    scope->reset();
+    truce->reset();
+    const bool has_waited =
+        waits_for_the_stream(host) && real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS;
+    truce->emplace();
+    if (const Status status = open(info); !status.ok()) return to_cu(status);
+    if (!has_waited || !(*scope)->is_held_up()) return CUDA_SUCCESS;
+    scope->reset();
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+template <class Begin>
+CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host, const AccessList& accesses,
+                     const OperationInfo& info, Begin begin, Call call, const CallFrom* from_host = nullptr) {
+  const Inside inside;
+  std::optional<CaptureTruce> truce;
+  std::optional<Operation> operation;
+  const auto open = [&](const OperationInfo& asked) { return begin_patiently(asked, begin, &operation); };
+  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
+    return result;
+  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
+  Recorder* const recorder = Recorder::of(active.engine);
+  if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
+  const void* const copy = operation->host_copy();
+  const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
+  if (result != CUDA_SUCCESS) return result;
+  if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
+  operation->commit(host == Host::kWaits && copy == nullptr);
+  if (active.engine->audits()) say_what_was_found(*active.engine);
+  // Of the driver's own calls it is known that they wait.
+  if (copy != nullptr && host != Host::kGoesOn) return real<Function::cuStreamSynchronize>(to_cu(stream));
+  return result;
+}
+
+// A copy, where the stream's device can not reach the memory.
+CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
+                                const AccessList& accesses, const OperationInfo& info, CallIn copy) {
+  const Inside inside;
+  const bool waits = host == Host::kWaits || host == Host::kWaitsFirst;
+  if (waits_for_the_stream(host)) real<Function::cuStreamSynchronize>(to_cu(stream));
+  const CaptureTruce truce;
+  const CurrentContext context(owner);
+  ProxyCopy proxy_stream(owner, place, stream);
+  if (!proxy_stream.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
+  return submit_here(
+      owner, proxy_stream.handle(), host, accesses, info,
+      [&](const OperationInfo& asked) { return owner.engine->begin(proxy_stream.handle(), accesses.all(), asked); },
+      [&] { return proxy_stream.run(copy, waits); });
+}
+
+// Of an operation that several engines are shown, what belongs to the one that is recorded.
+class SharedRecording {
+ public:
+  SharedRecording(const EngineSet& engines, EngineBits bits, const MultiDeviceOperation& span,
+                  const AccessList& accesses, const OperationInfo& info)
+      : info_(info) {
+    engines.for_each(bits, [&](const ActiveEngine& active) {
+      if (Recorder::of(active.engine) == nullptr) return;
+      recorder_ = Recorder::get();
+      part_ = part_of(accesses, active);
+      stream_ = span.stream_in(active.engine);
+    });
+    if (recorder_ != nullptr) recorder_->submitting(stream_, info_, part_.all());
+  }
+  void submitted() {
+    if (recorder_ != nullptr) recorder_->submitted(stream_, info_, part_.all());
+  }
+
+ private:
+  const OperationInfo& info_;
+  Recorder* recorder_ = nullptr;
+  AccessList part_;
+  StreamHandle stream_{};
+};
+
+// Several engines are shown it, or it is of a stream whose context is not the current one.
+CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
+                       Host host, const AccessList& accesses, const OperationInfo& info, bool unknown, Call call) {
+  const Inside inside;
+  std::optional<CaptureTruce> truce;
+  std::optional<MultiDeviceOperation> span;
+  const auto open = [&](OperationInfo asked) {
+    return patiently([&] {
+      span.emplace(place, stream);
+      const Status status(span->open(engines, bits, accesses, asked, unknown));
+      if (!status.ok()) span.reset();
+      asked.again = true;
+      return status;
+    });
+  };
+  if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
+    return result;
+  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
+  SharedRecording recording(engines, bits, *span, accesses, info);
+  const CUresult result = call();
+  if (result != CUDA_SUCCESS) return result;
+  recording.submitted();
+  span->commit(host == Host::kWaits);
+  engines.for_each(bits, [](const ActiveEngine& active) {
+    if (active.engine->audits()) say_what_was_found(*active.engine);
+  });
+  return result;
+}
+
+// What is called in place of an operation's own call; null: nothing can be.
+struct Instead {
+  const CallIn* in_another = nullptr;
+  const CallFrom* from_host = nullptr;
+};
+
+// `bits`: whom it is shown, whether they own something of it or follow what it may follow.
+CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
+                     Host host, const AccessList& accesses, const OperationInfo& info, Call call, Instead instead) {
+  if (watches_misuse()) look_at(accesses, stream);
+  if (place.refused) return call();
+  const ActiveEngine* const owner = instead.in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
+  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, accesses, call);
+  CUresult result = CUDA_SUCCESS;
+  if (owner != nullptr) {
+    result = submit_by_proxy_stream(*owner, place, stream, host, accesses, info, *instead.in_another);
+  } else if (bits == engines.bit_of(place.here) && place.current == place.context) {
+    Engine& engine = *place.here->engine;
+    OperationInfo here = info;
+    here.reads_host_copy = instead.from_host != nullptr;
+    result = submit_here(
+        *place.here, stream, host, accesses, here,
+        [&](const OperationInfo& asked) { return engine.begin(stream, accesses.all(), asked); }, call,
+        instead.from_host);
+  } else {
+    result = submit_across(engines, bits, place, stream, host, accesses, info, false, call);
+  }
+  if (result != CUDA_SUCCESS || host != Host::kMayGoOn || !any_is_synchronous(engines, accesses)) return result;
+  const Inside inside;
+  return real<Function::cuStreamSynchronize>(to_cu(stream));
+}
+
+// Engines whose memory work may use that is submitted there, whatever it was given the addresses of.
+EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
+  if (engines.size() == 1) return 1;
+  EngineBits bits = 0;
+  for (const ActiveEngine* active : engines) {
+    if (place.here != nullptr && may_use(place.here->device, active->device)) bits |= engines.bit_of(active);
+  }
+  return bits;
+}
+
+// Of these, those that may have to bring what the operation was not given the address of, but may find in memory.
+EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
+  EngineBits bits = 0;
+  engines.for_each(reached_from(engines, place), [&](const ActiveEngine& active) {
+    const bool is_own = engines.size() == 1 || &active == place.here;
+    if (active.engine->has_global_references() || (is_own && active.engine->wants_all_launches())) {
+      bits |= engines.bit_of(&active);
+    }
+  });
+  return bits;
+}
+
+}  // namespace
+
+namespace {
+
+// Every operation that a stream records, and the one place where the library refuses one: its capture ends without a
+// graph then. Of what it accesses, kernels need nothing before the graph is launched; the driver may look at the memory
+// of copies and sets at once.
+CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, bool is_kernel,
+                         Call call) {
+  count(Counter::kCapturedOperations);
+  bool reached = false;
+  const CUresult result = guarded([&]() -> CUresult {
+    if (Runtime::get().broken() && !accesses.empty()) return CUDA_ERROR_UNKNOWN;
+    if (watches_misuse()) look_at(accesses, stream);
+    HeldForCall held;
+    if (!is_kernel) {
+      if (CUresult kept = held.hold(engines, accesses, "being recorded"); kept != CUDA_SUCCESS) return kept;
+    }
+    reached = true;
+    const Inside inside;
+    return call();
+  });
+  if (!reached) invalidate_capture(stream);
+  return result;
+}
+
+// Apart from the others for the room that lists of changes take on the stack.
+[[gnu::noinline]] CUresult submit_changing(const EngineSet& engines, EngineBits bits, EngineBits changing,
+                                           const StreamPlace& place, StreamHandle stream, Host host,
+                                           const AccessList& accesses, const OperationInfo& info, Call call,
+                                           Instead instead) {
+  AllChanges made(engines, changing, accesses);
+  const CUresult result =
+      bits == 0 ? call() : submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
+  if (result == CUDA_SUCCESS) made.happened();
+  return result;
+}
+
+CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
+                     Instead instead) {
+  wait_for_queue(stream);
+  const HeldEngines there;
+  if (there.none()) return call();
+  const EngineSet& engines = *there;
+  EngineBits bits = 0;
+  accesses.filter([&](DeviceAddress address) {
+    const EngineBits owner = engines.bit_of_owner(address);
+    bits |= owner;
+    return owner != 0;
+  });
+  if (bits == 0 && accesses.moves().empty() && !info.follows && !info.may_block) return call();
+  if (is_recording(stream)) return submit_recorded(engines, stream, accesses, info.follows, call);
+  const StreamPlace place = place_of(engines, stream);
+  const EngineBits changing = changing_references(engines, bits | reached_from(engines, place), accesses);
+  if (info.follows) bits |= followers_of(engines, place);
+  if (info.may_block && place.here != nullptr) bits |= engines.bit_of(place.here);
+  if (bits == 0 && changing == 0) return call();
+  if (host == Host::kGoesOn && info.operator_class == OperatorClass::kCopy) host = host_of_copy(accesses);
+  if (Runtime::get().broken()) return accesses.empty() ? call() : CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    if (info.operator_class == OperatorClass::kTables) {
+      const CUresult result = submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
+      if (result != CUDA_SUCCESS) return result;
+      engines.for_each(
+          bits, [&](const ActiveEngine& active) { active.engine->written_by_kernel(part_of(accesses, active).all()); });
+      return result;
+    }
+    if (changing == 0) return submit_seen(engines, bits, place, stream, host, accesses, info, call, instead);
+    return submit_changing(engines, bits, changing, place, stream, host, accesses, info, call, instead);
+  });
+}
+
+}  // namespace
+
+CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call) {
+  return submit_what(stream, host, accesses, info, call, {});
+}
+
+CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                     CallIn in_another) {
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another});
+}
+
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                             CallIn in_another, CallFrom from_host) {
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = &from_host});
+}
+
+CUresult submit_unknown(StreamHandle stream, Call call) {
+  wait_for_queue(stream);
+  const HeldEngines engines;
+  if (engines.none()) return call();
+  // Its graph is found to be unknown when it is instantiated.
+  if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  count(Counter::kUnknownLaunches);
+  THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as accessed");
+  return guarded([&] {
+    const StreamPlace place = place_of(*engines, stream);
+    if (place.refused) return call();
+    if (place.here == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    return submit_across(*engines, reached_from(*engines, place), place, stream, Host::kGoesOn, {}, {}, true, call);
+  });
+}
+
+CUresult keep(const AccessList& accesses, const char* reason, Call call) {
+  const EngineSet* const engines = engines_now();
+  if (engines == nullptr) return call();
+  AccessList ours = accesses;
+  ours.filter([&](DeviceAddress address) { return engines->owner(address) != nullptr; });
+  if (ours.empty()) return call();
+  if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
+  return guarded([&] {
+    if (CUresult result = keep_all(*engines, ours, reason); result != CUDA_SUCCESS) return result;
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS) return result;
+    for (const ActiveEngine* active : *engines) {
+      if (const AccessList part = part_of(ours, *active); !part.empty()) remember_kept(*active->engine, part);
+    }
+    return result;
+  });
+}
+
+}  // namespace thermocline

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks/submit/sync_memops.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "driver/locks.h"
+#include "hooks/runtime/runtime.h"
+
+namespace thermocline {
+namespace {
+
+// By engine and the buffer's number, which it never gives twice. `any` is read without the lock: hardly a program sets
+// the switch.
+struct Synchronous {
+  Mutex mutex{"attributes of buffers"};
+  std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers;
+  std::atomic<bool> any{false};
+};
+Synchronous& all() {
+  static auto* const synchronous = new Synchronous;
+  return *synchronous;
+}
+
+}  // namespace
+
+void set_synchronous(const ActiveEngine& active, const BufferFacts& buffer, bool on) {
+  const std::lock_guard lock(all().mutex);
+  std::erase_if(all().buffers, [&](const auto& entry) {
+    const auto& [engine, number] = entry.first;
+    if (engine != &active) return !Runtime::get().is_there(engine);
+    const auto found = active.engine->find(entry.second);
+    return !found.has_value() || found->number != number;
+  });
+  if (on) {
+    all().buffers[{&active, buffer.number}] = buffer.address;
+  } else {
+    all().buffers.erase({&active, buffer.number});
+  }
+  all().any.store(!all().buffers.empty(), std::memory_order_release);
+}
+
+bool is_synchronous(const ActiveEngine& active, const BufferFacts& buffer) {
+  if (!all().any.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(all().mutex);
+  return all().buffers.contains({&active, buffer.number});
+}
+
+bool any_is_synchronous(const EngineSet& engines, const AccessList& accesses) {
+  if (!all().any.load(std::memory_order_acquire)) return false;
+  for (const MemoryAccess& access : accesses.all()) {
+    const ActiveEngine* const owner = engines.owner(access.address);
+    if (owner == nullptr) continue;
+    const auto buffer = owner->engine->find(access.address);
+    if (buffer.has_value() && is_synchronous(*owner, *buffer)) return true;
+  }
+  return false;
+}
+
+}  // namespace thermocline

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an operation names the memory that it accesses.
+#pragma once
+
+#include <cstdint>
+
+#include "driver/units.h"
+
+namespace thermocline {
+
+// What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
+enum class Access { kUnknown, kRead, kWrite };
+
+// A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands
+// for the buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins
+// there.
+struct MemoryAccess {
+  DeviceAddress address;
+  Bytes bytes = 0;
+  Access access = Access::kUnknown;
+};
+
+struct AddressRange {
+  DeviceAddress at;
+  Bytes bytes = 0;
+
+  DeviceAddress end() const { return at + bytes; }
+};
+
+// Eight bytes that a copy has put into memory, which may be an address of ours.
+struct HeldWord {
+  DeviceAddress at;
+  std::uint64_t value = 0;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/engine/audit.h"
+
+namespace thermocline {
+
+bool Audit::open(const Block& block) {
+  // What has no pages has been told to nobody who could use it.
+  if (!block.mapped()) return true;
+  return driver_.set_access(block.begin(), block.bytes(), device_).ok();
+}
+
+void Audit::shut(const Block& block) {
+  if (block.mapped() && !driver_.revoke_access(block.begin(), block.bytes(), device_).ok()) ++statistics_.left_open;
+}
+
+Status Audit::begin(std::span<BlockState* const> operands) {
+  for (const BlockState* state : operands) {
+    if (!open(*state->block)) return Status::invalid_value();
+  }
+  return {};
+}
+
+void Audit::end(StreamHandle stream, std::span<BlockState* const> operands, const OperationInfo& info) {
+  const Status status = driver_.synchronize_stream(stream);
+  ++statistics_.operations;
+  if (info.follows) {
+    ++statistics_.launches;
+    if (info.name != nullptr) names_.insert(info.name);
+    statistics_.kernels = names_.size();
+  }
+  if (!status.ok()) {
+    // The context is lost with the first of them: what comes after says nothing.
+    if (statistics_.fault == 0) {
+      statistics_.fault = statistics_.operations;
+      statistics_.error = status.code();
+      statistics_.faulty = info.name;
+    }
+    return;
+  }
+  for (const BlockState* state : operands) {
+    if (state->pins == 0) shut(*state->block);
+  }
+}
+
+std::string audit_text(const AuditStatistics& audit) {
+  const std::string looked = std::to_string(audit.launches) + " launches of " + std::to_string(audit.kernels) +
+                             " kernels, " + std::to_string(audit.operations) + " operations in all";
+  if (audit.fault != 0) {
+    const std::string what = audit.faulty == nullptr ? "an operation" : std::string("'") + audit.faulty + "'";
+    return "audit: not safe: " + what + " (operation " + std::to_string(audit.fault) +
+           ") accessed memory that it was not seen to access, or that is nobody's (error " +
+           std::to_string(audit.error) + "); nothing behind it was looked at, of " + looked;
+  }
+  if (audit.launches == 0) return "audit: nothing to say: no kernel with memory of the library was launched";
+  if (audit.left_open != 0 || audit.unknown != 0) {
+    return "audit: nothing was found, and not everything was looked at: access could not be taken away " +
+           std::to_string(audit.left_open) + " times, and " + std::to_string(audit.unknown) +
+           " launches count as accessing everything; " + looked;
+  }
+  return "audit: safe, as far as this run went: " + looked + " accessed nothing that they were not seen to access";
+}
+
+}  // namespace thermocline

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public face: takes the lock, and leaves the work to Engine::State.
+#include "offload/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+#include "driver/undisturbed.h"
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+
+Operation::Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status)
+    : engine_(engine), lock_(std::move(lock)), status_(status) {}
+
+Operation::Operation(Operation&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)), lock_(std::move(other.lock_)), status_(other.status_) {}
+
+Operation::~Operation() = default;
+
+bool Operation::is_held_up() const {
+  Engine::State& state = *engine_->state_;
+  return state.clock.is_held_up(state.stream);
+}
+
+const void* Operation::host_copy() const { return engine_->state_->host_copy(); }
+
+void Operation::commit(bool completed) {
+  THERMOCLINE_CHECK(engine_ != nullptr && status_.ok(), "an operation is committed once, after it was prepared");
+  engine_->state_->commit(completed);
+  engine_ = nullptr;
+  lock_.unlock();
+}
+
+Engine::Engine() = default;
+
+Status Engine::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out) {
+  std::unique_ptr<Engine> engine(new Engine);
+  if (Status status = State::create(driver, options, &engine->state_); !status.ok()) return status;
+  engine->range_begin_ = engine->state_->heap.range_begin().value;
+  engine->range_bytes_ = engine->state_->heap.range_bytes();
+  *out = std::move(engine);
+  return {};
+}
+
+Engine::~Engine() = default;
+
+// Each attempt waits for one eviction unit to leave, and finds it gone. What was made room for may be taken by others
+// while the lock is open: after so many attempts the lock is kept, so that every operation comes to an end. A lone
+// thread needs as many as there are units to leave (20 at most in 1,000 random programs; 64 make 2 GiB of room).
+constexpr int kMostAttempts = 256;
+
+template <class Ask>
+Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
+  if (!state_->options.waits_without_lock) return ask();
+  StreamClock& clock = state_->clock;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    Status status;
+    {
+      const StreamClock::Deferring waits(clock, true);
+      status = ask();
+    }
+    if (status != Status::not_ready() || !clock.has_deferred()) [[likely]]
+      return status;
+    const EventHandle event = clock.lend_deferred();
+    lock.unlock();
+    status = state_->foundation->driver.synchronize(event);
+    lock.lock();
+    clock.give_back(event);
+    if (!status.ok()) return status;
+  }
+  const WaitsInPlace at_last;
+  return ask();
+}
+
+Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+  if (state_->caches.take(bytes, stream, out)) return {};
+  const Undisturbed undisturbed;
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });
+}
+
+Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
+  if (state_->caches.park(address, stream)) return {};
+  const Undisturbed undisturbed;
+  const std::lock_guard lock(mutex_);
+  return state_->free(address, stream);
+}
+
+std::optional<BufferFacts> Engine::find(DeviceAddress address) const {
+  if (!owns(address)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  const Buffer* buffer = state_->heap.find(address);
+  if (buffer == nullptr || !state_->is_held(*buffer)) return std::nullopt;
+  const Bytes bytes = buffer->requested() - state_->options.redzone_bytes;
+  if (address >= buffer->address() + bytes) return std::nullopt;
+  return BufferFacts{buffer->address(), bytes, buffer->number(), buffer->block().mapped()};
+}
+
+Operation Engine::begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info) {
+  std::unique_lock lock(mutex_);
+  const Status status = ask_without_waiting(lock, [&] {
+    const Status resolved = state_->resolve(accesses, info, stream);
+    info.again = true;
+    return resolved.ok() ? state_->prepare(stream) : resolved;
+  });
+  return Operation(this, std::move(lock), status);
+}
+
+bool Engine::fits(std::span<const MemoryAccess> accesses) {
+  const std::lock_guard lock(mutex_);
+  return state_->fits(accesses);
+}
+
+Bytes Engine::unit_bytes_from(DeviceAddress at) const {
+  if (!owns(at)) return 0;
+  const std::lock_guard lock(mutex_);
+  return state_->unit_bytes_from(at);
+}
+
+Bytes Engine::host_copy_run(AddressRange range) const {
+  if (!owns(range.at)) return range.bytes;
+  const std::lock_guard lock(mutex_);
+  return state_->host_copy_run(range);
+}
+
+Operation Engine::begin_unknown(StreamHandle stream) {
+  std::unique_lock lock(mutex_);
+  if (state_->audit != nullptr) state_->audit->unknown();
+  const Status status = ask_without_waiting(lock, [&] {
+    state_->resolve_all();
+    return state_->prepare(stream);
+  });
+  return Operation(this, std::move(lock), status);
+}
+
+bool Engine::audits() const noexcept { return state_->audit != nullptr; }
+
+bool Engine::wants_all_launches() const noexcept { return state_->audit != nullptr || state_->net.on(); }
+
+AuditStatistics Engine::audit() const {
+  const std::lock_guard lock(mutex_);
+  return state_->audit == nullptr ? AuditStatistics() : state_->audit->statistics();
+}
+
+bool Engine::has_references() const noexcept { return state_->has_references.load(std::memory_order_relaxed); }
+bool Engine::has_global_references() const noexcept {
+  return state_->has_global_references.load(std::memory_order_relaxed);
+}
+
+void Engine::hold(std::span<const HeldWord> words) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.hold(words);
+  state_->show_references();
+}
+
+void Engine::hold_unknown(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.hold_unknown(range);
+  state_->show_references();
+}
+
+void Engine::overwritten(AddressRange range) {
+  const std::lock_guard lock(mutex_);
+  state_->references.overwritten(range.at, range.bytes);
+  state_->show_references();
+}
+
+void Engine::copied(AddressRange to, AddressRange from, bool exact) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  state_->references.copied(to, from, exact);
+  state_->show_references();
+}
+
+void Engine::written_by_kernel(std::span<const MemoryAccess> accesses) {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  static_cast<void>(state_->references.written_by_kernel(state_->references.given(accesses)));
+  state_->show_references();
+}
+
+void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels) {
+  const std::lock_guard lock(mutex_);
+  State& state = *state_;
+  if (!state.looks_at_tables) return;
+  state.hear();
+  const WaitsInPlace behind_a_launch;
+  const auto is_small = [&](const MemoryAccess& access) {
+    const Buffer* const buffer = state.heap.find(access.address);
+    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
+  };
+  for (const std::vector<MemoryAccess>& given : kernels) {
+    if (std::none_of(given.begin(), given.end(), is_small)) continue;
+    const auto stays = [&](const MemoryAccess& access) {
+      return state.heap.find(access.address) == nullptr ||
+             state.pin(access.address, "a kernel of a graph may have stored its address", true).ok();
+    };
+    // Where not all of it can stay, the tables are read when it matters.
+    if (!std::all_of(given.begin(), given.end(), stays))
+      static_cast<void>(state.references.written_by_kernel(state.references.given(given)));
+  }
+  state.show_references();
+}
+
+Status Engine::pin(DeviceAddress address, const char* reason) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->pin(address, reason); });
+}
+
+Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->pin(address, reason, false); });
+}
+
+void Engine::unpin(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  state_->unpin(address);
+}
+
+Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->hold_on_device(range, reason, hold); });
+}
+
+void Engine::let_go(std::uint64_t hold) {
+  const std::lock_guard lock(mutex_);
+  state_->let_go(hold);
+}
+
+Status Engine::evict(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->evict(address);
+}
+
+Status Engine::drop(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->drop(address);
+}
+
+Status Engine::prefetch(DeviceAddress address) {
+  const std::lock_guard lock(mutex_);
+  return state_->prefetch(address);
+}
+
+void Engine::synchronized(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized(state_->clock.index_of(stream));
+}
+
+void Engine::synchronized_all() {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized_all();
+}
+
+UseSet Engine::submitted(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  const StreamIndex index = state_->clock.index_of(stream);
+  UseSet uses;
+  if (const Ordinal newest = state_->clock.submitted(index); newest > 0) uses.add(Use{index, newest});
+  return uses;
+}
+
+UseSet Engine::submitted_all() const {
+  const std::lock_guard lock(mutex_);
+  return state_->clock.newest();
+}
+
+void Engine::synchronized(const UseSet& uses) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.synchronized(uses);
+}
+
+Status Engine::open_to(int device) {
+  const std::lock_guard lock(mutex_);
+  return state_->heap.open_to(device);
+}
+
+void Engine::come_behind(StreamHandle stream, const std::function<bool()>& order) {
+  const std::lock_guard lock(mutex_);
+  if (order()) state_->clock.comes_behind(state_->clock.index_of(stream));
+}
+
+void Engine::recording(bool any) {
+  const std::lock_guard lock(mutex_);
+  state_->clock.recording(any);
+}
+
+void Engine::retire(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  // The handle may come again for another stream.
+  state_->reclaim(Reclaim::kForget);
+  state_->clock.retire(stream);
+}
+
+Status Engine::State::add_external(Bytes bytes) {
+  reclaim();
+  // Later there may be no room to run again what has to.
+  if (Status status = recompute_all(); !status.ok()) return status;
+  if (external_bytes + bytes > budget_bytes) return refuse("memory that the program maps itself", bytes);
+  Bytes limit = budget_bytes - external_bytes - bytes;
+  // What is left free for the driver stays free.
+  if (leaving_free != 0) limit = std::min(limit, heap.limit());
+  if (Status status = residency.make_room_for_limit(limit); !status.ok()) {
+    return status.is_out_of_memory() ? refuse("memory that the program maps itself", bytes) : status;
+  }
+  external_bytes += bytes;
+  counters.allocated_bytes += bytes;
+  note_peaks();
+  return {};
+}
+
+Status Engine::State::leave_free(Bytes bytes) {
+  reclaim();
+  if (Status status = recompute_all(); !status.ok()) return status;
+  const Bytes held = heap.created_bytes();
+  ++leaving_free;
+  const Status status = residency.make_room_for_limit(held > bytes ? held - bytes : 0);
+  if (!status.ok() && --leaving_free == 0) limit_pages();
+  return status;
+}
+
+Status Engine::add_external(Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->add_external(bytes); });
+}
+
+void Engine::remove_external(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  THERMOCLINE_CHECK(bytes <= state_->external_bytes, "only memory that was counted is given back");
+  state_->note_peaks();
+  state_->external_bytes -= bytes;
+  if (state_->leaving_free == 0) state_->limit_pages();
+}
+
+Status Engine::leave_free(Bytes bytes) {
+  std::unique_lock lock(mutex_);
+  return ask_without_waiting(lock, [&] { return state_->leave_free(bytes); });
+}
+
+void Engine::take_again() {
+  const std::lock_guard lock(mutex_);
+  THERMOCLINE_CHECK(state_->leaving_free > 0, "only what was left free is taken again");
+  if (--state_->leaving_free == 0) state_->limit_pages();
+}
+
+void Engine::step() {
+  const std::lock_guard lock(mutex_);
+  if (state_->options.policy == Policy::kLearned) state_->learned.step();
+}
+
+Status Engine::trim() {
+  std::unique_lock lock(mutex_);
+  state_->reclaim();
+  // What somebody was made of, who is gone by now, goes, too.
+  if (!state_->detained.empty()) state_->release_detained();
+  state_->note_peaks();
+  if (state_->net.on()) {
+    if (Status status = state_->heap.sweep(Wait::kNo); !status.ok()) return status;
+  }
+  state_->migration.collect_retired();
+  // The driver may wait for the device.
+  lock.unlock();
+  state_->host.trim();
+  lock.lock();
+  state_->lower_host_claim();
+  return state_->heap.trim(0);
+}
+
+void Engine::memory_info(Bytes* free, Bytes* total) const {
+  const std::lock_guard lock(mutex_);
+  state_->hear();
+  const Bytes taken = state_->live_block_bytes() + state_->external_bytes;
+  *total = state_->budget_bytes;
+  *free = taken < state_->budget_bytes ? state_->budget_bytes - taken : 0;
+}
+
+EngineStatistics Engine::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return state_->collect();
+}
+
+void Engine::reset_peaks() {
+  const std::lock_guard lock(mutex_);
+  state_->reset_peaks();
+}
+
+void Engine::set_report_handler(ReportHandler handler) {
+  const std::lock_guard lock(mutex_);
+  state_->report_handler = handler;
+}
+
+void Engine::validate() const {
+  const std::lock_guard lock(mutex_);
+  state_->validate();
+}
+
+}  // namespace thermocline

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the
+// operation accesses on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the
+// same calls.
+//
+// It is a deterministic state machine: it reads no clock and draws no random number. All it knows of the world are
+// these calls and the answers of the driver it was given. A plan is made on a thread, from copies, and is taken at a
+// fixed place of the program (background.h).
+//
+// An operation:
+//
+//   Operation operation = engine.begin(stream, accesses);
+//   if (!operation.status().ok()) return operation.status();   // out of memory: nothing was submitted
+//   ... submit to `stream` ...
+//   operation.commit();                                        // or not, if the submission failed
+//
+// Where the driver has to be waited for, the lock is open meanwhile (waits_without_lock), but for the waits that are
+// listed in docs/architecture.md. Where streams stand behind values that the program writes later, the engine waits for
+// none of them. What can not be
+// had before they have gone on is answered not_ready: the caller may ask again, without the engine's lock meanwhile.
+//
+// Between begin and commit the engine is locked: nothing that the operation accesses can leave. Thread-safe; a context
+// of the device must be current on the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "allocator/use_set.h"
+#include "driver/driver.h"
+#include "driver/locks.h"
+#include "driver/status.h"
+#include "driver/units.h"
+#include "offload/access.h"
+#include "offload/operation_info.h"
+#include "offload/options.h"
+#include "offload/statistics.h"
+
+namespace thermocline {
+
+class Engine;
+
+// The scope of one operation; see the head of this file. Moving it moves the lock. Not thread-safe: it belongs to its
+// thread.
+class [[nodiscard]] Operation {
+ public:
+  Operation(Operation&&) noexcept;
+  Operation& operator=(Operation&&) = delete;
+  ~Operation();
+
+  Status status() const { return status_; }
+  // Its stream has come behind one that stands: a call that waits for it must not be made under the lock.
+  bool is_held_up() const;
+  // Where the range begins that it reads (OperationInfo::reads_host_copy): pinned host memory, which stays as it is
+  // until what is submitted to the stream before commit has run. Null: the range is on the device.
+  const void* host_copy() const;
+  // The work has been submitted. `completed`: it has also run (a synchronous copy).
+  void commit(bool completed = false);
+
+ private:
+  friend class Engine;
+  Operation(Engine* engine, std::unique_lock<Mutex> lock, Status status);
+
+  Engine* engine_;
+  std::unique_lock<Mutex> lock_;
+  Status status_;
+};
+
+class Engine {
+ public:
+  // Reserves addresses and creates the copy streams in the current context. `driver`'s table must outlive the engine.
+  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out);
+  // Gives everything back to the driver; the context must still be current and nothing may be running.
+  ~Engine();
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Neither is cut short where its thread is cancelled; callers of the rest see to that themselves.
+  //
+  // Both are done without the lock where the calling thread freed a buffer of that size on that stream before, or was
+  // given the buffer itself (allocator/thread_cache.h).
+  //
+  // `stream`: the memory is first used on this stream (cuMemAllocAsync); none: anywhere (cuMemAlloc). out_of_memory
+  // leaves everything as it was and writes a report through the report handler.
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out);
+  // `address` as allocate gave it, else invalid_value. Never blocks; memory is reused behind all streams that accessed
+  // it.
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+
+  // True for every address of the reservation, live or not. Lock-free.
+  bool owns(DeviceAddress address) const noexcept { return address.value - range_begin_ < range_bytes_; }
+  std::uint64_t range_begin() const noexcept { return range_begin_; }
+  std::uint64_t range_bytes() const noexcept { return range_bytes_; }
+  std::optional<BufferFacts> find(DeviceAddress address) const;
+
+  Operation begin(StreamHandle stream, std::span<const MemoryAccess> accesses, OperationInfo info = {});
+  // Whether all that the operation accesses can be on the device at once.
+  bool fits(std::span<const MemoryAccess> accesses);
+  // To the end of what leaves and returns with the byte at `at`; 0: it is not ours.
+  Bytes unit_bytes_from(DeviceAddress at) const;
+  // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
+  // on the device, or all that lies before the first such unit. All of it where nothing is evicted.
+  Bytes host_copy_run(AddressRange range) const;
+  // For an operation of which nothing is known: everything live is accessed.
+  Operation begin_unknown(StreamHandle stream);
+
+  // Which addresses of ours stand in memory (references.h). The calls follow the submission of what changes them.
+  // False: none does. True of has_global_references: some stand in memory that is not ours, and every kernel may follow
+  // them. Both without the lock.
+  bool has_references() const noexcept;
+  bool has_global_references() const noexcept;
+  void hold(std::span<const HeldWord> words);
+  // Something has been put there that could not be looked at.
+  void hold_unknown(AddressRange range);
+  void overwritten(AddressRange range);
+  // `exact`: byte by byte; else somewhere in `to`, and what stood there may still stand there.
+  void copied(AddressRange to, AddressRange from, bool exact);
+  // A kernel was given these, and may have written them into the small ones among them.
+  void written_by_kernel(std::span<const MemoryAccess> accesses);
+  // The same of each of a graph's kernels, behind which no look is made: what those with small buffers were given stays
+  // on the device until it is freed, or counts as written there where it can not stay.
+  void written_by_graph(std::span<const std::vector<MemoryAccess>> kernels);
+
+  // Brings the buffer at `address` to the device and keeps it there until it is freed (`reason` is a literal, for
+  // reports).
+  Status pin(DeviceAddress address, const char* reason);
+  // The same until unpin was called as often; where pin was called as well, until it is freed.
+  Status pin_for_now(DeviceAddress address, const char* reason);
+  void unpin(DeviceAddress address);
+  // The eviction units that the range lies in come to the device and stay until let_go. A range of 0 bytes: the whole
+  // buffer. `reason` is a literal, for reports.
+  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  void let_go(std::uint64_t hold);
+
+  // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
+  // others when room is needed. not_supported: the policy is none.
+  Status evict(DeviceAddress address);
+  // The same where its contents can be recomputed: they are dropped, and its pages are free at once. not_supported:
+  // they can not be, or recompute is off; nothing has happened.
+  Status drop(DeviceAddress address);
+  // It is used soon, and comes back now where there is room for it without evicting others; else not_ready.
+  Status prefetch(DeviceAddress address);
+
+  // The program itself waited: what it submitted to the stream (to all streams) has passed.
+  void synchronized(StreamHandle stream);
+  void synchronized_all();
+  // The same where other threads go on submitting while the program waits: what was submitted before it waited, and
+  // afterwards that this has passed.
+  UseSet submitted(StreamHandle stream);
+  UseSet submitted_all() const;
+  void synchronized(const UseSet& uses);
+  // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
+  // will be. For good. On failure it may use some of it.
+  Status open_to(int device);
+  // `order` makes the stream wait for what may stand, and says whether it has. Under the lock, so that nobody finds the
+  // stream waiting before it is known to.
+  void come_behind(StreamHandle stream, const std::function<bool()>& order);
+  // Some stream is about to record a graph (any), or none does any more.
+  void recording(bool any);
+  // The program is about to destroy the stream.
+  void retire(StreamHandle stream);
+
+  // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget;
+  // out_of_memory when no room can be made.
+  Status add_external(Bytes bytes);
+  void remove_external(Bytes bytes);
+
+  // The driver is out of memory for something of its own: so many bytes fewer than are held now are held until as many
+  // calls of take_again. out_of_memory when no room can be made; then nothing has to be taken again.
+  Status leave_free(Bytes bytes);
+  void take_again();
+
+  // The program says that a step of its iteration ends here; learning needs no marks, but believes them.
+  void step();
+
+  // Gives unused device and host memory back to the driver.
+  Status trim();
+
+  // For a thread that asks every now and then; `now_ns`: of a clock that never goes back. Once nothing has been
+  // allocated, freed, evicted or fetched for EngineOptions::idle_after_ns, gives back to the driver what nobody uses
+  // (idle.h). Waits for nobody: neither for the lock, nor for the device while it has it; what the driver may wait for
+  // while it frees pinned memory it waits for without the lock.
+  void look_for_idleness(std::uint64_t now_ns);
+
+  // cuMemGetInfo's view: the budget, and what of it is not taken by live buffers (0 when more is live than fits).
+  void memory_info(Bytes* free, Bytes* total) const;
+  // True at this moment, whatever threads do without the lock; asking changes nothing.
+  EngineStatistics statistics() const;
+  // Every peak becomes what is so now.
+  void reset_peaks();
+  // Every kernel is shown to the engine then, also one that is given no address.
+  bool audits() const noexcept;
+  // Operations that access nothing of ours are to be shown, too: somebody wants to know what may be running.
+  bool wants_all_launches() const noexcept;
+  AuditStatistics audit() const;
+
+  // Receives the out-of-memory report; the default writes to stderr. Called with the engine locked: it must not call
+  // back.
+  using ReportHandler = void (*)(const std::string& report);
+  void set_report_handler(ReportHandler handler);
+
+  // Recomputes every cached number from first principles; checks (driver/check.h) what must hold.
+  void validate() const;
+
+ private:
+  friend class Operation;
+  class State;  // engine_state.h: the parts, all guarded by mutex_
+
+  Engine();
+
+  // Asks again behind each wait that was deferred.
+  template <class Ask>
+  Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
+
+  mutable Mutex mutex_{"engine"};
+  std::unique_ptr<State> state_;
+  std::uint64_t range_begin_ = 0;
+  std::uint64_t range_bytes_ = 0;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/engine/engine_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "allocator/host_ledger.h"
+#include "driver/check.h"
+#include "driver/locks.h"
+#include "offload/residency/host_grant.h"
+
+namespace thermocline {
+namespace {
+
+// What the options come to on this device.
+EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
+  const bool can = facts.can_map_host && options.policy != Policy::kNone && options.safety == Safety::kStrict;
+  if (!can) options.host_fallback = HostFallback::kOff;
+  if (options.host_fallback == HostFallback::kFull) {
+    options.policy = Policy::kReactive;
+    options.ahead_of_need = false;
+  }
+  return options;
+}
+
+std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOptions& options,
+                                            const DeviceFacts& facts) {
+  if (options.host_fallback == HostFallback::kOff) return nullptr;
+  return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes,
+                                        options.host_is_readable);
+}
+
+// Registering host memory costs a system-wide operation; large steps make it rare.
+constexpr Bytes kHostStepBytes = 64 * kMiB;
+
+constexpr Bytes kSlabsInBudget = 256;
+
+// What waits where it is, with the lock held; costs nothing where nobody defers and nobody looks.
+struct InPlace {
+  InPlace(StreamClock& clock, bool deferred) {
+    if (deferred) none.emplace(clock, false);
+    if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
+      allowed.emplace();
+  }
+  std::optional<StreamClock::Deferring> none;
+  std::optional<WaitsInPlace> allowed;
+};
+
+// Asking how far a stream has come is a call or two of the driver.
+constexpr std::uint64_t kOperationsPerVerdict = 16;
+
+}  // namespace
+
+Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in,
+                     Bytes device_total_in)
+    : options(options_in),
+      looks_at_tables((options.policy != Policy::kNone || options.audit) && options.host_is_readable),
+      budget_bytes(budget_bytes_in),
+      device_total(device_total_in),
+      foundation(std::move(foundation_in)),
+      clock(foundation->clock),
+      host(*foundation->host),
+      heap(*foundation->heap),
+      net(heap, clock, host, options.host_fallback, options.host_is_readable),
+      migration(foundation->driver, clock, host, net),
+      residency(heap, clock, migration, net,
+                ResidencyOptions{.may_evict = options.policy != Policy::kNone,
+                                 .trusting = options.safety == Safety::kTrusting,
+                                 .min_offload_bytes = options.min_offload_bytes}),
+      reactive(heap, clock, migration, residency,
+               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
+      learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
+      references(heap),
+      looks(foundation->driver, clock, heap, references, options.annotate),
+      idle(options.idle_after_ns) {
+  net.set_hurried([this] { return learned.following() && !learned.is_far_ahead(); });
+}
+
+Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::unique_ptr<State>* out) {
+  DeviceFacts facts;
+  if (Status status = driver.facts(&facts); !status.ok()) return status;
+  if (!facts.has_virtual_memory) return Status::not_supported();
+  const EngineOptions options = effective(wanted, facts);
+  const Bytes budget =
+      options.budget_bytes == 0 ? facts.total_memory : std::min(options.budget_bytes, facts.total_memory);
+  auto foundation = std::make_unique<Foundation>(driver);
+  if (Status status =
+          HostPool::create(foundation->driver, options.host_limit_bytes, kHostStepBytes, &foundation->host,
+                           facts.host_node, options.host_ledger, mappable_host(foundation->driver, options, facts));
+      !status.ok()) {
+    return status;
+  }
+  HeapOptions heap_options;
+  heap_options.device = options.device;
+  heap_options.page_bytes = facts.page_bytes;
+  heap_options.limit = budget;
+  // Many slabs that one operation needs have to fit into a small budget, too.
+  heap_options.slab_bytes = std::max(facts.page_bytes, std::min(budget / kSlabsInBudget, heap_options.slab_bytes));
+  if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
+      !status.ok()) {
+    return status;
+  }
+  std::unique_ptr<State> state(new State(std::move(foundation), options, budget, facts.total_memory));
+  state->may_recompute();
+  if (options.audit) state->audit = std::make_unique<Audit>(state->foundation->driver, options.device);
+  if (options.annotate) {
+    const Heap& heap = state->heap;
+    state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
+  }
+  if (options.policy != Policy::kNone) {
+    if (Status status = state->migration.open(); !status.ok()) return status;
+  }
+  *out = std::move(state);
+  return {};
+}
+
+Engine::State::~State() { residency.release_host_copies(); }
+
+Status Engine::State::prepare(StreamHandle handle) {
+  ++operation;
+  if (versions != nullptr && !info.again) note_arrival();
+  if (options.policy == Policy::kLearned && !info.again) {
+    const InPlace as_planned(clock, options.waits_without_lock);
+    learned.arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
+  }
+  if (versions != nullptr) {
+    if (Status status = recompute_before(handle); !status.ok()) return status;
+  }
+  if (Status status = host_read != nullptr ? read_host_copy(handle) : admit(handle); !status.ok()) return status;
+  if (info.may_block) clock.about_to_block();
+  if (audit != nullptr) {
+    if (Status status = audit->begin(operands); !status.ok()) return status;
+  }
+  if (options.policy == Policy::kLearned) {
+    const InPlace as_planned(clock, options.waits_without_lock);
+    learned.submitting(handle);
+  }
+  return {};
+}
+
+// Brings the operands to the device, and has the stream wait for what they need.
+Status Engine::State::admit(StreamHandle handle) {
+  if (operands.empty()) {
+    stream = clock.index_of(handle);
+    return {};
+  }
+  const bool absent = std::any_of(operands.begin(), operands.end(),
+                                  [](const BlockState* state) { return !state->has_wanted() && state->defined(); });
+  Status status = make_operands_resident();
+  if (status.is_out_of_memory()) {
+    Bytes wanted = 0;
+    for (const BlockState* state : operands) wanted += state->wanted_bytes();
+    return refuse("one operation's memory", wanted, true);
+  }
+  if (!status.ok()) return status;
+  if (absent) reactive.missed();
+  stream = clock.index_of(handle);
+  for (const BlockState* state : operands) {
+    if (status = clock.wait_all(stream, state->wait_for); !status.ok()) return status;
+  }
+  return {};
+}
+
+void Engine::State::commit(bool completed) {
+  const InPlace as_planned(clock, false);
+  ++counters.operations;
+  if (looks.has_arrived()) {
+    looks.submitted(stream);
+    show_references();
+  }
+  const Use use{stream, clock.advance(stream)};
+  if (info.may_block) clock.may_block(stream);
+  if (host_read != nullptr) {
+    host_read->host_reads.add(use);
+    ++counters.host_reads;
+    operands.clear();
+  }
+  for (BlockState* state : operands) {
+    residency.accessed(*state, operation);
+    state->block->uses.add(use);
+  }
+  if (versions != nullptr) note_submission(use);
+  if (audit != nullptr) audit->end(clock.handle_of(stream), operands, info);
+  if (completed) clock.synchronized(stream);
+  if (looks.any_under_way()) {
+    if (audit != nullptr) settle_looks(Wait::kYes);
+    if (counters.operations % kOperationsPerVerdict == 0) settle_looks(Wait::kNo);
+  }
+  if (net.has_unseen()) keep_unseen();
+  if (net.has_late()) net.catch_up();
+  if (options.policy == Policy::kNone) return;
+  if (options.policy == Policy::kLearned) learned.submitted(stream);
+  if (learned.following()) {
+    if (versions != nullptr) drop_as_planned();
+    learned.after_operation(stream);
+  } else if (options.ahead_of_need) {
+    reactive.after_operation(stream);
+  }
+}
+
+// Up to half of the budget: the rest has to have room, too.
+void Engine::State::keep_unseen() {
+  for (const DeviceAddress address : net.take_unseen()) {
+    const Block* const block = heap.block_at(address);
+    if (block == nullptr || (pinned_block_bytes + block->bytes()) * 2 > budget_bytes - external_bytes) continue;
+    std::vector<DeviceAddress> buffers;
+    heap.for_each_buffer(*block, [&](const Buffer& buffer) { buffers.push_back(buffer.address()); });
+    for (const DeviceAddress buffer : buffers) static_cast<void>(pin(buffer, "accessed without being seen"));
+  }
+}
+
+void Engine::State::hear() {
+  caches.hear([this](Buffer& buffer, bool names_stream) {
+    // Parked means freed on the stream that it was allocated on, which may have come further by now.
+    if (names_stream) freed_on(buffer, buffer.hint());
+    if (options.policy == Policy::kLearned && !buffer.block().is_slab()) learned.freed(buffer.block());
+    references.forget(buffer);
+    heap.renew(buffer);
+    residency.succeed(buffer);
+    reactive.allocated(buffer.block().bytes());
+  });
+}
+
+bool Engine::State::reclaim(Reclaim what) {
+  hear();
+  return caches.reclaim(what, [this](Buffer& buffer, bool names_stream) {
+    if (names_stream) freed_on(buffer, buffer.hint());
+    release(buffer);
+  });
+}
+
+// Whoever has its space next comes behind what the stream was given so far.
+void Engine::State::freed_on(Buffer& buffer, StreamIndex on) { buffer.block().uses.add(Use{on, clock.submitted(on)}); }
+
+// Whether all that is live may be granted. What other processes could take in the meantime is claimed, in whole steps
+// where it can be.
+bool Engine::State::host_holds(Bytes live, Bytes limit) {
+  if (live <= limit) return true;
+  if (options.host_limit_bytes != 0 && live > granted_under(options.host_limit_bytes, net.on())) return false;
+  if (options.host_ledger == nullptr || live <= host_claim) return true;
+  for (const Bytes claim : {round_up(live, kHostStepBytes), live}) {
+    if (!host.claim(claim)) continue;
+    host_claim = claim;
+    return true;
+  }
+  return false;
+}
+
+void Engine::State::lower_host_claim() {
+  const Bytes needed = held_block_bytes > budget_bytes - external_bytes ? held_block_bytes : 0;
+  if (needed < host_claim && host.claim(needed)) host_claim = needed;
+}
+
+// Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
+Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
+  Block* const berth = options.policy == Policy::kLearned ? learned.berth(bytes) : nullptr;
+  if (berth != nullptr) reclaim();
+  const Status status = heap.allocate(bytes, hint, out, berth);
+  if (!status.is_out_of_memory()) return status;
+  reclaim();
+  if (options.policy == Policy::kLearned) learned.keep_nothing();
+  if (Status swept = heap.sweep(Wait::kYes); !swept.ok()) return swept;
+  return heap.allocate(bytes, hint, out);
+}
+
+// Addresses, and a block that has pages or may get them at its first access. What is parked goes before more pages are
+// taken, and before anything is refused.
+Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
+  hear();
+  if (!detained.empty()) release_detained();
+  if (caches.has_large()) reclaim(Reclaim::kLarge);
+  Status status = find_addresses(bytes, hint, out);
+  if ((!status.ok() || !(*out)->block().mapped()) && caches.parked_bytes() > 0) {
+    // First the place found: with what is parked the rest of its block may go, of which this is no part yet.
+    if (status.ok()) heap.free(*out);
+    reclaim();
+    status = heap.allocate(bytes, hint, out);
+  }
+  if (!status.ok()) return status;
+  Block& block = (*out)->block();
+  const bool new_block = block.live_buffers() == 1;
+  const bool evicts = options.policy != Policy::kNone;
+  if (options.policy == Policy::kLearned && new_block) learned.placed(bytes, block);
+  // A slab that is away has contents: it comes back with them, at its first access.
+  if (new_block && !block.mapped()) {
+    heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
+    status = heap.homes_at_hand(block, {0, block.pages()}, false) ? heap.map(block, Wait::kBehindNewest)
+                                                                  : Status::out_of_memory();
+  }
+  if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
+  if (status.is_out_of_memory() && evicts) {
+    // It gets pages at its first access. Once more is live than the device holds, the host must be able to hold all of
+    // it: what leaves and what returns are both there while they change places.
+    const Bytes limit = budget_bytes - external_bytes;
+    const Bytes live = held_block_bytes + (new_block ? block.bytes() : 0);
+    if (pinned_block_bytes + block.bytes() <= limit && host_holds(live, limit)) status = Status();
+  }
+  if (!status.ok()) give_back(*out);
+  return status;
+}
+
+Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, DeviceAddress* address) {
+  if (asked == 0 || asked > ~Bytes{0} - options.redzone_bytes) return Status::invalid_value();
+  const Bytes bytes = asked + options.redzone_bytes;
+  if (bytes > budget_bytes - external_bytes) return refuse("an allocation", bytes);
+  if (caches.may_join()) reclaim();
+  Buffer* buffer = nullptr;
+  if (Status status = place(bytes, clock.index_of(handle.value_or(StreamHandle{})), &buffer); !status.ok()) {
+    // What is kept for something that is made of it does not go by waiting.
+    const auto stands = [this](const Buffer* one) { return clock.is_blocked(one->block().uses); };
+    if (status.is_out_of_memory() && std::ranges::any_of(detained, stands)) return Status::not_ready();
+    return status.is_out_of_memory() ? refuse("an allocation", bytes) : status;
+  }
+  Block& block = buffer->block();
+  // Whoever is not seen to use it can not be made to wait for those who had its place before.
+  if (net.full()) {
+    const WaitsInPlace others_submit;
+    const StreamClock::Deferring none(clock, false);
+    if (Status waited = clock.synchronize(buffer->block().uses); !waited.ok()) {
+      heap.free(buffer);
+      return waited;
+    }
+  }
+  residency.adopt(*buffer);
+  if (block.live_buffers() == 1) {
+    held_block_bytes += block.bytes();
+    if (audit != nullptr) audit->allocated(block);
+  }
+  reactive.allocated(block.bytes());
+  ++counters.allocations;
+  counters.allocated_bytes += bytes;
+  counters.largest_allocation_bytes = std::max(counters.largest_allocation_bytes, bytes);
+  note_peaks();
+  *address = buffer->address();
+  if (annotations != nullptr) {
+    // Who looks into the pool has to be told of every buffer, so none is parked.
+    annotations->add(buffer->address(), asked);
+  } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr) {
+    if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
+  }
+  return {};
+}
+
+Status Engine::State::free(DeviceAddress address, std::optional<StreamHandle> handle) {
+  Buffer* buffer = heap.find(address);
+  if (buffer == nullptr || buffer->address() != address || detained.contains(buffer) ||
+      !ThreadCache::withdraw(*buffer)) {
+    return Status::invalid_value();
+  }
+  if (annotations != nullptr) annotations->remove(address);
+  if (handle.has_value()) freed_on(*buffer, clock.index_of(*handle));
+  // Whoever was not seen to use it may have been anybody.
+  if (net.full()) buffer->block().uses.join(clock.newest());
+  release(*buffer);
+  ++counters.frees;
+  return {};
+}
+
+void Engine::State::detain(const Buffer& buffer) {
+  detained.insert(&buffer);
+  detained_bytes += buffer.requested();
+  if (!buffer.block().is_slab()) detained_block_bytes += buffer.block().bytes();
+}
+
+void Engine::State::release_detained() {
+  std::vector<Buffer*> passed;
+  for (const Buffer* one : detained) {
+    if (!clock.is_blocked(one->block().uses)) passed.push_back(heap.find(one->address()));
+  }
+  // In an order that does not depend on where they lie in memory.
+  std::sort(passed.begin(), passed.end(), [](const Buffer* a, const Buffer* b) { return a->number() < b->number(); });
+  for (Buffer* one : passed) {
+    detained.erase(one);
+    detained_bytes -= one->requested();
+    if (!one->block().is_slab()) detained_block_bytes -= one->block().bytes();
+    release(*one);
+  }
+}
+
+void Engine::State::release(Buffer& buffer) {
+  Block& block = buffer.block();
+  if (clock.is_blocked(block.uses) || (versions != nullptr && !lets_go(buffer))) return detain(buffer);
+  if (!pinned.empty()) let_go_pin(buffer);
+  if (block.live_buffers() == 1) {
+    held_block_bytes -= block.bytes();
+    if (options.policy == Policy::kLearned) learned.freed(block);
+    forget_held(block);
+    residency.forget(block);
+  }
+  references.forget(buffer);
+  show_references();
+  give_back(&buffer);
+}
+
+void Engine::State::give_back(Buffer* buffer) {
+  const Block& block = buffer->block();
+  if (block.live_buffers() == 1 && options.policy == Policy::kLearned && learned.keeps(block)) {
+    heap.vacate(buffer);
+  } else {
+    heap.free(buffer);
+  }
+}
+
+void Engine::State::show_references() {
+  has_references.store(!references.empty(), std::memory_order_relaxed);
+  has_global_references.store(references.any_outside(), std::memory_order_relaxed);
+}
+
+void Engine::State::let_go_pin(const Buffer& buffer) {
+  if (pinned.erase(&buffer) == 0) return;
+  --counters.pinned_buffers;
+  unpin_block(residency.state_of(buffer.block()));
+}
+
+void Engine::State::unpin(DeviceAddress address) {
+  const Buffer* const buffer = heap.find(address);
+  const auto pin = buffer == nullptr ? pinned.end() : pinned.find(buffer);
+  if (pin == pinned.end() || pin->second.times == 0) return;
+  if (--pin->second.times == 0 && !pin->second.for_good) let_go_pin(*buffer);
+}
+
+Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_good) {
+  const Buffer* const known = heap.find(address);
+  if (const auto pin = known == nullptr ? pinned.end() : pinned.find(known); pin != pinned.end()) {
+    if (for_good) pin->second.for_good = true;
+    if (!for_good) ++pin->second.times;
+    return {};
+  }
+  // What is pinned is let go when it is freed, so it must not be parked.
+  reclaim(Reclaim::kForget);
+  if (Status status = recompute_all(); !status.ok()) return status;
+  const Buffer* buffer = heap.find(address);
+  if (buffer == nullptr) return Status::invalid_value();
+  const Block* block = &buffer->block();
+  BlockState* state = &residency.state_of(*block);
+  if (Status status = residency.make_whole_resident(*state); !status.ok()) {
+    return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
+  }
+  pin_block(*state);
+  ++counters.pinned_buffers;
+  pinned.emplace(buffer, Pin{.reason = reason, .times = for_good ? 0u : 1u, .for_good = for_good});
+  return {};
+}
+
+Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
+  if (options.policy == Policy::kNone) return Status::not_supported();
+  hear();
+  const Buffer* buffer = heap.find(address);
+  if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
+  Block& block = buffer->block();
+  // Under a full host fallback nothing moves but on demand.
+  *out = block.is_slab() || net.full() ? nullptr : &residency.state_of(block);
+  return {};
+}
+
+// Small buffers stay: their slab's other page owners may be in use.
+Status Engine::State::evict(DeviceAddress address) {
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
+  if (state->block->bytes() >= options.min_offload_bytes) residency.leave(*state, state->count);
+  return {};
+}
+
+Status Engine::State::prefetch(DeviceAddress address) {
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
+  return residency.bring_back(*state, false) ? Status() : Status::not_ready();
+}
+
+void Engine::State::note_peaks() {
+  // With that what is live and what is parked together never exceed the record, so that no thread can set another one
+  // without the lock.
+  if (heap.live_bytes() - detained_bytes + external_bytes > counters.peak_live_bytes) reclaim();
+  // Their number is not worth it.
+  counters.peak_live_buffers = std::max(counters.peak_live_buffers, heap.buffers() - detained.size());
+  counters.peak_live_bytes = std::max(counters.peak_live_bytes, heap.live_bytes() - detained_bytes + external_bytes);
+  counters.peak_device_bytes = std::max(counters.peak_device_bytes, heap.created_bytes() + external_bytes);
+}
+
+void Engine::State::reset_peaks() {
+  reclaim();
+  heap.reset_peaks();
+  host.reset_peaks();
+  counters.peak_live_bytes = heap.live_bytes() - detained_bytes + external_bytes;
+  counters.peak_live_buffers = heap.buffers() - detained.size();
+  counters.largest_allocation_bytes = 0;
+  counters.peak_device_bytes = heap.created_bytes() + external_bytes;
+}
+
+EngineStatistics Engine::State::collect() const {
+  EngineStatistics all = counters;
+  const HeapStatistics h = heap.statistics();
+  all.budget_bytes = budget_bytes;
+  all.size_classes = h.classes;
+  const CacheTotals cached = caches.totals([&all](const Buffer& parked) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(parked.requested())];
+    size_class.live_bytes -= parked.requested();
+    --size_class.buffers;
+  });
+  for (const Buffer* one : detained) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(one->requested())];
+    size_class.live_bytes -= one->requested();
+    --size_class.buffers;
+  }
+  const Bytes live = h.live_bytes - cached.parked_bytes - detained_bytes;
+  all.live_bytes = live + external_bytes;
+  all.live_buffers = h.buffers - cached.parked_buffers - detained.size();
+  all.allocations += cached.takes;
+  all.frees += cached.parks;
+  all.allocated_bytes += cached.taken_bytes;
+  all.freed_bytes = all.allocated_bytes - all.live_bytes;
+  all.block_bytes = held_block_bytes - cached.parked_block_bytes - detained_block_bytes;
+  all.pinned_bytes = pinned_block_bytes;
+  all.references = references.runs();
+  all.pointer_probes = looks.looks();
+  all.pointer_writing_kernels = looks.kernels();
+  // What is parked is on the device, or has gone: then it is away, and nobody's.
+  const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
+  all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
+  all.free_mapped_bytes = h.free_mapped_bytes;
+  all.slab_bytes = h.slab_bytes;
+  all.slab_live_bytes = h.slab_live_bytes;
+  all.available_bytes = heap.free_bytes() + cached.parked_block_bytes;
+  all.created_bytes = h.creates * heap.page_bytes();
+  all.destroyed_bytes = h.destroys * heap.page_bytes();
+  all.device_bytes = h.created_bytes + external_bytes;
+  all.peak_device_bytes = std::max({counters.peak_device_bytes, h.peak_created_bytes, all.device_bytes});
+  collect_host(&all);
+  all.external_bytes = external_bytes;
+  collect_movements(&all);
+  all.creates = h.creates;
+  all.maps = h.maps;
+  all.unmaps = h.unmaps;
+  all.host_waits = clock.host_waits();
+  return all;
+}
+
+void Engine::State::collect_host(EngineStatistics* all) const {
+  all->host_limit_bytes = options.host_limit_bytes;
+  all->host_bytes = host.pinned_bytes();
+  all->peak_host_bytes = host.peak_pinned_bytes();
+  all->host_live_bytes = host.live_bytes();
+  all->host_taken_bytes = host.taken_bytes();
+  all->host_given_bytes = all->host_taken_bytes - all->host_bytes;
+  if (const HostLedger* ledger = options.host_ledger) {
+    all->host_shared_limit_bytes = ledger->limit();
+    all->host_shared_bytes = ledger->held_by_all();
+    all->host_claimed_bytes = ledger->held();
+  }
+}
+
+void Engine::State::collect_movements(EngineStatistics* all) const {
+  all->evicted_bytes = migration.statistics().evicted_bytes;
+  all->restored_bytes = migration.statistics().restored_bytes;
+  all->evictions = residency.statistics().evictions;
+  all->restores = residency.statistics().restores;
+  all->wasted_prefetches = residency.statistics().wasted_prefetches;
+  all->fallback_evictions = net.statistics().covered;
+  all->unmapped_evictions = net.statistics().bare;
+  all->unseen_accesses = net.statistics().unseen;
+  all->prefetches = reactive.prefetches();
+  all->write_behinds = reactive.write_behinds();
+  all->plans = learned.plans();
+  all->divergences = learned.divergences();
+  all->predicted_step_ns = learned.predicted_ns();
+}
+
+void Engine::State::validate() const {
+  heap.validate();
+  residency.validate();
+  caches.validate();
+  references.validate();
+  if (versions != nullptr) {
+    versions->validate();
+    THERMOCLINE_CHECK(!versions->any_dropped() || residency.is_trusting(), "what is dropped may be missed by nobody");
+  }
+  Bytes live = 0;
+  heap.for_each_block([&live](const Block& block) { live += block.bytes(); });
+  THERMOCLINE_CHECK(live == held_block_bytes, "held block bytes are the sum of the blocks with buffers");
+  Bytes kept_aside = 0, blocks_kept_aside = 0;
+  for (const Buffer* one : detained) {
+    THERMOCLINE_CHECK(heap.find(one->address()) == one && !ThreadCache::is_parked(*one),
+                      "what is detained is a buffer of the heap, and no thread's");
+    kept_aside += one->requested();
+    blocks_kept_aside += one->block().is_slab() ? 0 : one->block().bytes();
+  }
+  THERMOCLINE_CHECK(kept_aside == detained_bytes && blocks_kept_aside == detained_block_bytes,
+                    "what is detained is counted");
+}
+
+}  // namespace thermocline

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of an engine, in the order in which they stand on each other. Guarded by Engine::mutex_.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "allocator/heap.h"
+#include "allocator/host_pool.h"
+#include "allocator/stream_clock.h"
+#include "allocator/thread_cache.h"
+#include "driver/nvtx_memory.h"
+#include "offload/engine/audit.h"
+#include "offload/engine/engine.h"
+#include "offload/engine/idle.h"
+#include "offload/engine/report.h"
+#include "offload/pointers/pointer_probes.h"
+#include "offload/pointers/references.h"
+#include "offload/policy/learned.h"
+#include "offload/policy/reactive.h"
+#include "offload/recompute/versions.h"
+#include "offload/residency/migration.h"
+#include "offload/residency/residency.h"
+
+namespace thermocline {
+
+// The allocator's parts; they stay where they are, since each holds references to those above it.
+struct Foundation {
+  explicit Foundation(const Driver& driver_in) : driver(driver_in), clock(driver) {}
+
+  const Driver driver;
+  StreamClock clock;
+  std::unique_ptr<HostPool> host;
+  std::unique_ptr<Heap> heap;
+};
+
+class Engine::State {
+ public:
+  static Status create(const Driver& driver, const EngineOptions& options, std::unique_ptr<State>* out);
+  ~State();
+
+  // Collects the distinct blocks that the accesses name into `operands`, with what may be written.
+  // `stream` is where the operation will be submitted.
+  Status resolve(std::span<const MemoryAccess> list, const OperationInfo& info, StreamHandle stream);
+  void resolve_all();
+  bool fits(std::span<const MemoryAccess> list);
+  Bytes unit_bytes_from(DeviceAddress at);
+  // See Operation, and Engine.
+  const void* host_copy() const;
+  Bytes host_copy_run(AddressRange range);
+  // Makes `operands` resident and `stream` wait for what it must.
+  Status prepare(StreamHandle stream);
+  void commit(bool completed);
+
+  Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
+  Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+  Status pin(DeviceAddress address, const char* reason, bool for_good = true);
+  void unpin(DeviceAddress address);
+  void let_go_pin(const Buffer& buffer);
+  Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);
+  void let_go(std::uint64_t hold);
+  Status add_external(Bytes bytes);
+  Status leave_free(Bytes bytes);
+  // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
+  Status make_operands_resident();
+  Status evict(DeviceAddress address);
+  Status drop(DeviceAddress address);
+  Status prefetch(DeviceAddress address);
+  Status refuse(const char* what, Bytes bytes, bool one_operation = false);
+  RefusalFacts facts_of(const char* what, Bytes wanted, bool one_operation) const;
+
+  // Learns what threads have freed and taken again without the lock. Before anything that depends on who owns what.
+  void hear();
+  // Frees what is parked with threads; true if anything was.
+  bool reclaim(Reclaim what = Reclaim::kParked);
+  // As of the last hear().
+  Bytes live_bytes() const { return heap.live_bytes() - caches.parked_bytes() - detained_bytes; }
+  Bytes live_block_bytes() const { return held_block_bytes - caches.parked_block_bytes() - detained_block_bytes; }
+
+  // By the program: neither parked nor detained.
+  bool is_held(const Buffer& buffer) const { return !ThreadCache::is_parked(buffer) && !detained.contains(&buffer); }
+
+  // Another number after each allocation, free and move.
+  std::uint64_t activity() const;
+  // As far as nobody can be using them. True: what is left is what an idle program keeps.
+  bool give_back_pages();
+
+  // Gives up what is claimed of the host and not needed any more.
+  void lower_host_claim();
+  // Of what is detained, what nothing keeps any more.
+  void release_detained();
+
+  // After whatever changes the references.
+  void show_references();
+
+  // Recomputing (recompute.cc); only where `versions` is there.
+  void may_recompute();
+  void note_arrival();
+  Status recompute_before(StreamHandle handle);
+  void note_submission(Use use);
+  void drop_as_planned();
+  // Contents that are asked for beside an operation: everything has some afterwards.
+  Status recompute_all();
+  // The buffer is about to go. False: something is made of it, which could not be recomputed now.
+  bool lets_go(const Buffer& buffer);
+
+  // After whatever makes the program's buffers or mappings more. What was refused never counts.
+  // To what the budget leaves beside the program's own mappings; needs nothing of the driver when that is more.
+  void limit_pages() { static_cast<void>(heap.set_limit(limit_of_pages())); }
+  Bytes limit_of_pages() const;
+  void note_peaks();
+  void reset_peaks();
+  EngineStatistics collect() const;
+  void validate() const;
+
+  const EngineOptions options;
+  const bool looks_at_tables;
+  const Bytes budget_bytes;
+  const Bytes device_total;
+  std::unique_ptr<Foundation> foundation;
+  StreamClock& clock;
+  HostPool& host;
+  Heap& heap;
+  Net net;
+  Migration migration;
+  Residency residency;
+  Reactive reactive;
+  Learned learned;
+  References references;
+  PointerProbes looks;
+  ThreadCaches caches;
+  IdleWatch idle;
+  std::unique_ptr<Versions> versions;       // null unless contents may be recomputed
+  std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
+  std::unique_ptr<Audit> audit;             // null unless asked for
+
+  StreamIndex stream{};               // of the operation in preparation
+  std::vector<BlockState*> operands;  // its blocks
+  std::size_t named_operands = 0;     // of these, those that it was given; they come first
+  OperationInfo info;
+  EvictionUnit* host_read = nullptr;        // whose host copy the operation reads; null: it uses the device's memory
+  DeviceAddress host_read_at;               // from where on
+  std::uint64_t accesses = 0;               // that it was given
+  std::uint64_t operation = 0;              // operations prepared so far
+  std::uint64_t resolution = 0;             // stamps the operands
+  std::vector<DeviceAddress> reachable;     // by words in memory: of the operation
+  std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
+  std::atomic<bool> has_global_references{false};
+  // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
+  // costs: one that is parked would be kept, or copied, as if it were alive.
+  bool pressed = false;
+  std::span<const MemoryAccess> given;  // of the operation in preparation, where `versions` is there
+  bool given_everything = false;        // it accesses all that lives
+  // Dropped buffers that the operation in preparation writes, and does not read.
+  struct Overwriting {
+    Versions::BufferNumber number;
+    DeviceAddress address;
+  };
+  std::vector<Overwriting> overwriting;
+  bool is_vouched_for = false;   // it accesses nothing that it was not given
+  UseSet not_vouched_for;        // the newest operations of which nobody says so, until they have passed
+  bool recomputing = false;      // a recipe is being run
+  Bytes held_block_bytes = 0;    // whole blocks with live or parked buffers: what device and host must hold together
+  Bytes pinned_block_bytes = 0;  // of pinned blocks, and of pinned parts of others
+  Bytes host_claim = 0;          // of a limit that processes share: what this one may come to need, from host_holds on
+  struct Pin {
+    const char* reason;
+    std::uint64_t times = 0;  // let go when it is unpinned as often
+    bool for_good = false;    // or when it is freed, whichever is first
+  };
+  // Parts of a block, by number, that a call holds on the device.
+  struct HeldParts {
+    const Block* block;
+    std::vector<std::size_t> parts;
+  };
+  std::unordered_map<std::uint64_t, std::vector<HeldParts>> held_ranges;  // few: as many as there are such calls
+  std::uint64_t newest_hold = 0;
+  std::unordered_map<const Buffer*, Pin> pinned;  // few: each counts in its block's pins
+  // Freed while streams stood that use them, or that they were freed on: nobody has their place before these have gone
+  // on. For the heap they live. Invariant: none is parked, and the sums below are theirs.
+  std::unordered_set<Buffer const*> detained;
+  Bytes detained_bytes = 0, detained_block_bytes = 0;
+  Bytes external_bytes = 0;
+  std::uint64_t leaving_free = 0;  // those for whom less is held than the budget allows
+  bool over_budget = false;        // the heap's limit is higher than the budget, for an operation (soft_limit.cc)
+  EngineStatistics counters;       // those that no part keeps
+  ReportHandler report_handler = nullptr;
+
+ private:
+  State(std::unique_ptr<Foundation> foundation, const EngineOptions& options, Bytes budget_bytes, Bytes device_total);
+  // Its buffer's block, where that has no other buffers; null where it has.
+  Status own_block_at(DeviceAddress address, BlockState** out);
+  void add_operand(Block* block, Access access);
+  void add_range(Block* block, const MemoryAccess& access);
+  void list_operand(BlockState& state);
+  void access(const MemoryAccess& access);
+  void add_all();
+  Status expect_anything(StreamHandle handle);
+  bool list_known_operands(std::vector<Versions::Operand>* list);
+  Status recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle);
+  Status recompute_planned(StreamHandle handle);
+  Status recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned);
+  Status run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at);
+  Status run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle, std::vector<DeviceAddress>* at);
+  Status allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out);
+  void put_back_overwriting();
+  bool drop_block(BlockState& state);
+  void begin_operands(std::span<const MemoryAccess> list);
+  References::Followed collect_operands(std::span<const MemoryAccess> list, bool follows);
+  // The part of a block that is evicted, and whose host copy has all of the range; null: there is none.
+  EvictionUnit* evicted_at(AddressRange range);
+  Status read_host_copy(StreamHandle handle);
+  void pin_block(BlockState& state);
+  void unpin_block(BlockState& state);
+  static Bytes held_part_bytes(const BlockState& state);
+  void forget_held(const Block& block);
+  Status read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything);
+  Status read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words);
+  bool is_given_small_buffers() const;
+  bool settle_looks(Wait wait);
+  // Of the device's memory, with what is pinned there.
+  Bytes operand_bytes() const;
+  // Or is on the device. False: what was to cover it found no host memory, and it has to come back.
+  static bool leads_to_a_copy(const BlockState& state);
+  void leave_out_what_is_mapped();
+  bool any_nonresident() const;
+  Status admit(StreamHandle handle);
+  bool host_holds(Bytes live, Bytes limit);
+  Status return_to_budget();
+  Status find_addresses(Bytes bytes, StreamIndex hint, Buffer** out);
+  Status place(Bytes bytes, StreamIndex hint, Buffer** out);
+  void freed_on(Buffer& buffer, StreamIndex on);
+  void keep_unseen();
+  void collect_host(EngineStatistics* all) const;
+  void collect_movements(EngineStatistics* all) const;
+  void release(Buffer& buffer);
+  void detain(const Buffer& buffer);
+  void give_back(Buffer* buffer);
+};
+
+}  // namespace thermocline

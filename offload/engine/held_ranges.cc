@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is pinned: blocks, and for the time of a call the eviction units that a range lies in, not all of a large
+// buffer.
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+
+// What the block's own pinned parts take, which counts where the block itself is not pinned.
+Bytes Engine::State::held_part_bytes(const BlockState& state) {
+  Bytes bytes = 0;
+  for (const EvictionUnit& part : state.parts()) bytes += part.pins > 0 ? part.bytes() : 0;
+  return bytes;
+}
+
+void Engine::State::pin_block(BlockState& state) {
+  if (state.pins++ > 0) return;
+  pinned_block_bytes += state.block->bytes() - held_part_bytes(state);
+  if (audit != nullptr) audit->pinned(*state.block);
+}
+
+void Engine::State::unpin_block(BlockState& state) {
+  if (--state.pins == 0) pinned_block_bytes -= state.block->bytes() - held_part_bytes(state);
+}
+
+Status Engine::State::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
+  // What is held is let go when it is freed, so it must not be parked.
+  reclaim(Reclaim::kForget);
+  looks.abandoned();
+  info = {};
+  host_read = nullptr;
+  if (Status status = recompute_all(); !status.ok()) return status;
+  const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
+  begin_operands({&access, 1});
+  if (Status status = make_operands_resident(); !status.ok()) {
+    Bytes wanted = 0;
+    for (const BlockState* state : operands) wanted += state->wanted_bytes();
+    return status.is_out_of_memory() ? refuse(reason, wanted, true) : status;
+  }
+  std::vector<HeldParts> held;
+  for (BlockState* const state : operands) {
+    HeldParts& of_block = held.emplace_back(HeldParts{state->block, {}});
+    const std::span<EvictionUnit> parts = state->parts();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!state->wants(parts[i])) continue;
+      of_block.parts.push_back(i);
+      if (parts[i].pins++ == 0 && state->pins == 0) pinned_block_bytes += parts[i].bytes();
+    }
+    if (audit != nullptr) audit->pinned(*state->block);
+  }
+  *hold = ++newest_hold;
+  held_ranges.emplace(*hold, std::move(held));
+  return {};
+}
+
+void Engine::State::let_go(std::uint64_t hold) {
+  const auto found = held_ranges.find(hold);
+  if (found == held_ranges.end()) return;
+  for (const HeldParts& held : found->second) {
+    BlockState& state = residency.state_of(*held.block);
+    for (const std::size_t i : held.parts) {
+      EvictionUnit& part = state.parts()[i];
+      if (--part.pins == 0 && state.pins == 0) pinned_block_bytes -= part.bytes();
+    }
+  }
+  held_ranges.erase(found);
+}
+
+// The block is about to end, and with it what is held of it.
+void Engine::State::forget_held(const Block& block) {
+  if (held_ranges.empty()) return;
+  const BlockState& state = residency.state_of(block);
+  if (state.pins == 0) pinned_block_bytes -= held_part_bytes(state);
+  for (auto& [hold, all] : held_ranges) {
+    std::erase_if(all, [&](const HeldParts& held) { return held.block == &block; });
+  }
+}
+
+}  // namespace thermocline

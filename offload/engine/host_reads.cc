@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies to the host of what is evicted: its contents lie on the host already, so nothing is fetched for them, and they
+// need no room on the device.
+#include <algorithm>
+
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+namespace {
+
+// Its contents are its host copy, or will be when the copy out has passed.
+bool is_evicted(const EvictionUnit& part) {
+  return part.host != nullptr && (part.place == Place::kEvicted || part.hollow);
+}
+
+// Of what begins there, as much as the host copy has.
+Bytes host_bytes_from(const EvictionUnit& part, DeviceAddress at) {
+  const DeviceAddress end = part.begin() + part.host_bytes;
+  return is_evicted(part) && at < end ? end - at : 0;
+}
+
+EvictionUnit* part_at(Residency& residency, const Block& block, DeviceAddress at) {
+  for (EvictionUnit& part : residency.state_of(block).parts()) {
+    if (part.begin() <= at && at < part.begin() + part.bytes()) return &part;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+EvictionUnit* Engine::State::evicted_at(AddressRange range) {
+  if (range.bytes == 0 || !residency.any_nonresident()) return nullptr;
+  const Block* const block = heap.block_at(range.at);
+  EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, range.at);
+  return part != nullptr && range.bytes <= host_bytes_from(*part, range.at) ? part : nullptr;
+}
+
+Bytes Engine::State::host_copy_run(AddressRange range) {
+  if (!residency.any_nonresident()) return range.bytes;
+  hear();
+  for (DeviceAddress at = range.at; at < range.end();) {
+    const Block* const block = heap.block_at(at);
+    const EvictionUnit* const part = block == nullptr ? nullptr : part_at(residency, *block, at);
+    if (part == nullptr) return range.bytes;
+    if (const Bytes bytes = host_bytes_from(*part, at); bytes > 0) {
+      return at == range.at ? std::min(bytes, range.bytes) : at - range.at;
+    }
+    at = part->begin() + part->bytes();
+  }
+  return range.bytes;
+}
+
+const void* Engine::State::host_copy() const {
+  if (host_read == nullptr) return nullptr;
+  return static_cast<const char*>(host_read->host) + (host_read_at - host_read->begin());
+}
+
+// What still copies it out comes first; whoever writes to it from now on makes it a copy of its own.
+Status Engine::State::read_host_copy(StreamHandle handle) {
+  stream = clock.index_of(handle);
+  if (migration.has_left(*host_read)) return {};
+  return clock.wait(stream, host_read->leaving);
+}
+
+}  // namespace thermocline

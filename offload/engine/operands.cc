@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which blocks an operation accesses: those that it was given, and those that addresses stored in memory lead to from
+// there. None of these is left out for lack of room, but where all that has left is mapped to its copy on the host
+// (host_fallback = "full"): the operation is refused.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "driver/locks.h"
+#include "driver/nvtx_range.h"
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+namespace {
+
+// Where not all fits that an operation may come to, so much of the budget is left for what is about to leave, and for
+// pages that are being copied.
+constexpr Bytes kPartLeftFree = 8;
+
+}  // namespace
+
+void Engine::State::add_operand(Block* block, Access access) {
+  BlockState& state = residency.state_of(*block);
+  const bool may_write = access != Access::kRead;
+  const bool by_ranges = state.listed == resolution && !state.whole;
+  list_operand(state);
+  state.may_write |= may_write || by_ranges;
+  state.whole = true;
+}
+
+void Engine::State::list_operand(BlockState& state) {
+  if (state.listed == resolution) return;
+  state.listed = resolution;
+  state.whole = state.may_write = false;
+  operands.push_back(&state);
+}
+
+// Small buffers share their pages, and under a full host fallback all of a block is where it is.
+void Engine::State::add_range(Block* block, const MemoryAccess& access) {
+  if (block->is_slab() || net.full()) return add_operand(block, access.access);
+  BlockState& state = residency.state_of(*block);
+  list_operand(state);
+  const DeviceAddress end = access.address + access.bytes, contents_end = block->begin() + block->contents_end();
+  for (EvictionUnit& part : state.parts()) {
+    const DeviceAddress part_end = part.begin() + part.bytes();
+    if (part.begin() >= end || part_end <= access.address) continue;
+    const bool covers = access.access == Access::kWrite && info.overwrites && access.address <= part.begin() &&
+                        (end >= part_end || end >= contents_end);
+    const bool first = part.named != resolution;
+    part.overwritten = covers && (first || part.overwritten);
+    part.may_write = access.access != Access::kRead || (!first && part.may_write);
+    part.named = resolution;
+  }
+}
+
+void Engine::State::access(const MemoryAccess& access) {
+  const DeviceAddress end = heap.range_begin() + heap.range_bytes();
+  if (access.address < heap.range_begin() || access.address >= end) return;
+  if (access.bytes == 0) {
+    // One past the end of a buffer is an address of its block, too, and never of another one (AddressSpace::take).
+    if (Block* block = heap.block_at(access.address)) add_operand(block, access.access);
+    return;
+  }
+  for (DeviceAddress at = access.address; at < access.address + access.bytes && at < end;) {
+    Block* block = heap.block_at(at);
+    if (block != nullptr) add_range(block, access);
+    at = block != nullptr && at < block->end() ? block->end() : at + heap.page_bytes();
+  }
+}
+
+Status Engine::State::resolve(std::span<const MemoryAccess> list, const OperationInfo& what, StreamHandle handle) {
+  hear();
+  if (!detained.empty()) release_detained();
+  looks.abandoned();
+  info = what;
+  accesses = list.size();
+  given = list;
+  given_everything = false;
+  References::Followed followed = collect_operands(list, what.follows);
+  host_read = what.reads_host_copy && list.size() == 1 ? evicted_at({list[0].address, list[0].bytes}) : nullptr;
+  if (host_read != nullptr) {
+    host_read_at = list[0].address;
+    return {};
+  }
+  if (any_nonresident() || (followed.anywhere && residency.any_nonresident())) {
+    // Room has to be made: what is parked goes first, and may be what a stale word led to.
+    bool again = reclaim(pressed ? Reclaim::kParked : Reclaim::kForget);
+    pressed = true;
+    // Nor is anything brought back for words that perhaps nobody has written.
+    again |= followed.by_tables && settle_looks(Wait::kYes);
+    if (clock.has_deferred()) return Status::not_ready();
+    if (again) followed = collect_operands(list, what.follows);
+    const bool must_read = followed.by_tables && (followed.anywhere || operand_bytes() > budget_bytes);
+    if (must_read && options.host_is_readable) {
+      if (Status status = read_tables(list, handle, followed.anywhere); !status.ok()) return status;
+    } else if (followed.anywhere) {
+      add_all();
+    }
+    if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();
+  }
+  counters.followed += operands.size() - named_operands;
+  if (what.is_kernel() && looks_at_tables && list.size() > 1 && is_given_small_buffers()) {
+    looks.arriving(what, list, !reachable.empty());
+  }
+  return {};
+}
+
+bool Engine::State::is_given_small_buffers() const {
+  return std::any_of(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(named_operands),
+                     [](const BlockState* state) { return state->block->is_slab(); });
+}
+
+bool Engine::State::settle_looks(Wait wait) {
+  if (!looks.settle(wait)) return false;
+  show_references();
+  return true;
+}
+
+// Kernels may have written more addresses than there are: what may be reached by them does not fit, or is not known at
+// all. So what stands in their tables now, when the operation's turn in its stream comes, is read.
+Status Engine::State::read_tables(std::span<const MemoryAccess> list, StreamHandle handle, bool may_reach_anything) {
+  const StreamIndex in = clock.index_of(handle);
+  References::TableWords read;
+  // Memory that has not been written yet may hold addresses of former owners. So reading only takes away from what may
+  // be reached, unless that is not known at all.
+  std::vector<BlockState*> may_reach;
+  if (!may_reach_anything) may_reach = operands;
+  std::ranges::sort(may_reach);
+  bool anywhere = false;
+  for (;;) {
+    begin_operands(list);
+    std::vector<AddressRange> unread;
+    anywhere = references.follow_read(list, read, &reachable, &unread);
+    if (unread.empty()) break;
+    for (const AddressRange range : unread) {
+      if (Status status = read_table(range, in, &read[{range.at.value, range.end().value}]); !status.ok())
+        return status;
+    }
+  }
+  for (const DeviceAddress address : reachable) {
+    Block* const block = heap.block_at(address);
+    const bool may = block != nullptr && std::ranges::binary_search(may_reach, &residency.state_of(*block));
+    if (may || may_reach_anything) access({address, 0, Access::kUnknown});
+  }
+  if (anywhere) add_all();
+  return {};
+}
+
+// The stream waits for all that may still write there; so once the copy has passed, what was read stands there until
+// somebody else is submitted. Streams that stand, and may write somewhere beside it, are not waited for.
+Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector<DeviceAddress>* words) {
+  if (clock.is_held_up(in)) return Status::not_ready();
+  Block* const block = heap.block_at(range.at);
+  if (block == nullptr) return {};
+  BlockState* state = &residency.state_of(*block);
+  if (Status status = recompute_all(); !status.ok()) return status;
+  Status status = residency.make_whole_resident(*state);
+  if (status.is_out_of_memory()) return refuse("a table of addresses", block->bytes(), true);
+  if (!status.ok()) return status;
+  UseSet before = state->wait_for;
+  clock.join_without_blocking(block->uses, &before);
+  if (status = clock.wait_all(in, before); !status.ok()) return status;
+  std::vector<std::byte> bytes(range.bytes);
+  {
+    const UnorderedReads reads(options.annotate);
+    status = foundation->driver.copy_to_host(bytes.data(), range.at, range.bytes, clock.handle_of(in));
+    if (!status.ok()) return status;
+  }
+  ++counters.table_reads;
+  // The copy goes to memory of this call's.
+  const WaitsInPlace own_copy;
+  const StreamClock::Deferring none(clock, false);
+  const Use use{in, clock.advance(in)};
+  block->uses.add(use);
+  if (status = clock.synchronize(use); !status.ok()) return status;
+  std::vector<HeldWord> standing;
+  for (Bytes at = round_up(range.at.value, sizeof(std::uint32_t)) - range.at.value;
+       at + sizeof(std::uint64_t) <= range.bytes; at += sizeof(std::uint32_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    // One past the end of the reservation may be one past the end of a buffer.
+    if (word - heap.range_begin().value > heap.range_bytes()) continue;
+    words->push_back({word});
+    standing.push_back({range.at + at, word});
+  }
+  if (!clock.passed(block->uses)) return {};
+  references.now_hold(range, standing);
+  show_references();
+  return {};
+}
+
+bool Engine::State::leads_to_a_copy(const BlockState& state) {
+  const std::span<const EvictionUnit> parts = state.parts();
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const EvictionUnit& part) { return part.mapped() || part.covered; });
+}
+
+// Under a full host fallback, where nothing has left but what is mapped to its copy. What is nearest comes first; what
+// does not fit into seven eighths of the budget, and is mapped, may be used where it is.
+void Engine::State::leave_out_what_is_mapped() {
+  const std::vector<BlockState*> all = operands;
+  operands.resize(named_operands);
+  Bytes bytes = operand_bytes();
+  const auto followed = std::span(all).subspan(named_operands);
+  const auto add = [&](BlockState* state) {
+    operands.push_back(state);
+    bytes += state->pins == 0 ? state->block->bytes() : 0;
+  };
+  for (BlockState* const state : followed) {
+    if (!leads_to_a_copy(*state)) add(state);
+  }
+  for (BlockState* const state : followed) {
+    if (!leads_to_a_copy(*state)) continue;
+    const Bytes more = state->pins == 0 ? state->block->bytes() : 0;
+    if (bytes + more <= budget_bytes - budget_bytes / kPartLeftFree) {
+      add(state);
+    } else {
+      state->listed = 0;
+    }
+  }
+  counters.unfetched_targets += all.size() - operands.size();
+}
+
+void Engine::State::begin_operands(std::span<const MemoryAccess> list) {
+  ++resolution;
+  operands.clear();
+  reachable.clear();
+  for (const MemoryAccess& one : list) access(one);
+  named_operands = operands.size();
+}
+
+References::Followed Engine::State::collect_operands(std::span<const MemoryAccess> list, bool follows) {
+  begin_operands(list);
+  if (!follows || references.empty()) return {};
+  const References::Followed followed = references.follow(list, &reachable);
+  for (const DeviceAddress address : reachable) access({address, 0, Access::kUnknown});
+  return followed;
+}
+
+Bytes Engine::State::operand_bytes() const {
+  Bytes bytes = pinned_block_bytes + external_bytes;
+  for (const BlockState* state : operands) {
+    if (state->pins > 0) continue;
+    for (const EvictionUnit& part : state->parts()) bytes += state->wants(part) && part.pins == 0 ? part.bytes() : 0;
+  }
+  return bytes;
+}
+
+bool Engine::State::any_nonresident() const {
+  return std::any_of(operands.begin(), operands.end(), [](const BlockState* state) { return !state->has_wanted(); });
+}
+
+bool Engine::State::fits(std::span<const MemoryAccess> list) {
+  hear();
+  begin_operands(list);
+  const bool fits = operand_bytes() <= budget_bytes;
+  operands.clear();
+  return fits;
+}
+
+Bytes Engine::State::unit_bytes_from(DeviceAddress at) {
+  Block* const block = heap.block_at(at);
+  if (block == nullptr) return 0;
+  for (const EvictionUnit& part : residency.state_of(*block).parts()) {
+    if (const DeviceAddress end = part.begin() + part.bytes(); at < end) return end - at;
+  }
+  return 0;
+}
+
+void Engine::State::add_all() {
+  heap.for_each_block([this](Block& block) { add_operand(&block, Access::kUnknown); });
+}
+
+void Engine::State::resolve_all() {
+  looks.abandoned();
+  info = {};
+  host_read = nullptr;
+  if (!detained.empty()) release_detained();
+  reclaim();
+  ++resolution;
+  accesses = 0;
+  given = {};
+  given_everything = true;
+  operands.clear();
+  add_all();
+  named_operands = 0;
+  if (operand_bytes() > budget_bytes && net.holds()) leave_out_what_is_mapped();
+}
+
+}  // namespace thermocline

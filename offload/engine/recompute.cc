@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's side of recomputing: contents are dropped as the plan says, and recomputed before an operation that
+// reads them, and before one that overwrites, or a free that ends, what they are made of. It does not depend on the
+// plan being followed: who departs from it pays, and gets the same bits.
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+
+void Residency::discard(BlockState& state) {
+  THERMOCLINE_CHECK(trusting_, "pages change hands at once only while all accesses are known");
+  state.dropped = true;
+  for (EvictionUnit& part : state.parts()) {
+    set_prefetched(part, false);
+    set_hollow(part, false);
+    migration_.drop_host_copy(part);
+    part.defined = false;
+    if (!part.mapped()) continue;
+    UseSet pending = state.block->uses;
+    pending.join(part.uses);
+    heap_.give_up(*state.block, part.range, pending);
+    resident_bytes_ -= part.bytes();
+    place(part, Place::kEvicted);
+  }
+}
+
+Status Residency::distrust() {
+  if (options_.trusting || !trusting_) return {};
+  for (EvictionUnit& part : away_) {
+    if (Status status = migration_.finish(part); !status.ok()) return status;
+  }
+  if (Status status = heap_.sweep(Wait::kYes); !status.ok()) return status;
+  gives_up_at_once_ = false;
+  trusting_ = false;
+  for (EvictionUnit& part : away_) {
+    const auto pages = part.whole->block->page_handles().subspan(part.range.first, part.range.count);
+    const bool bare = std::ranges::all_of(pages, [](PageHandle page) { return page == PageHandle{}; });
+    if (part.host != nullptr && bare && !net_.is_covered(part)) net_.cover(part);
+  }
+  return {};
+}
+
+void Engine::State::may_recompute() {
+  const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
+                   options.policy == Policy::kLearned && !options.audit && !net.full() &&
+                   // What is recomputed while the lock is open would be another thread's.
+                   !options.waits_without_lock;
+  if (!may) return;
+  versions = std::make_unique<Versions>();
+  learned.recompute_with(versions.get(), options.recompute_plans);
+}
+
+// As the caller of begin() says; false: of some it says too little.
+bool Engine::State::list_known_operands(std::vector<Versions::Operand>* list) {
+  if (info.relaunch == nullptr || given_everything || info.relaunch->uses.size() != given.size()) return false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const MemoryAccess& access = given[i];
+    const Buffer* const buffer = heap.find(access.address);
+    if (buffer == nullptr || buffer->address() != access.address ||
+        buffer->requested() - options.redzone_bytes != access.bytes) {
+      return false;
+    }
+    OperandUse use = info.relaunch->uses[i];
+    use.reads |= !use.writes;
+    list->push_back({.buffer = buffer->number(),
+                     .address = access.address,
+                     .bytes = access.bytes,
+                     .owns_pages = !buffer->block().is_slab(),
+                     .use = use});
+    const auto same = [&](const Versions::Operand& other) { return other.buffer == buffer->number(); };
+    if (std::count_if(list->begin(), list->end(), same) > 1) return false;
+  }
+  return named_operands == operands.size();
+}
+
+void Engine::State::note_arrival() {
+  put_back_overwriting();
+  // Trusting: the program itself says so, of all operations.
+  is_vouched_for = options.safety == Safety::kTrusting || (info.relaunch != nullptr && !given_everything);
+  if (is_vouched_for && clock.passed(not_vouched_for)) {
+    not_vouched_for.clear();
+    residency.trust();
+  }
+  std::vector<Versions::Operand> list;
+  if (list_known_operands(&list)) {
+    versions->arrives(info.relaunch->id, info.relaunch->may_run_again, info.nanoseconds, list);
+    return;
+  }
+  list.clear();
+  for (const BlockState* const state : operands) {
+    const auto is_written = [state](const EvictionUnit& part) { return state->wants(part) && state->writes(part); };
+    const bool writes = std::ranges::any_of(state->parts(), is_written);
+    heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
+      list.push_back({.buffer = buffer.number(),
+                      .address = buffer.address(),
+                      .bytes = buffer.requested(),
+                      .owns_pages = !state->block->is_slab(),
+                      .use = {.reads = true, .writes = writes}});
+    });
+  }
+  versions->arrives(0, false, info.nanoseconds, list, is_vouched_for);
+}
+
+// Whoever arrives may access anything. Nothing that it could find is dropped, and no address leads to what is another's
+// by now; what contents have been made of, nobody knows from then on.
+Status Engine::State::expect_anything(StreamHandle handle) {
+  if (Status status = recompute_one_by_one(versions->dropped(), handle); !status.ok()) return status;
+  learned.distrusts();
+  if (Status status = residency.distrust(); !status.ok()) return status;
+  versions->forget_contents();
+  return {};
+}
+
+Status Engine::State::recompute_before(StreamHandle handle) {
+  const OperationInfo arrived = info;
+  const bool any = versions->any_dropped() || learned.planned_runs() > 0;
+  if (!any && !is_vouched_for) return expect_anything(handle);
+  if (!any) return {};
+  Status status = info.again ? Status() : recompute_planned(handle);
+  if (status.ok() && !is_vouched_for) status = expect_anything(handle);
+  std::vector<Versions::BufferNumber> read, written;
+  for (const Versions::Operand& operand : versions->arriving()) {
+    if (operand.use.writes) written.push_back(operand.buffer);
+    if (operand.use.reads && versions->is_dropped(operand.buffer)) read.push_back(operand.buffer);
+  }
+  if (status.ok()) status = recompute_one_by_one(read, handle);
+  if (status.ok()) status = recompute_one_by_one(versions->lost_without(written), handle);
+  if (status.ok()) status = recompute_one_by_one(versions->too_old(), handle);
+  info = arrived;
+  // What has run again was prepared in their place.
+  if (given_everything) {
+    ++resolution;
+    operands.clear();
+    add_all();
+    named_operands = 0;
+  } else {
+    static_cast<void>(collect_operands(given, info.follows));
+  }
+  if (status.is_out_of_memory()) return refuse("an operation that has to run again", budget_bytes, true);
+  if (!status.ok()) return status;
+  for (const Versions::Operand& operand : versions->arriving()) {
+    if (!versions->is_dropped(operand.buffer)) continue;
+    THERMOCLINE_CHECK(!operand.use.reads, "what is read has contents");
+    if (!operand.use.writes) continue;
+    overwriting.push_back({operand.buffer, operand.address});
+    residency.state_of(heap.find(operand.address)->block()).dropped = false;
+  }
+  return {};
+}
+
+// What is known to run again is timed by the plan's places, whether or not it is still needed.
+Status Engine::State::recompute_planned(StreamHandle handle) {
+  const std::uint32_t planned = learned.planned_runs();
+  if (planned == 0) return {};
+  std::vector<Versions::BufferNumber> wanted;
+  learned.for_each_remade([&](const BlockState& state) {
+    heap.for_each_buffer(*state.block, [&](const Buffer& buffer) {
+      if (versions->is_dropped(buffer.number())) wanted.push_back(buffer.number());
+    });
+  });
+  return recompute(wanted, handle, true);
+}
+
+Status Engine::State::recompute_one_by_one(std::span<const Versions::BufferNumber> buffers, StreamHandle handle) {
+  for (const Versions::BufferNumber& buffer : buffers) {
+    if (!versions->is_dropped(buffer)) continue;
+    if (Status status = recompute({&buffer, 1}, handle, false); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status Engine::State::recompute_all() {
+  if (versions == nullptr || !versions->any_dropped()) return {};
+  put_back_overwriting();
+  return recompute_one_by_one(versions->dropped(), StreamHandle{});
+}
+
+Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned) {
+  const std::optional<Recipe> recipe = versions->recipe_for(buffers);
+  // Together they are too many for one recipe.
+  if (!recipe) return recompute_one_by_one(buffers, handle);
+  std::vector<DeviceAddress> at(recipe->values.size());
+  recomputing = true;
+  const Status status = run(*recipe, handle, as_planned, &at);
+  recomputing = false;
+  // Some of them are about to go.
+  operands.clear();
+  for (std::size_t v = 0; v < at.size(); ++v) {
+    if (at[v] == DeviceAddress{}) continue;
+    Buffer* const buffer = heap.find(at[v]);
+    if (!recipe->values[v].own) {
+      release(*buffer);
+    } else if (status.ok()) {
+      versions->restored(buffer->number());
+    } else {
+      residency.discard(residency.state_of(buffer->block()));
+    }
+  }
+  return status;
+}
+
+// `at`: where each value is; none: nowhere yet, or no more.
+Status Engine::State::run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at) {
+  const std::uint32_t planned = as_planned ? learned.planned_runs() : 0;
+  std::uint32_t r = 0;
+  for (; r < recipe.runs.size(); ++r) {
+    if (Status status = run_again(recipe, r, handle, at); !status.ok()) return status;
+    for (std::size_t v = 0; v < at->size(); ++v) {
+      const Recipe::Value& value = recipe.values[v];
+      if (value.own || value.last_run != r || (*at)[v] == DeviceAddress{}) continue;
+      release(*heap.find(std::exchange((*at)[v], DeviceAddress{})));
+    }
+    if (r < planned) learned.ran_again(r);
+  }
+  for (; r < planned; ++r) learned.ran_again(r);
+  return {};
+}
+
+Status Engine::State::run_again(const Recipe& recipe, std::uint32_t index, StreamHandle handle,
+                                std::vector<DeviceAddress>* at) {
+  const Recipe::Run& run = recipe.runs[index];
+  const std::span<const Versions::Operand> known = versions->operands_of(run.operation);
+  std::vector<MemoryAccess> list;
+  std::vector<DeviceAddress> addresses;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    DeviceAddress address = known[i].address;
+    if (const std::uint32_t v = recipe.operands[run.first_operand + i]; v != Recipe::kStands) {
+      DeviceAddress& place = (*at)[v];
+      if (place == DeviceAddress{} && recipe.values[v].own) {
+        place = address;
+        residency.state_of(heap.find(address)->block()).dropped = false;
+      } else if (place == DeviceAddress{}) {
+        if (Status status = allocate_scratch(known[i].bytes, clock.index_of(handle), &place); !status.ok())
+          return status;
+      }
+      address = place;
+    }
+    addresses.push_back(address);
+    list.push_back({address, known[i].bytes, known[i].use.writes ? Access::kWrite : Access::kRead});
+  }
+  info = {};
+  host_read = nullptr;
+  begin_operands(list);
+  if (Status status = residency.make_resident(operands); !status.ok()) return status;
+  const StreamIndex on = clock.index_of(handle);
+  for (const BlockState* state : operands) {
+    // It may run in another stream than what made its operands, and what reads them still.
+    if (Status status = clock.wait_all(on, state->wait_for); !status.ok()) return status;
+    if (Status status = clock.wait_all(on, state->block->uses); !status.ok()) return status;
+  }
+  const Status launched = options.relauncher->relaunch(versions->id_of(run.operation), handle, addresses);
+  if (!launched.ok()) return launched;
+  stream = on;
+  const Use use{on, clock.advance(on)};
+  for (BlockState* state : operands) {
+    residency.accessed(*state, operation);
+    state->block->uses.add(use);
+    // So have those who come next, wherever the program thinks they may run.
+    state->wait_for.add(use);
+  }
+  ++counters.recomputed_operations;
+  counters.recomputed_ns += versions->nanoseconds_of(run.operation);
+  return {};
+}
+
+Status Engine::State::allocate_scratch(Bytes bytes, StreamIndex hint, DeviceAddress* out) {
+  Buffer* buffer = nullptr;
+  if (Status status = place(bytes, hint, &buffer); !status.ok()) return status;
+  residency.adopt(*buffer);
+  if (buffer->block().live_buffers() == 1) held_block_bytes += buffer->block().bytes();
+  *out = buffer->address();
+  return {};
+}
+
+void Engine::State::note_submission(Use use) {
+  if (!is_vouched_for) not_vouched_for.add(use);
+  versions->submitted();
+  overwriting.clear();
+}
+
+// The operation that would have overwritten them was not submitted.
+void Engine::State::put_back_overwriting() {
+  for (const Overwriting& one : std::exchange(overwriting, {})) {
+    const Buffer* const buffer = heap.find(one.address);
+    if (buffer != nullptr && versions->is_dropped(one.number)) residency.discard(residency.state_of(buffer->block()));
+  }
+}
+
+void Engine::State::drop_as_planned() {
+  learned.for_each_dropped([this](BlockState& state) { drop_block(state); });
+}
+
+bool Engine::State::drop_block(BlockState& state) {
+  const Block& block = *state.block;
+  const std::span<const EvictionUnit> parts = state.parts();
+  const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
+  if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return false;
+  if (!residency.is_trusting()) return false;
+  Versions::BufferNumber number = 0;
+  heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
+  if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;
+  counters.dropped_bytes += block.bytes();
+  residency.discard(state);
+  return true;
+}
+
+Status Engine::State::drop(DeviceAddress address) {
+  if (versions == nullptr) return Status::not_supported();
+  put_back_overwriting();
+  BlockState* state = nullptr;
+  if (Status status = own_block_at(address, &state); !status.ok()) return status;
+  return state != nullptr && drop_block(*state) ? Status() : Status::not_supported();
+}
+
+bool Engine::State::lets_go(const Buffer& buffer) {
+  const Versions::BufferNumber number = buffer.number();
+  // Scratch goes; what the program has freed waits until the recipe has run.
+  if (recomputing) return versions->current(number) == kNoVersion;
+  put_back_overwriting();
+  const std::vector<Versions::BufferNumber> lost = versions->lost_without({&number, 1});
+  // The stream of the last operation may be gone.
+  if (!recompute_one_by_one(lost, StreamHandle{}).ok()) return false;
+  versions->freed(number);
+  return true;
+}
+
+}  // namespace thermocline

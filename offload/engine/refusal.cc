@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine knows when it refuses something: the facts of the report.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "offload/engine/engine_state.h"
+#include "offload/engine/report.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::size_t kLargestShown = 5;
+
+using Holders = std::vector<RefusalFacts::Holder>;
+
+template <class Key>
+using Sums = std::map<Key, RefusalFacts::Holder>;
+
+template <class Key>
+void add(Sums<Key>* sums, const Key& key, Bytes bytes) {
+  RefusalFacts::Holder& holder = (*sums)[key];
+  holder.bytes += bytes;
+  ++holder.buffers;
+}
+
+template <class Key, class Name>
+Holders sorted(Sums<Key> sums, Name name) {
+  Holders all;
+  for (auto& [key, holder] : sums) {
+    holder.name = name(key);
+    all.push_back(holder);
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &RefusalFacts::Holder::bytes);
+  return all;
+}
+
+std::string name_of(const StreamClock& clock, StreamIndex stream) {
+  if (!clock.is_alive(stream)) return "a stream that is gone";
+  const auto handle = static_cast<std::uintptr_t>(clock.handle_of(stream));
+  if (handle == 0) return "the default stream, or no stream named";
+  char text[64];
+  std::snprintf(text, sizeof text, "stream 0x%zx", handle);
+  return text;
+}
+
+std::vector<RefusalFacts::LargeBlock> largest_of(const Heap& heap) {
+  std::vector<RefusalFacts::LargeBlock> all;
+  heap.for_each_block([&all](const Block& block) {
+    all.push_back({block.begin(), block.live_bytes(), block.live_buffers(), block.mapped()});
+  });
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kLargestShown));
+  std::ranges::partial_sort(
+      all, end, [](const auto& a, const auto& b) { return a.live != b.live ? a.live > b.live : a.at < b.at; });
+  all.erase(end, all.end());
+  return all;
+}
+
+}  // namespace
+
+RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_operation) const {
+  RefusalFacts facts;
+  facts.what = what;
+  facts.one_operation = one_operation;
+  facts.wanted = wanted;
+  facts.page_bytes = heap.page_bytes();
+  facts.wanted_pages = round_up(wanted, facts.page_bytes);
+  facts.device_total = device_total;
+  facts.policy = options.policy;
+  facts.min_offload_bytes = options.min_offload_bytes;
+  facts.now = collect();
+  facts.free_pages = heap.free_bytes();
+  facts.has_net = net.on();
+  facts.host_refused = migration.host_refused();
+  facts.largest_hole = heap.largest_hole();
+  facts.largest = largest_of(heap);
+
+  Sums<StreamIndex> streams;
+  heap.for_each_block([&](const Block& block) {
+    if (block.is_slab()) ++facts.slabs;
+    if (block.bytes() < options.min_offload_bytes && residency.pins_of(block) == 0) facts.small_stay += block.bytes();
+    heap.for_each_buffer(block, [&](const Buffer& buffer) {
+      if (ThreadCache::is_parked(buffer)) return;
+      if (block.is_slab()) ++facts.slab_buffers;
+      add(&streams, buffer.hint(), buffer.requested());
+    });
+  });
+  facts.stays = pinned_block_bytes + facts.small_stay;
+  if (one_operation) {
+    // What it uses itself may stay.
+    for (const BlockState* operand : operands) {
+      const bool stays = operand->pins > 0 || operand->block->bytes() < options.min_offload_bytes;
+      for (const EvictionUnit& part : operand->parts()) {
+        if (operand->wants(part) && (stays || part.pins > 0)) facts.stays -= part.bytes();
+      }
+    }
+  }
+  facts.streams = sorted(std::move(streams), [this](StreamIndex index) { return name_of(clock, index); });
+  Sums<std::string> reasons;
+  for (const auto& [buffer, pin] : pinned) add(&reasons, std::string(pin.reason), buffer->requested());
+  facts.pins = sorted(std::move(reasons), [](const std::string& reason) { return reason; });
+  return facts;
+}
+
+Status Engine::State::refuse(const char* what, Bytes bytes, bool one_operation) {
+  ++counters.out_of_memory;
+  const std::string report = out_of_memory_report(facts_of(what, bytes, one_operation));
+  if (report_handler != nullptr) {
+    report_handler(report);
+  } else {
+    write_report(report);
+  }
+  return Status::out_of_memory();
+}
+
+}  // namespace thermocline

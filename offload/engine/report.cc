@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/engine/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+#include "offload/residency/host_grant.h"
+
+namespace thermocline {
+namespace {
+
+constexpr std::size_t kHoldersShown = 6;
+
+[[gnu::format(printf, 2, 3)]] void append(std::string* text, const char* format, ...) {
+  std::array<char, 256> line;
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = std::vsnprintf(line.data(), line.size(), format, arguments);
+  va_end(arguments);
+  if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
+}
+
+// "1.5 GiB"
+std::string amount(Bytes bytes) {
+  std::array<char, 32> text;
+  const auto in = [bytes](Bytes unit) { return static_cast<double>(bytes) / static_cast<double>(unit); };
+  if (bytes >= kGiB) {
+    std::snprintf(text.data(), text.size(), "%.2f GiB", in(kGiB));
+  } else if (bytes >= kMiB) {
+    std::snprintf(text.data(), text.size(), "%.1f MiB", in(kMiB));
+  } else if (bytes >= kKiB) {
+    std::snprintf(text.data(), text.size(), "%.1f KiB", in(kKiB));
+  } else {
+    std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes", bytes);
+  }
+  return text.data();
+}
+
+// Of two that differ, so that their texts do.
+std::pair<std::string, std::string> amounts(Bytes one, Bytes other) {
+  std::pair<std::string, std::string> texts{amount(one), amount(other)};
+  if (one == other || texts.first != texts.second) return texts;
+  return {std::to_string(one) + " bytes", std::to_string(other) + " bytes"};
+}
+
+// As settings are written, and no less.
+std::string setting(Bytes bytes) { return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB"; }
+
+// What the engine may hold for buffers.
+Bytes limit_of(const RefusalFacts& facts) {
+  return facts.now.budget_bytes - std::min(facts.now.external_bytes, facts.now.budget_bytes);
+}
+
+void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
+
+// What there is already is no advice: then all that is live, and what is wanted, at once.
+void advise_budget(std::string* text, const RefusalFacts& facts, Bytes needed) {
+  const Bytes most = facts.device_total, budget = facts.now.budget_bytes;
+  if (needed <= budget) needed = facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes;
+  if (needed <= budget || needed > most) return;
+  advise(text,
+         "budget = \"" + setting(needed) + "\" (THERMOCLINE_BUDGET, run --budget); the device has " + amount(most));
+}
+void advise_host_limit(std::string* text, const RefusalFacts& facts) {
+  const Bytes needed = limit_that_grants(facts.now.block_bytes + facts.wanted_pages, facts.has_net);
+  advise(text, "host_limit = \"" + setting(std::max(needed, facts.now.host_live_bytes + facts.host_refused)) +
+                   "\" (THERMOCLINE_HOST_LIMIT); it is " + amount(facts.now.host_limit_bytes) +
+                   ", and live buffers take " + amount(facts.now.block_bytes));
+}
+// Of a limit that processes share, what others have.
+Bytes others_share(const EngineStatistics& now) {
+  return now.host_shared_bytes - std::min(now.host_shared_bytes, now.host_claimed_bytes);
+}
+void advise_shared_limit(std::string* text, const RefusalFacts& facts) {
+  const EngineStatistics& now = facts.now;
+  const Bytes needed = std::max(now.block_bytes + facts.wanted_pages, now.host_bytes + facts.host_refused);
+  advise(text, "host_limit_shared = \"" + setting(needed + others_share(now)) +
+                   "\" (THERMOCLINE_HOST_LIMIT_SHARED); it is " + amount(now.host_shared_limit_bytes) +
+                   " for all processes, and others hold " + amount(others_share(now)));
+}
+void advise_policy(std::string* text, const RefusalFacts& facts) {
+  advise(text, "policy = \"learned\" (THERMOCLINE_POLICY): of " + amount(facts.now.block_bytes) + " that are live, " +
+                   amount(facts.now.block_bytes - std::min(facts.now.block_bytes, facts.now.pinned_bytes)) +
+                   " may then leave the device");
+}
+
+void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
+  const auto [wanted, budget] = amounts(facts.wanted_pages, facts.now.budget_bytes);
+  std::string why;
+  switch (cause) {
+    case Cause::kLargerThanDevice:
+      why = "it needs " + amounts(facts.wanted_pages, facts.device_total).first + " at once, and the device has " +
+            amounts(facts.wanted_pages, facts.device_total).second;
+      break;
+    case Cause::kLargerThanBudget:
+      why = (facts.one_operation ? "one operation uses " : "it needs ") + wanted + " at once, and the budget is " +
+            budget;
+      break;
+    case Cause::kOwnMappings:
+      why = "the program's own mappings hold " + amount(facts.now.external_bytes) + " of a budget of " + budget;
+      break;
+    case Cause::kPinned:
+      why = amount(facts.now.pinned_bytes) + " in " + std::to_string(facts.now.pinned_buffers) +
+            " buffers have to stay on the device";
+      break;
+    case Cause::kSmallStay:
+      why = amount(facts.small_stay) + " are in blocks below min_offload_bytes, which stay on the device";
+      break;
+    case Cause::kDevice:
+      why = "the driver gave no more than " + amount(facts.now.device_bytes) + " of a budget of " + budget +
+            ": something else uses the device";
+      break;
+    case Cause::kFragmentation:
+      why = std::to_string(facts.slab_buffers) + " small buffers (" + amount(facts.now.slab_live_bytes) + ") keep " +
+            amount(facts.now.slab_bytes) + " of shared pages";
+      break;
+    case Cause::kPolicyNone:
+      why = "everything is in use, and under policy none nothing may leave the device";
+      break;
+    case Cause::kHostLimit:
+      why = "what would have to leave the device has no room on the host";
+      break;
+    case Cause::kSharedHostLimit:
+      why = "what would have to leave the device has no room on the host beside other processes";
+      break;
+    case Cause::kHostRefused:
+      why = "the driver refused " + amount(facts.host_refused) + " of pinned host memory, with " +
+            amount(facts.now.host_bytes) + " taken";
+      break;
+    case Cause::kOther:
+      why = "there was no room, and none could be made";
+      break;
+  }
+  *text += "  why    " + why + "\n";
+}
+
+void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
+  const Bytes others = facts.now.external_bytes + facts.stays;
+  switch (cause) {
+    case Cause::kLargerThanDevice:
+      advise(text, "use less at once: a smaller batch, or the operation in parts");
+      break;
+    case Cause::kLargerThanBudget:
+      advise_budget(text, facts, facts.wanted_pages + others);
+      advise(text, "or use less at once: a smaller batch, or the operation in parts");
+      break;
+    case Cause::kOwnMappings:
+      advise_budget(text, facts, facts.wanted_pages + others);
+      advise(text, "or map less: for PyTorch, expandable_segments:False lets the library manage its memory");
+      break;
+    case Cause::kPinned:
+      advise(text, facts.pins.empty() ? "pin less" : "release what is pinned, above all: " + facts.pins.front().name);
+      advise_budget(text, facts, facts.wanted_pages + others);
+      break;
+    case Cause::kSmallStay:
+      advise(text, "min_offload_bytes = \"" + setting(facts.page_bytes) + "\" (THERMOCLINE_MIN_OFFLOAD_BYTES); it is " +
+                       amount(facts.min_offload_bytes));
+      advise_budget(text, facts, facts.wanted_pages + others);
+      break;
+    case Cause::kDevice:
+      advise(text, "end what else uses the device (nvidia-smi lists it), or budget = \"" +
+                       std::to_string(facts.now.device_bytes / kMiB) + "MiB\", so that room is made in time");
+      break;
+    case Cause::kFragmentation:
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      advise(text, "or allocate small buffers that live long before those that do not, so that they share pages");
+      advise_policy(text, facts);
+      break;
+    case Cause::kPolicyNone:
+      advise_policy(text, facts);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      break;
+    case Cause::kHostLimit:
+      advise_host_limit(text, facts);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      break;
+    case Cause::kSharedHostLimit:
+      advise_shared_limit(text, facts);
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      break;
+    case Cause::kHostRefused:
+      advise(text,
+             "let the process pin more memory: raise its limit (ulimit -l, memory.max of its control group), or "
+             "free some on the machine");
+      advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
+                       "MiB\" makes it known in time that there is no more");
+      break;
+    case Cause::kOther:
+      advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
+      break;
+  }
+}
+
+void append_holders(std::string* text, const char* title, const std::vector<RefusalFacts::Holder>& holders) {
+  for (std::size_t i = 0; i < std::min(holders.size(), kHoldersShown); ++i) {
+    append(text, "  %-10s %12s in %" PRIu64 " %s, %s\n", i == 0 ? title : "", amount(holders[i].bytes).c_str(),
+           holders[i].buffers, holders[i].buffers == 1 ? "buffer" : "buffers", holders[i].name.c_str());
+  }
+  if (holders.size() > kHoldersShown) append(text, "  %-10s ... and %zu more\n", "", holders.size() - kHoldersShown);
+}
+
+void append_state(std::string* text, const RefusalFacts& facts) {
+  const EngineStatistics& now = facts.now;
+  append(text, "  budget     %12s; taken %s, of these free %s, the program's own mappings %s\n",
+         amount(now.budget_bytes).c_str(), amount(now.device_bytes).c_str(), amount(now.free_mapped_bytes).c_str(),
+         amount(now.external_bytes).c_str());
+  append(text, "  live       %12s in %" PRIu64 " buffers, peak %s; not on the device %s\n",
+         amount(now.live_bytes).c_str(), now.live_buffers, amount(now.peak_live_bytes).c_str(),
+         amount(now.nonresident_bytes).c_str());
+  append(text, "  host       %12s of pinned memory, holding %s; limit %s\n", amount(now.host_bytes).c_str(),
+         amount(now.host_live_bytes).c_str(),
+         now.host_limit_bytes == 0 ? "none" : amount(now.host_limit_bytes).c_str());
+  append(text, "  shared     %12s of pages, small buffers use %s, the largest hole is %s\n",
+         amount(now.slab_bytes).c_str(), amount(now.slab_live_bytes).c_str(), amount(facts.largest_hole).c_str());
+}
+
+}  // namespace
+
+Cause cause_of(const RefusalFacts& facts) {
+  const Bytes limit = limit_of(facts), wanted = facts.wanted_pages;
+  const bool evicts = facts.policy != Policy::kNone;
+  if (wanted > facts.device_total) return Cause::kLargerThanDevice;
+  if (wanted > facts.now.budget_bytes) return Cause::kLargerThanBudget;
+  if (wanted > limit) return Cause::kOwnMappings;
+  const Bytes pinned = facts.stays - std::min(facts.stays, facts.small_stay);
+  if (pinned + wanted > limit) return Cause::kPinned;
+  if (evicts && facts.stays + wanted > limit) return Cause::kSmallStay;
+  if (facts.free_pages >= wanted) return Cause::kDevice;
+  if (!evicts) {
+    return facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit ? Cause::kFragmentation
+                                                                                   : Cause::kPolicyNone;
+  }
+  const Bytes host_limit = facts.now.host_limit_bytes;
+  const bool over_limit =
+      host_limit != 0 && (facts.now.block_bytes + wanted > std::max(limit, granted_under(host_limit, facts.has_net)) ||
+                          facts.now.host_live_bytes + facts.host_refused > host_limit);
+  if (over_limit) return Cause::kHostLimit;
+  const Bytes shared = facts.now.host_shared_limit_bytes, live = facts.now.block_bytes + wanted;
+  if (shared != 0 &&
+      others_share(facts.now) + (live > limit ? live : facts.now.host_bytes + facts.host_refused) > shared)
+    return Cause::kSharedHostLimit;
+  if (facts.host_refused > 0) return Cause::kHostRefused;
+  return Cause::kOther;
+}
+
+Bytes would_have_fitted(const RefusalFacts& facts) {
+  const Bytes limit = limit_of(facts);
+  if (facts.policy == Policy::kNone) return facts.free_pages;
+  const Bytes device = limit - std::min(limit, facts.stays);
+  const Bytes shared = facts.now.host_shared_limit_bytes;
+  const bool is_limited = facts.now.host_limit_bytes != 0;
+  Bytes host_limit = granted_under(facts.now.host_limit_bytes, facts.has_net);
+  if (shared != 0) {
+    const Bytes left = shared - std::min(shared, others_share(facts.now));
+    host_limit = is_limited ? std::min(host_limit, left) : left;
+  }
+  if (!is_limited && shared == 0) return round_down(device, facts.page_bytes);
+  const Bytes both = std::max(limit, host_limit);
+  return round_down(std::min(device, both - std::min(both, facts.now.block_bytes)), facts.page_bytes);
+}
+
+std::string out_of_memory_report(const RefusalFacts& facts) {
+  std::string text;
+  append(&text, "thermocline: out of memory: %s of %s was refused (%" PRIu64 " bytes; the budget is %s)\n", facts.what,
+         amount(facts.wanted).c_str(), facts.wanted, amount(facts.now.budget_bytes).c_str());
+  const Cause cause = cause_of(facts);
+  append_reason(&text, facts, cause);
+  append_advice(&text, facts, cause);
+  append(&text, "  fits   at most %s at once, as it stands\n",
+         amount(std::max(would_have_fitted(facts), facts.largest_hole)).c_str());
+  append_state(&text, facts);
+  append_holders(&text, "pinned", facts.pins);
+  append_holders(&text, "by stream", facts.streams);
+  std::vector<RefusalFacts::Holder> sizes;
+  for (unsigned i = SizeClass::kCount; i-- > 0;) {
+    const SizeClass& size_class = facts.now.size_classes[i];
+    if (size_class.buffers == 0) continue;
+    const bool last = i + 1 == SizeClass::kCount;
+    sizes.push_back({last ? "above " + amount(SizeClass::largest(i - 1)) : "up to " + amount(SizeClass::largest(i)),
+                     size_class.live_bytes, size_class.buffers});
+  }
+  append_holders(&text, "by size", sizes);
+  for (const RefusalFacts::LargeBlock& block : facts.largest) {
+    append(&text, "  %-10s %12s at 0x%" PRIx64 ", %s%s\n", &block == facts.largest.data() ? "largest" : "",
+           amount(block.live).c_str(), block.at.value, block.on_device ? "on the device" : "not on the device",
+           block.buffers == 1 ? "" : ", shared");
+  }
+  return text;
+}
+
+void write_report(const std::string& report) {
+  for (std::size_t done = 0; done < report.size();) {
+    const ssize_t n = ::write(STDERR_FILENO, report.data() + done, report.size() - done);
+    if (n <= 0) return;
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+}  // namespace thermocline

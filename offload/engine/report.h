@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The out-of-memory report: why, what to change, what would have fitted, and who holds what. Plain text, one page, most
+// useful first. Made when something is refused, by going through everything that is live; costs nothing before.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "allocator/size_class.h"
+#include "driver/units.h"
+#include "offload/options.h"
+#include "offload/statistics.h"
+
+namespace thermocline {
+
+// In the order in which they are asked for: the first that holds is the reason.
+enum class Cause : std::uint8_t {
+  kLargerThanDevice,  // no budget on this device is enough
+  kLargerThanBudget,  // one allocation, or all that one operation uses, is larger than the budget
+  kOwnMappings,       // it would fit without memory that the program maps itself
+  kPinned,            // it would fit without what has to stay on the device
+  kSmallStay,         // ... and without blocks that are too small to leave
+  kDevice,            // the budget has room, the driver has not: others use the device
+  kFragmentation,     // nothing may leave, and free space lies between live buffers in shared pages
+  kPolicyNone,        // nothing may leave
+  kHostLimit,         // what would have to leave has no room under the host limit
+  kSharedHostLimit,   // ... or under the one that processes share
+  kHostRefused,       // the driver refused pinned host memory under the limit
+  kOther,
+};
+
+// What is known when something is refused. Bytes; pages are what blocks take, wherever they are.
+struct RefusalFacts {
+  const char* what = "";  // "an allocation", ...
+  bool one_operation = false;
+  Bytes wanted = 0;        // as asked; of an operation, its blocks
+  Bytes wanted_pages = 0;  // in whole pages
+  Bytes page_bytes = 0;
+  Bytes device_total = 0;  // memory of the device
+  Policy policy = Policy::kNone;
+  Bytes min_offload_bytes = 0;
+  EngineStatistics now;
+  Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart
+  Bytes stays = 0;         // both, less what the refused operation uses itself
+  Bytes free_pages = 0;    // under the budget, and behind no live block
+  bool has_net = false;    // copies on the host take whole pages (host_grant.h)
+  Bytes host_refused = 0;  // the last piece of pinned host memory that could not be had; 0: it could
+  Bytes largest_hole = 0;  // in pages that small buffers share
+  std::uint64_t slabs = 0, slab_buffers = 0;
+
+  struct Holder {
+    std::string name;
+    Bytes bytes = 0;
+    std::uint64_t buffers = 0;
+  };
+  std::vector<Holder> pins;     // by reason
+  std::vector<Holder> streams;  // by stream
+  struct LargeBlock {
+    DeviceAddress at;
+    Bytes live = 0;
+    std::uint32_t buffers = 0;
+    bool on_device = false;
+  };
+  std::vector<LargeBlock> largest;  // a few, in order of size
+};
+
+Cause cause_of(const RefusalFacts& facts);
+// The largest allocation, in whole pages, that the engine would grant now and one operation could use.
+Bytes would_have_fitted(const RefusalFacts& facts);
+std::string out_of_memory_report(const RefusalFacts& facts);
+
+// The default handler: stderr, whole, without stdio's buffers.
+void write_report(const std::string& report);
+
+}  // namespace thermocline

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operation that does not fit into the budget by itself (soft_limit): it exceeds the budget while the device has
+// room, and what it took beyond goes back before the next operation that fits. So the budget is exceeded by no more
+// than the largest operation needs, and only where it would have been refused.
+#include <algorithm>
+
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+namespace {
+
+// What is raised at a time where the operation's own memory was not enough: something else can not leave.
+constexpr Bytes kLeastRaise = 32 * kMiB;
+
+}  // namespace
+
+Bytes Engine::State::limit_of_pages() const { return budget_bytes - external_bytes; }
+
+Status Engine::State::make_operands_resident() {
+  if (!options.soft_limit) return residency.make_resident(operands);
+  if (over_budget && operand_bytes() <= budget_bytes) {
+    if (Status status = return_to_budget(); !status.ok()) return status;
+  }
+  Status status = residency.make_resident(operands);
+  if (!status.is_out_of_memory() || operand_bytes() > device_total) return status;
+  for (Bytes raise = kLeastRaise; status.is_out_of_memory() && heap.limit() < device_total; raise *= 2) {
+    const Bytes own = operand_bytes() - external_bytes;
+    over_budget = true;
+    // A higher limit needs nothing of the driver.
+    static_cast<void>(heap.set_limit(std::min(std::max(own, heap.limit() + raise), device_total)));
+    status = residency.make_resident(operands);
+  }
+  if (status.ok()) {
+    ++counters.over_budget_operations;
+  } else if (status.is_out_of_memory()) {
+    static_cast<void>(return_to_budget());
+  }
+  return status;
+}
+
+// Where streams stand, or something is pinned, the budget stays exceeded until the next operation asks again.
+Status Engine::State::return_to_budget() {
+  Status status = residency.make_room_for_limit(limit_of_pages());
+  over_budget = !status.ok();
+  const bool is_later = status.is_out_of_memory() || (status == Status::not_ready() && !clock.has_deferred());
+  return is_later ? Status() : status;
+}
+
+}  // namespace thermocline

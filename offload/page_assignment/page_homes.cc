@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/page_assignment/page_homes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace thermocline {
+namespace {
+
+struct TimedStay {
+  PageOwner::Stay when;
+  StayTimes times;
+  std::uint32_t unit;
+};
+using Stays = std::vector<TimedStay>;  // in order, none over another
+
+// Pages with the same stays.
+struct Group {
+  Stays stays;
+  std::vector<PageNumber> pages;
+};
+
+// Stays of a page owner that have one page in common: all of them, where that can be.
+struct Unit {
+  std::uint32_t page_owner = 0;
+  std::uint32_t first_page = 0, first_stay = 0;
+  Stays stays;
+  std::vector<PageNumber> pages{};
+};
+
+Stays::const_iterator behind(const Stays& stays, std::uint32_t from) {
+  return std::upper_bound(stays.begin(), stays.end(), from,
+                          [](std::uint32_t time, const TimedStay& stay) { return time < stay.when.from; });
+}
+
+bool overlap(const TimedStay& a, const TimedStay& b) { return a.when.from < b.when.to && b.when.from < a.when.to; }
+
+bool fits(const Group& group, const Stays& stays) {
+  return std::all_of(stays.begin(), stays.end(), [&](const TimedStay& stay) {
+    const auto next = behind(group.stays, stay.when.from);
+    return (next == group.stays.end() || !overlap(*next, stay)) &&
+           (next == group.stays.begin() || !overlap(*std::prev(next), stay));
+  });
+}
+
+void add_stays(Group& group, const Stays& stays) {
+  for (const TimedStay& stay : stays) group.stays.insert(behind(group.stays, stay.when.from), stay);
+}
+
+// Units that are in the group when these stays are.
+std::vector<std::uint32_t> in_the_way(const Group& group, const Stays& stays) {
+  std::vector<std::uint32_t> units;
+  for (const TimedStay& one : group.stays) {
+    const auto hits = [&one](const TimedStay& stay) { return overlap(one, stay); };
+    if (!std::any_of(stays.begin(), stays.end(), hits)) continue;
+    if (std::find(units.begin(), units.end(), one.unit) == units.end()) units.push_back(one.unit);
+  }
+  return units;
+}
+
+class Assignment {
+ public:
+  Assignment(const LiveRangeHistory& history, const LiveRangeTimes& times) : history_(history), times_(times) {}
+
+  void add_loose(std::uint32_t count) {
+    if (count > 0) groups_.push_back({{}, new_pages(count)});
+  }
+
+  // A page owner that is there where the iteration begins has pages that nobody else has then.
+  void begin_with(std::uint32_t page_owner) {
+    const PageOwner& all = history_.page_owners[page_owner];
+    Unit& unit = units_[make_unit(page_owner, 0, 0, count_of(all.stays))];
+    unit.pages = new_pages(static_cast<std::uint32_t>(all.range.count));
+    groups_.push_back({unit.stays, unit.pages});
+  }
+
+  // How many of its pages have no home in some of its stays.
+  std::uint64_t place(std::uint32_t page_owner) {
+    const PageOwner& all = history_.page_owners[page_owner];
+    const auto count = static_cast<std::uint32_t>(all.range.count);
+    const std::uint32_t placed = place_unit(make_unit(page_owner, 0, 0, count_of(all.stays)), count);
+    if (placed == count) return 0;
+    if (all.stays.size() == 1) return count - placed;
+    // Another page each time: this costs calls, but nobody else's page.
+    std::uint32_t least = count - placed;
+    for (std::uint32_t i = 0; i < all.stays.size(); ++i) {
+      least = std::min(least, place_unit(make_unit(page_owner, placed, i, i + 1), count - placed));
+    }
+    return count - placed - least;
+  }
+
+  std::vector<PageHome> homes() const {
+    std::vector<PageHome> all;
+    for (const Unit& unit : units_) {
+      for (std::uint32_t i = 0; i < unit.pages.size(); ++i) {
+        for (std::uint32_t stay = 0; stay < unit.stays.size(); ++stay) {
+          all.push_back({unit.page_owner, unit.first_page + i, unit.first_stay + stay, unit.pages[i]});
+        }
+      }
+    }
+    return all;
+  }
+  std::uint32_t pages() const { return next_page_; }
+
+ private:
+  template <class List>
+  static std::uint32_t count_of(const List& list) {
+    return static_cast<std::uint32_t>(list.size());
+  }
+
+  std::vector<PageNumber> new_pages(std::uint32_t count) {
+    std::vector<PageNumber> pages(count);
+    for (PageNumber& page : pages) page = next_page_++;
+    return pages;
+  }
+
+  std::uint32_t make_unit(std::uint32_t page_owner, std::uint32_t first_page, std::uint32_t first, std::uint32_t end) {
+    const std::uint32_t name = count_of(units_);
+    Stays stays;
+    for (std::uint32_t i = first; i < end; ++i) {
+      stays.push_back({history_.page_owners[page_owner].stays[i], times_.stays[page_owner][i], name});
+    }
+    units_.push_back({page_owner, first_page, first, std::move(stays)});
+    return name;
+  }
+
+  // How many pages it gets.
+  std::uint32_t place_unit(std::uint32_t unit, std::uint32_t count) {
+    std::uint32_t placed = 0;
+    while (placed < count) {
+      std::uint32_t found = find(unit, count - placed);
+      if (found == 0) found = find_by_moving(unit, count - placed);
+      if (found == 0) break;
+      placed += found;
+    }
+    return placed;
+  }
+
+  std::uint32_t find(std::uint32_t unit, std::uint32_t count) {
+    const std::size_t best = choose(units_[unit].stays);
+    if (best == groups_.size()) return 0;
+    const std::size_t part = split(best, count);
+    settle(part, unit);
+    return count_of(groups_[part].pages);
+  }
+
+  // The same, where another has to make room that fits elsewhere, too.
+  std::uint32_t find_by_moving(std::uint32_t unit, std::uint32_t count) {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const std::vector<std::uint32_t> others = in_the_way(groups_[i], units_[unit].stays);
+      if (others.size() != 1) continue;
+      const std::size_t to = choose(units_[others.front()].stays, i);
+      if (to == groups_.size()) continue;
+      count = std::min({count, count_of(groups_[i].pages), count_of(groups_[to].pages)});
+      const std::size_t from_part = split(i, count), to_part = split(to, count);
+      move(others.front(), from_part, to_part);
+      settle(from_part, unit);
+      return count;
+    }
+    return 0;
+  }
+
+  // A group of `count` pages of this one, or all of it; the rest stays what it is.
+  std::size_t split(std::size_t which, std::uint32_t count) {
+    std::vector<PageNumber>& pages = groups_[which].pages;
+    if (count >= pages.size()) return which;
+    const auto cut = pages.end() - static_cast<std::ptrdiff_t>(count);
+    Group part{groups_[which].stays, {cut, pages.end()}};
+    pages.erase(cut, pages.end());
+    groups_.push_back(std::move(part));
+    return groups_.size() - 1;
+  }
+
+  void settle(std::size_t which, std::uint32_t unit) {
+    Group& group = groups_[which];
+    add_stays(group, units_[unit].stays);
+    units_[unit].pages.insert(units_[unit].pages.end(), group.pages.begin(), group.pages.end());
+  }
+
+  void move(std::uint32_t unit, std::size_t from, std::size_t to) {
+    std::erase_if(groups_[from].stays, [unit](const TimedStay& stay) { return stay.unit == unit; });
+    add_stays(groups_[to], units_[unit].stays);
+    std::vector<PageNumber>& pages = units_[unit].pages;
+    for (std::size_t i = 0; i < groups_[from].pages.size(); ++i) {
+      std::replace(pages.begin(), pages.end(), groups_[from].pages[i], groups_[to].pages[i]);
+    }
+  }
+
+  // The shortest time, less than none where somebody waits, between one who leaves and one who comes.
+  double slack(const Group& group, const Stays& stays) const {
+    double shortest = std::numeric_limits<double>::max();
+    if (group.stays.empty()) return shortest;
+    for (const TimedStay& stay : stays) {
+      const auto next = behind(group.stays, stay.when.from);
+      const bool first = next == group.stays.begin(), last = next == group.stays.end();
+      const StayTimes& before = (first ? group.stays.back() : *std::prev(next)).times;
+      const StayTimes& after = (last ? group.stays.front() : *next).times;
+      shortest = std::min(shortest, stay.times.wanted - before.free + (first ? times_.iteration_ns : 0));
+      shortest = std::min(shortest, after.wanted - stay.times.free + (last ? times_.iteration_ns : 0));
+    }
+    return shortest;
+  }
+
+  // Nobody should wait; and who has time to spare is kept for those who come later.
+  std::size_t choose(const Stays& stays, std::size_t but = std::numeric_limits<std::size_t>::max()) const {
+    std::size_t best = groups_.size();
+    double best_score = 0;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      if (i == but || !fits(groups_[i], stays)) continue;
+      const double spare = slack(groups_[i], stays);
+      const double score = spare < 0 ? spare : std::numeric_limits<double>::max() - spare;
+      if (best != groups_.size() && score <= best_score) continue;
+      best = i;
+      best_score = score;
+    }
+    return best;
+  }
+
+  const LiveRangeHistory& history_;
+  const LiveRangeTimes& times_;
+  std::vector<Unit> units_;
+  std::vector<Group> groups_;
+  PageNumber next_page_ = 0;
+};
+
+bool always(const LiveRangeHistory& history, const PageOwner& page_owner) {
+  return page_owner.stays.size() == 1 && page_owner.stays.front().from == 0 &&
+         page_owner.stays.front().to == history.end();
+}
+
+StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<PageHome>& homes) {
+  StayPages pages;
+  for (const PageOwner& page_owner : history.page_owners) pages.emplace_back(page_owner.stays.size());
+  for (const PageHome& one : homes) pages[one.page_owner][one.stay].push_back(one.home);
+  return pages;
+}
+
+// Who is placed first. No order is best for all.
+enum class Order { kLongestFirst, kFirstFirst, kSeveralStaysFirst };
+
+bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {
+  const std::uint32_t from_a = a.stays.front().from, from_b = b.stays.front().from;
+  switch (order) {
+    case Order::kLongestFirst:
+      return a.stays.back().to - from_a > b.stays.back().to - from_b;
+    case Order::kFirstFirst:
+      return from_a < from_b;
+    case Order::kSeveralStaysFirst:
+      break;
+  }
+  const bool several_a = a.stays.size() > 1, several_b = b.stays.size() > 1;
+  return several_a != several_b ? several_a : from_a < from_b;
+}
+
+PageHomes assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
+                    PageCosts costs) {
+  PageHomes result;
+  Assignment assignment(history, times);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
+    const PageOwner& page_owner = history.page_owners[i];
+    if (page_owner.stays.empty() || always(history, page_owner)) continue;
+    result.page_owners += page_owner.range.count;
+    if (page_owner.stays.front().from == 0) {
+      assignment.begin_with(i);
+    } else {
+      order.push_back(i);
+    }
+  }
+  assignment.add_loose(loose);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return goes_before(by, history.page_owners[a], history.page_owners[b]);
+  });
+  for (const std::uint32_t i : order) result.homeless += assignment.place(i);
+  result.homes = assignment.homes();
+  result.pages = assignment.pages();
+  result.anywhere_ns = times.iteration_ns;
+  result.at_home_ns = time_with_pages(history, pages_by_stay(history, result.homes), costs);
+  return result;
+}
+
+}  // namespace
+
+PageHomes assign_homes(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs) {
+  const LiveRangeTimes times = time_live_ranges(history, loose, costs);
+  PageHomes first;
+  for (const Order order : {Order::kLongestFirst, Order::kSeveralStaysFirst, Order::kFirstFirst}) {
+    PageHomes one = assign_in(order, history, times, loose, costs);
+    if (one.is_worth_it()) return one;
+    if (order == Order::kLongestFirst) first = std::move(one);
+  }
+  return first;
+}
+
+}  // namespace thermocline

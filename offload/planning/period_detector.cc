@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/planning/period_detector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+// Polynomial hash modulo 2^61 - 1 (Carter, Wegman 1979, for the field; any odd base of that size serves).
+constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+constexpr std::uint64_t kBase = 0x0b4a1f3c96e58d27u;
+constexpr std::uint32_t kAmbiguous = ~std::uint32_t{0};
+// Live bytes within an iteration reach the level of both: equal up to what a few stray small buffers make.
+constexpr Bytes kLevelSlack = kMiB;
+// More ways than a program with a few iterations has: beyond that it just changes a lot.
+constexpr std::size_t kMostWays = 1024;
+
+std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  const std::uint64_t sum = static_cast<std::uint64_t>(product & kPrime) + static_cast<std::uint64_t>(product >> 61);
+  return sum >= kPrime ? sum - kPrime : sum;
+}
+
+std::uint64_t add_modulo(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t sum = a + b;
+  return sum >= kPrime ? sum - kPrime : sum;
+}
+
+// Of two keys one.
+std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e3779b97f4a7c15u); }
+
+}  // namespace
+
+PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes, Reuse reuse) {
+  remember(token, live_bytes, reuse);
+  if (following_) {
+    const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
+    const std::size_t expected = position_ + 1 == tokens.size() ? 0 : position_ + 1;
+    if (tokens[expected] == token) return followed_to(expected);
+    // What is followed may be a part of something longer: gradients that are accumulated before an optimizer runs.
+    if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
+    if (take_known_way(token)) return Event::kMatch;
+    following_ = false;
+    departure_ = {{current_, position_}, token};
+    departed_ = operations();
+    return Event::kDiverged;
+  }
+  if (tokens_.size() < kGram) return Event::kNothing;
+  if (!iterations_.empty() && resume(range_hash(tokens_.size() - kGram, tokens_.size()))) {
+    remember_way();
+    return Event::kMatch;
+  }
+  const std::optional<std::size_t> period = find_period();
+  return period ? take_up(*period) : Event::kNothing;
+}
+
+PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {
+  position_ = place;
+  const Reuse& reuse = reuses_.back();
+  const std::uint64_t usual = iterations_[current_].buffers[place];
+  if (usual == reuse.buffer) {
+    if (usual != 0) shifted_ = 0;
+    return Event::kMatch;
+  }
+  // One turn of a loop has been taken for the iteration, because it was seen often.
+  if (reuse.distance > period()) {
+    const std::optional<std::size_t> longer = find_longer();
+    if (longer && *longer <= kLongestOfTurns && uses_the_same(*longer, 0)) return take_up(*longer);
+  }
+  if (usual != 0 && reuse.buffer != 0) align();
+  return Event::kMatch;
+}
+
+// The operation expected here uses another buffer.
+void PeriodDetector::align() {
+  Iteration& iteration = iterations_[current_];
+  const std::uint64_t buffer = reuses_.back().buffer;
+  const std::optional<std::size_t> place = iteration.only_place_of(tokens_.back(), buffer);
+  if (!place) {
+    // Used here for the second time in a row: it takes the part of the one that was.
+    if (reuses_[reuses_.size() - 1 - period()].buffer == buffer) iteration.put(position_, buffer);
+    return;
+  }
+  const std::size_t shift = (*place + period() - position_) % period();
+  shifted_ = shift == shift_ ? shifted_ + 1 : 1;
+  shift_ = shift;
+  if (shifted_ < kAgreeing) return;
+  position_ = *place;
+  shifted_ = 0;
+}
+
+PeriodDetector::Event PeriodDetector::take_up(std::size_t period) {
+  for (std::size_t i = 0; i < iterations_.size(); ++i) {
+    const std::vector<std::uint64_t>& tokens = iterations_[i].tokens;
+    if (tokens.size() != period || !std::equal(tokens.rbegin(), tokens.rend(), tokens_.rbegin())) continue;
+    follow(i, period - 1);
+    return Event::kMatch;
+  }
+  adopt(period);
+  return Event::kFound;
+}
+
+bool PeriodDetector::take_known_way(std::uint64_t token) {
+  const auto way = ways_.find({{current_, position_}, token});
+  if (way == ways_.end()) return false;
+  follow(way->second.iteration, way->second.place);
+  return true;
+}
+
+// Where all operations since the departure are those of the iteration that has just been found, up to its place.
+void PeriodDetector::remember_way() {
+  const std::uint64_t since = operations() - std::exchange(departed_, 0);
+  const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
+  if (since >= tokens.size() || ways_.size() >= kMostWays) return;
+  std::size_t place = position_;
+  for (std::size_t back = 0; back <= since; ++back) {
+    if (tokens[place] != tokens_[tokens_.size() - 1 - back]) return;
+    if (back < since) place = place == 0 ? tokens.size() - 1 : place - 1;
+  }
+  ways_[departure_] = {current_, place};
+}
+
+bool PeriodDetector::mark() {
+  const std::uint64_t period = operations() - marked_;
+  marked_ = operations();
+  if (following_ || period == 0 || !repeats(static_cast<std::size_t>(period))) return false;
+  adopt(static_cast<std::size_t>(period));
+  return true;
+}
+
+void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse) {
+  if (tokens_.size() >= kHistory) forget_half();
+  tokens_.push_back(token);
+  prefix_.push_back(add_modulo(multiply(prefix_.back(), kBase), token % kPrime));
+  if (power_.size() < prefix_.size()) power_.push_back(multiply(power_.back(), kBase));
+  live_.push_back(live_bytes);
+  highest_ = std::max(highest_, live_bytes);
+  peaks_.add(operations(), live_bytes);
+  reuses_.push_back(reuse);
+  previous_.push_back(0);
+  previous_reuse_ = 0;
+  if (tokens_.size() < kGram) return;
+  const std::uint64_t gram = range_hash(tokens_.size() - kGram, tokens_.size());
+  const auto place = static_cast<std::uint32_t>(tokens_.size());
+  previous_.back() = std::exchange(newest_[gram], place);
+  // What was used a moment ago says nothing about long periods.
+  if (reuse.distance >= kGram) previous_reuse_ = std::exchange(newest_reuse_[joined(gram, reuse.buffer)], place);
+}
+
+void PeriodDetector::forget_half() {
+  const std::size_t half = tokens_.size() / 2;
+  const auto kept = static_cast<std::ptrdiff_t>(half);
+  const std::vector<std::uint64_t> tokens(tokens_.begin() + kept, tokens_.end());
+  const std::vector<Bytes> live(live_.begin() + kept, live_.end());
+  const std::vector<Reuse> reuses(reuses_.begin() + kept, reuses_.end());
+  first_ += half;
+  tokens_.clear();
+  live_.clear();
+  highest_ = 0;
+  peaks_.clear();
+  reuses_.clear();
+  previous_.clear();
+  prefix_.assign(1, 0);
+  newest_.clear();
+  newest_reuse_.clear();
+  for (std::size_t i = 0; i < tokens.size(); ++i) remember(tokens[i], live[i], reuses[i]);
+}
+
+std::uint64_t PeriodDetector::range_hash(std::size_t begin, std::size_t end) const {
+  const std::uint64_t shifted = multiply(prefix_[begin], power_[end - begin]);
+  return add_modulo(prefix_[end], kPrime - shifted);
+}
+
+bool PeriodDetector::repeats(std::size_t period) const {
+  const std::size_t n = tokens_.size();
+  return 2 * period <= n && range_hash(n - period, n) == range_hash(n - 2 * period, n - period);
+}
+
+// The highest of what an iteration of that length may be a part of.
+Bytes PeriodDetector::level(std::size_t period) const {
+  return 4 * period < kLevelWindow ? peaks_.highest() : highest_;
+}
+
+bool PeriodDetector::is_iteration(std::size_t period) const {
+  const std::size_t n = tokens_.size();
+  if (2 * period > n || live_[n - 1] != live_[n - 1 - period] || !repeats(period)) return false;
+  return highest_of_last(period) + kLevelSlack >= level(period) && uses_the_same(period, period / kOddReuses);
+}
+
+// Buffers that are older than a turn are used where they were in the turn before, but for so many times.
+bool PeriodDetector::uses_the_same(std::size_t period, std::size_t but_for) const {
+  for (std::size_t i = reuses_.size() - period; i < reuses_.size(); ++i) {
+    if (reuses_[i].age <= period || reuses_[i].buffer == reuses_[i - period].buffer) continue;
+    if (but_for-- == 0) return false;
+  }
+  return true;
+}
+
+Bytes PeriodDetector::highest_of_last(std::size_t count) const {
+  if (count < kLevelWindow) return peaks_.highest_of_last(count);
+  return *std::max_element(live_.end() - static_cast<std::ptrdiff_t>(count), live_.end());
+}
+
+std::optional<std::size_t> PeriodDetector::find_period() const {
+  const std::size_t n = tokens_.size();
+  if (previous_reuse_ != 0 && is_iteration(n - previous_reuse_)) return n - previous_reuse_;
+  std::uint32_t place = previous_.back();
+  for (std::size_t tried = 0; place != 0 && tried < kCandidates; ++tried) {
+    const std::size_t period = n - place;
+    if (2 * period > n) return std::nullopt;
+    if (is_iteration(period)) return period;
+    place = previous_[place - 1];
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> PeriodDetector::find_longer() const {
+  const std::optional<std::size_t> period = find_period();
+  return period && *period > iterations_[current_].tokens.size() ? period : std::nullopt;
+}
+
+// One that is not known yet, or the one that has not been followed for longest.
+std::size_t PeriodDetector::free_slot() {
+  if (iterations_.size() < kIterations) {
+    iterations_.emplace_back();
+    return iterations_.size() - 1;
+  }
+  const auto oldest = std::min_element(iterations_.begin(), iterations_.end(),
+                                       [](const Iteration& a, const Iteration& b) { return a.followed < b.followed; });
+  const auto slot = static_cast<std::size_t>(oldest - iterations_.begin());
+  std::erase_if(ways_,
+                [slot](const auto& way) { return way.first.from.iteration == slot || way.second.iteration == slot; });
+  *oldest = {};
+  return slot;
+}
+
+void PeriodDetector::follow(std::size_t iteration, std::size_t place) {
+  current_ = iteration;
+  position_ = place;
+  following_ = true;
+  shifted_ = 0;
+  iterations_[iteration].followed = operations();
+}
+
+void PeriodDetector::adopt(std::size_t period) {
+  departed_ = 0;
+  const std::size_t slot = free_slot();
+  Iteration& iteration = iterations_[slot];
+  iteration.tokens.assign(tokens_.end() - static_cast<std::ptrdiff_t>(period), tokens_.end());
+  iteration.buffers.assign(period, 0);
+  const std::size_t begin = tokens_.size() - period;
+  for (std::size_t i = 0; i < period; ++i) {
+    if (const std::uint64_t buffer = reuses_[begin + i].buffer; buffer == reuses_[begin + i - period].buffer) {
+      iteration.put(i, buffer);
+    }
+    if (begin + i + 1 < kGram) continue;
+    const std::uint64_t gram = range_hash(begin + i + 1 - kGram, begin + i + 1);
+    const auto [at, fresh] = iteration.gram_places.try_emplace(gram, static_cast<std::uint32_t>(i));
+    if (!fresh) at->second = kAmbiguous;
+  }
+  follow(slot, period - 1);
+}
+
+void PeriodDetector::Iteration::put(std::size_t place, std::uint64_t buffer) {
+  if (buffers[place] != 0) {
+    const auto old = buffer_places.find(joined(tokens[place], buffers[place]));
+    if (old != buffer_places.end() && old->second == place) buffer_places.erase(old);
+  }
+  buffers[place] = buffer;
+  if (buffer == 0) return;
+  const auto [at, fresh] = buffer_places.try_emplace(joined(tokens[place], buffer), static_cast<std::uint32_t>(place));
+  if (!fresh) at->second = kAmbiguous;
+}
+
+std::optional<std::size_t> PeriodDetector::Iteration::only_place_of(std::uint64_t token, std::uint64_t buffer) const {
+  const auto found = buffer_places.find(joined(token, buffer));
+  if (found == buffer_places.end() || found->second == kAmbiguous) return std::nullopt;
+  return found->second;
+}
+
+// The last kGram tokens are those of the iteration up to the place.
+bool PeriodDetector::ends_as(const Iteration& iteration, std::size_t place) const {
+  for (std::size_t back = 0; back < kGram; ++back) {
+    if (tokens_[tokens_.size() - 1 - back] != iteration.tokens[place]) return false;
+    place = place == 0 ? iteration.tokens.size() - 1 : place - 1;
+  }
+  return true;
+}
+
+std::optional<std::size_t> PeriodDetector::place_by_buffer(const Iteration& iteration) const {
+  const std::optional<std::size_t> place = iteration.only_place_of(tokens_.back(), reuses_.back().buffer);
+  return place && ends_as(iteration, *place) ? place : std::nullopt;
+}
+
+// Of several iterations that contain the gram the one that knows the buffer there; of these, the one that was followed
+// last.
+bool PeriodDetector::resume(std::uint64_t gram) {
+  std::optional<Spot> best;
+  bool best_knows = false;
+  for (std::size_t i = 0; i < iterations_.size(); ++i) {
+    const Iteration& iteration = iterations_[i];
+    std::optional<std::size_t> place = place_by_buffer(iteration);
+    const bool knows = place.has_value();
+    if (const auto found = iteration.gram_places.find(gram); !knows && found != iteration.gram_places.end()) {
+      if (found->second != kAmbiguous) place = found->second;
+    }
+    if (!place || (best && best_knows && !knows)) continue;
+    if (!best || (knows && !best_knows) || iterations_[best->iteration].followed < iteration.followed) {
+      best = Spot{i, *place};
+      best_knows = knows;
+    }
+  }
+  if (!best) return false;
+  follow(best->iteration, best->place);
+  return true;
+}
+
+}  // namespace thermocline

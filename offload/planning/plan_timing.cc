@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/planning/plan_timing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+namespace thermocline {
+namespace {
+
+// What things cost the host, of the order of the driver's calls (launch 2.5 us and an event now and then; unmap 26 us;
+// set access 36 us and 1.5 us a page; a copy and its events 7 us). They matter where the device would wait for the
+// host, and make a plan of few large gaps better than one of many small ones.
+constexpr double kHostNsPerOperation = 3.5e3;
+constexpr double kHostNsPerUnmap = 26e3;
+constexpr double kHostNsPerMap = 36e3;
+constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
+constexpr double kHostNsPerCopy = 7e3;
+constexpr int kIterations = 3;
+
+// Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
+// copy out.
+struct Release {
+  double at;
+  double bytes;
+};
+
+constexpr double kSliver = 0.5;  // of a byte: what rounding leaves
+
+// A queue that is taken from at both ends, and knows its sum.
+class Releases {
+ public:
+  void push(double at, double bytes) {
+    if (bytes <= 0) return;
+    items_.push_back({at, bytes});
+    sum_ += bytes;
+  }
+  double sum() const { return sum_; }
+  bool empty() const { return items_.empty(); }
+  const Release& first() const { return items_.front(); }
+  // Both answer when all that was taken is free.
+  double take_oldest(double bytes) {
+    double at = 0;
+    sum_ -= bytes;
+    while (bytes > kSliver && !items_.empty()) {
+      Release& item = items_.front();
+      at = std::max(at, item.at);
+      const double taken = std::min(bytes, item.bytes);
+      bytes -= taken;
+      item.bytes -= taken;
+      if (item.bytes <= kSliver) items_.pop_front();
+    }
+    return at;
+  }
+  double take_newest(double bytes) {
+    double at = 0;
+    sum_ -= bytes;
+    while (bytes > kSliver && !items_.empty()) {
+      Release& item = items_.back();
+      at = std::max(at, item.at);
+      const double taken = std::min(bytes, item.bytes);
+      bytes -= taken;
+      item.bytes -= taken;
+      if (item.bytes <= kSliver) items_.pop_back();
+    }
+    return at;
+  }
+
+ private:
+  std::deque<Release> items_;
+  double sum_ = 0;
+};
+
+class Simulation {
+ public:
+  Simulation(const Profile& profile, const Plan& plan, Bytes limit, const Link& link)
+      : profile_(profile),
+        plan_(plan),
+        link_(link),
+        buffers_(profile.buffers.size()),
+        births_(profile.places()),
+        deaths_(profile.places()) {
+    free_.push(0, static_cast<double>(limit));
+    for (std::uint32_t i = 0; i < profile.buffers.size(); ++i) {
+      const ProfiledBuffer& buffer = profile.buffers[i];
+      if (buffer.always) continue;
+      births_[buffer.birth].push_back(i);
+      deaths_[buffer.death].push_back(i);
+    }
+  }
+
+  PlanTiming run() {
+    PlanTiming timing;
+    begin();
+    for (int iteration = 0; iteration < kIterations; ++iteration) {
+      const double began = compute_;
+      timing.starts.assign(profile_.places(), 0);
+      for (std::uint32_t q = 0; q < profile_.places(); ++q) {
+        if (!step(q)) return timing;
+        timing.starts[q] = started_ - began;
+      }
+      timing.iteration_ns = compute_ - began;
+    }
+    timing.runs = true;
+    return timing;
+  }
+
+ private:
+  struct State {
+    bool alive = false;
+    double missing = 0;  // bytes that are not on the device
+    double arrived = 0;  // its copy back has passed
+    double left = 0;     // its copy out has passed
+  };
+
+  // What lives across the end of the iteration begins on the device, unless the plan has it away there.
+  void begin() {
+    std::vector<double> away(buffers_.size(), 0);
+    for (const PlannedGap& gap : plan_.gaps) {
+      if (gap.arrive <= gap.leave) away[gap.buffer] = nonresident_bytes(gap, profile_);
+    }
+    for (std::uint32_t i = 0; i < buffers_.size(); ++i) {
+      const ProfiledBuffer& buffer = profile_.buffers[i];
+      if (!buffer.always && buffer.birth <= buffer.death) continue;
+      State& state = buffers_[i];
+      state.alive = true;
+      const double bytes = bytes_of(i) - away[i];
+      state.missing = away[i];
+      if (free_.sum() - static_cast<double>(profile_.unplanned_bytes[0]) < bytes) {
+        state.missing += bytes;
+      } else {
+        free_.take_oldest(bytes);
+      }
+    }
+    unplanned_ = 0;
+  }
+  double bytes_of(std::uint32_t name) const { return static_cast<double>(profile_.buffers[name].bytes); }
+  double part_of(std::uint32_t name) const {
+    return bytes_of(name) / static_cast<double>(parts_of(profile_.buffers[name].bytes));
+  }
+
+  // What has left by now is dropped for whoever asks.
+  void collect_left() {
+    while (!leaving_.empty() && leaving_.first().at <= host_) {
+      const Release next = leaving_.first();
+      leaving_.take_oldest(next.bytes);
+      free_.push(next.at, next.bytes);
+      host_ += kHostNsPerUnmap;
+    }
+  }
+  // Until free memory covers it, the host waits for what is on its way out. Free memory itself may still be in use: the
+  // device orders it.
+  bool make_room(double bytes) {
+    if (free_.sum() < bytes) collect_left();
+    while (free_.sum() < bytes) {
+      if (leaving_.empty()) return false;
+      const Release next = leaving_.first();
+      leaving_.take_oldest(next.bytes);
+      host_ = std::max(host_, next.at) + kHostNsPerUnmap;
+      free_.push(next.at, next.bytes);
+    }
+    return true;
+  }
+  // A new buffer is laid over what died last, where there is enough.
+  bool bear(double bytes) {
+    if (bytes <= 0) return true;
+    if (free_.sum() < bytes) host_ += kHostNsPerMap + kHostNsPerByte * bytes;
+    if (!make_room(bytes)) return false;
+    ready_ = std::max(ready_, free_.take_newest(bytes));
+    return true;
+  }
+
+  bool bear(std::uint32_t name) {
+    if (profile_.buffers[name].begins_remapped) {
+      host_ += kHostNsPerUnmap + kHostNsPerMap + kHostNsPerByte * bytes_of(name);
+    }
+    return bear(bytes_of(name));
+  }
+
+  double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
+
+  // One part of a buffer, into memory that may still be in use when the copy is submitted.
+  void bring_part(State& state, double bytes, double density) {
+    host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
+    const double usable = free_.take_oldest(bytes);
+    in_ = std::max({in_, host_, state.left, usable}) + density * bytes / link_.in_bytes_per_ns;
+    state.arrived = in_;
+    state.missing -= bytes;
+  }
+  bool bring_back(std::uint32_t name) {
+    State& state = buffers_[name];
+    while (state.missing > kSliver) {
+      const double bytes = std::min(part_of(name), state.missing);
+      if (!make_room(bytes)) return false;
+      bring_part(state, bytes, density_of(name));
+    }
+    return true;
+  }
+
+  void poll_returns() {
+    while (!returning_.empty()) {
+      const std::uint32_t name = returning_.front();
+      State& state = buffers_[name];
+      while (state.alive && state.missing > kSliver) {
+        const double bytes = std::min(part_of(name), state.missing);
+        if (free_.sum() < bytes) collect_left();
+        if (free_.sum() < bytes) return;
+        bring_part(state, bytes, density_of(name));
+      }
+      returning_.pop_front();
+    }
+  }
+
+  bool step(std::uint32_t q) {
+    host_ += kHostNsPerOperation;
+    ready_ = 0;
+    const auto unplanned = static_cast<double>(profile_.unplanned_bytes[q]);
+    if (unplanned > unplanned_) {
+      if (!bear(unplanned - unplanned_)) return false;
+    } else {
+      free_.push(compute_, unplanned_ - unplanned);
+    }
+    unplanned_ = unplanned;
+    for (const std::uint32_t name : births_[q]) {
+      if (buffers_[name].alive) continue;
+      if (!bear(name)) return false;
+      buffers_[name].alive = true;
+    }
+    for (const std::uint32_t name : profile_.operands(q)) {
+      if (name == kNoBuffer) continue;
+      State& state = buffers_[name];
+      if (!state.alive && !bear(name)) return false;
+      state.alive = true;
+      if (state.missing > kSliver && !bring_back(name)) return false;
+      ready_ = std::max({ready_, state.arrived, state.left});
+    }
+    started_ = std::max({compute_, ready_, host_});
+    compute_ = started_ + static_cast<double>(profile_.nanoseconds[q]);
+    for (const std::uint32_t name : deaths_[q]) {
+      State& state = buffers_[name];
+      if (state.alive) free_.push(compute_, bytes_of(name) - state.missing);
+      host_ += profile_.buffers[name].heirs * (kHostNsPerMap + kHostNsPerUnmap);
+      state = {};
+    }
+    for (const std::uint32_t gap : plan_.leaves[q]) leave(plan_.gaps[gap]);
+    for (const std::uint32_t gap : plan_.returns[q]) returning_.push_back(plan_.gaps[gap].buffer);
+    poll_returns();
+    return true;
+  }
+
+  void leave(const PlannedGap& gap) {
+    State& state = buffers_[gap.buffer];
+    if (!state.alive || state.missing > kSliver) return;
+    const double part = part_of(gap.buffer);
+    out_ = std::max({out_, compute_, host_});
+    for (std::uint32_t i = 0; i < gap.parts; ++i) {
+      host_ += kHostNsPerCopy;
+      out_ += density_of(gap.buffer) * part / link_.out_bytes_per_ns;
+      leaving_.push(out_, part);
+    }
+    state.left = out_;
+    state.missing = part * gap.parts;
+  }
+
+  const Profile& profile_;
+  const Plan& plan_;
+  const Link& link_;
+  Releases free_, leaving_;
+  double unplanned_ = 0;
+  double ready_ = 0;  // of the operation in hand: its memory and its operands
+  double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
+  std::vector<State> buffers_;
+  std::vector<std::vector<std::uint32_t>> births_, deaths_;
+  std::deque<std::uint32_t> returning_;
+};
+
+}  // namespace
+
+PlanTiming time_plan(const Profile& profile, const Plan& plan, Bytes limit, const Link& link) {
+  return Simulation(profile, plan, limit, link).run();
+}
+
+}  // namespace thermocline

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which choice of gaps (gap_choice.h) is fastest depends on where the link is idle, so many are tried and timed:
+// several preferences, forward and backward, trimmed or not. Then single gaps of the fastest are changed, while that
+// helps.
+//
+// Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that
+// is free by then allows; earlier starts are tried as well, and timed.
+#include "offload/planning/planner.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "offload/planning/gap_choice.h"
+#include "offload/planning/plan_timing.h"
+#include "offload/planning/room.h"
+
+namespace thermocline {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Profile& profile, Bytes limit, const Link& link)
+      : profile_(profile),
+        limit_bytes_(limit),
+        limit_(static_cast<double>(limit)),
+        link_(link),
+        places_(static_cast<std::uint32_t>(profile.places())),
+        chooser_(profile, limit_),
+        lowest_(chooser_.lowest()) {
+    best_.predicted_ns = kNever;
+  }
+
+  // Of the choice that is best most of the time.
+  Plan first() {
+    quick_ = true;
+    attempt({Preference::kReach});
+    best_.index(places_);
+    return std::move(best_);
+  }
+
+  Plan best() {
+    try_preferences();
+    const Choice choice = best_choice_;
+    const std::vector<double>& live = chooser_.live();
+    if (std::all_of(live.begin(), live.end(), [this](double bytes) { return bytes > limit_; })) {
+      try_reserves({Preference::kEven}, attempt({Preference::kEven}));
+    }
+    try_reserves(choice, best_.predicted_ns);
+    reduce_reserve();
+    improve();
+    best_.index(places_);
+    return std::move(best_);
+  }
+
+ private:
+  // A choice that has been tried, and what came of it.
+  struct Tried {
+    double ns;
+    Choice choice;
+    ChosenParts chosen;
+  };
+
+  // All of them are timed in a hurry, the fastest again.
+  void try_preferences() {
+    quick_ = true;
+    for (const bool trims : {false, true}) {
+      for (const bool backward : {false, true}) {
+        for (const Preference preference :
+             {Preference::kHidden, Preference::kReach, Preference::kIdleTime, Preference::kSize}) {
+          attempt({.preference = preference, .backward = backward, .trims = trims});
+        }
+        for (const double sparsity : kSparsities) {
+          attempt({.preference = Preference::kSparse, .backward = backward, .sparsity = sparsity, .trims = trims});
+        }
+      }
+    }
+    quick_ = false;
+    for (const Tried& tried : std::exchange(fastest_, {})) take_if_faster(tried.chosen, tried.choice, kFaster);
+  }
+
+  // How long an iteration takes with what is chosen so; infinite where that is none, or one that was tried before.
+  // Replaces the best where it takes less than `share` of its time.
+  double attempt(const Choice& choice, double share = kFaster) {
+    const ChosenParts chosen = chooser_.choose(choice);
+    // Preferences often agree.
+    if (chosen.empty() || !seen_.insert(chosen).second) return kNever;
+    const double predicted_ns = take_if_faster(chosen, choice, share);
+    if (!quick_ || predicted_ns == kNever) return predicted_ns;
+    const auto slower = std::find_if(fastest_.begin(), fastest_.end(),
+                                     [predicted_ns](const Tried& tried) { return tried.ns > predicted_ns; });
+    fastest_.insert(slower, {predicted_ns, choice, chosen});
+    if (fastest_.size() > kTimedAgain) fastest_.pop_back();
+    return predicted_ns;
+  }
+  double take_if_faster(const ChosenParts& chosen, const Choice& choice, double share) {
+    Plan plan;
+    plan.predicted_ns = kNever;
+    consider(make_plan(chosen), &plan);
+    const double predicted_ns = plan.predicted_ns;
+    if (predicted_ns < share * best_.predicted_ns) {
+      best_ = std::move(plan);
+      best_choice_ = choice;
+      best_chosen_ = chosen;
+    }
+    return predicted_ns;
+  }
+
+  // More and more room, while that helps. `before_ns`: without.
+  void try_reserves(Choice choice, double before_ns) {
+    const double part = largest_part(best_);
+    for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
+      choice.reserve = parts * part;
+      const double now_ns = attempt(choice);
+      if (now_ns >= kFaster * before_ns) return;
+      before_ns = now_ns;
+    }
+  }
+  // The least room with which an iteration takes hardly longer: every part of it crosses the link both ways.
+  void reduce_reserve() {
+    const double part = largest_part(best_);
+    Choice choice = best_choice_;
+    if (choice.reserve == 0) return;
+    double enough = choice.reserve, too_little = choice.reserve / 2;
+    while (enough - too_little >= 2 * part) {
+      choice.reserve = (enough + too_little) / 2;
+      attempt(choice, 1 / kFaster);
+      (best_choice_.reserve == choice.reserve ? enough : too_little) = choice.reserve;
+    }
+  }
+
+  // Of one gap after another, largest and longest first, another number of parts is chosen, and the rest anew, while
+  // that helps and as long as the effort allows: where few buffers are large, preferences are too coarse.
+  void improve() {
+    if (best_chosen_.empty()) return;
+    quick_ = true;
+    std::vector<std::uint32_t> order(chooser_.gaps().size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+      return chooser_.bytes_of(a) * chooser_.gaps()[a].idle_ns > chooser_.bytes_of(b) * chooser_.gaps()[b].idle_ns;
+    });
+    std::size_t effort = kImprovingPlaces / (places_ + order.size());
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (const std::uint32_t gap : order) improved |= improve(gap, &effort);
+    }
+    quick_ = false;
+    take_if_faster(ChosenParts(best_chosen_), best_choice_, kFaster);
+  }
+  bool improve(std::uint32_t gap, std::size_t* effort) {
+    const std::uint32_t all = chooser_.parts_in(gap), now = best_chosen_[gap];
+    using Range = GapChooser::Range;
+    for (const Range range : {Range{0, 0}, Range{all, all}, Range{0, now / 2}, Range{(now + all + 1) / 2, all}}) {
+      if ((now >= range.least && now <= range.most) || *effort == 0 || is_fast(best_)) continue;
+      --*effort;
+      const Range before = chooser_.range_of(gap);
+      chooser_.set_range(gap, range);
+      const double before_ns = best_.predicted_ns;
+      attempt(best_choice_);
+      if (best_.predicted_ns < before_ns) return true;
+      chooser_.set_range(gap, before);
+    }
+    return false;
+  }
+
+  // No plan can be much faster: nobody waits for a copy.
+  bool is_fast(const Plan& plan) const { return plan.predicted_ns * kFaster <= chooser_.compute_ns(); }
+
+  double largest_part(const Plan& plan) const {
+    double largest = 0;
+    for (const PlannedGap& gap : plan.gaps) largest = std::max(largest, nonresident_bytes(gap, profile_) / gap.parts);
+    return largest;
+  }
+
+  Plan make_plan(const ChosenParts& chosen) const {
+    Plan plan;
+    plan.fits = true;
+    for (std::uint32_t g = 0; g < chosen.size(); ++g) {
+      if (chosen[g] == 0) continue;
+      const Gap& gap = chooser_.gaps()[g];
+      const std::uint32_t before = (gap.arrive + places_ - 1) % places_;
+      plan.gaps.push_back({gap.buffer, chosen[g], gap.leave, gap.arrive % places_, before});
+    }
+    return plan;
+  }
+
+  // Of plans that are expected to take equally long the first that was tried is kept.
+  void keep_if_faster(const Plan& plan, const PlanTiming& timing, Plan* best) const {
+    if (!timing.runs || timing.iteration_ns >= kFaster * best->predicted_ns) return;
+    *best = plan;
+    best->predicted_ns = timing.iteration_ns;
+  }
+
+  // Times the plan with every buffer back in the last moment, then with earlier and earlier returns, the operations'
+  // start times taken from the last timing. Late returns leave memory to others, and the last moment leaves no time for
+  // anything that takes longer than expected: so first come returns that are a little earlier than need be.
+  void consider(Plan plan, Plan* best) const {
+    plan.index(places_);
+    const Plan in_the_last_moment = plan;
+    const PlanTiming last_moment = time_plan(profile_, plan, limit_bytes_, link_);
+    if (!last_moment.runs) return;
+    PlanTiming timing = last_moment;
+    for (const double lead : {1.2, 2.0, 4.0, 1e9}) {
+      if (quick_ && lead != 2.0) continue;
+      schedule_returns(timing, lead, &plan);
+      plan.index(places_);
+      const PlanTiming next = time_plan(profile_, plan, limit_bytes_, link_);
+      keep_if_faster(plan, next, best);
+      if (next.runs && next.iteration_ns <= timing.iteration_ns) timing = next;
+    }
+    keep_if_faster(in_the_last_moment, last_moment, best);
+  }
+
+  // Memory that the plan leaves free at every place while nothing has come back early.
+  std::vector<double> slack_of(const Plan& plan) const {
+    std::vector<double> away(places_ + 1, 0);
+    for (const PlannedGap& gap : plan.gaps) {
+      const double bytes = nonresident_bytes(gap, profile_);
+      const std::uint32_t from = (gap.leave + 1) % places_;
+      away[from] += bytes;
+      away[gap.arrive] -= bytes;
+      if (gap.arrive < from) away[0] += bytes;
+    }
+    std::vector<double> slack(places_, 0);
+    double sum = 0;
+    for (std::uint32_t q = 0; q < places_; ++q) {
+      sum += away[q];
+      slack[q] = limit_ - (chooser_.live()[q] - sum);
+    }
+    return slack;
+  }
+
+  // Sets return_at of every gap. `lead` stretches the time that a copy is given.
+  void schedule_returns(const PlanTiming& timing, double lead, Plan* plan) const {
+    // Positions count from lowest_; what arrives there arrives at the end of the iteration that begins there.
+    const auto place_at = [this](std::uint32_t position) { return (lowest_ + position) % places_; };
+    const auto position_of = [this](std::uint32_t arrive) {
+      return (arrive + 2 * places_ - lowest_ - 1) % places_ + 1;
+    };
+    const auto start = [&](std::uint32_t position) {
+      return timing.starts[place_at(position)] + (lowest_ + position >= places_ ? timing.iteration_ns : 0.0);
+    };
+    std::vector<std::uint32_t> order(plan->gaps.size());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const std::uint32_t pa = position_of(plan->gaps[a].arrive), pb = position_of(plan->gaps[b].arrive);
+      return pa != pb ? pa < pb : a < b;
+    });
+    std::vector<double> latest(order.size());
+    double next = std::numeric_limits<double>::infinity();
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const PlannedGap& gap = plan->gaps[order[i]];
+      const double copy =
+          nonresident_bytes(gap, profile_) * profile_.buffers[gap.buffer].density() / link_.in_bytes_per_ns;
+      const double arrival = start(position_of(gap.arrive));
+      next = std::min(arrival, next) - copy;
+      latest[i] = arrival - (arrival - next) * lead;
+    }
+    std::vector<double> starts(places_);  // by position
+    std::vector<double> slack = slack_of(*plan);
+    std::rotate(slack.begin(), slack.begin() + lowest_, slack.end());
+    for (std::uint32_t position = 0; position < places_; ++position) starts[position] = start(position);
+    Room room(slack);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      PlannedGap& gap = plan->gaps[order[i]];
+      const double bytes = nonresident_bytes(gap, profile_);
+      const std::uint32_t arrive = position_of(gap.arrive);
+      const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
+      // It is back from `at` on.
+      const auto in_time = std::lower_bound(starts.begin(), starts.begin() + arrive, latest[i] - kHostLeadNs);
+      const std::size_t at =
+          std::max({arrive > away ? std::size_t{arrive - away} : std::size_t{0},
+                    static_cast<std::size_t>(in_time - starts.begin()), room.first_with(bytes, arrive)});
+      room.take(at, arrive, bytes);
+      gap.return_at = place_at(static_cast<std::uint32_t>(at) + places_ - 1);
+    }
+  }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr double kMostReserve = 8;  // parts
+  static constexpr double kFaster = 0.999;
+  // The host has to map pages before the copy can begin.
+  static constexpr double kHostLeadNs = 200e3;
+
+  // Of kSparse. A fine choice matters where buffers fill their pages badly, for then more has to leave than the budget
+  // lacks.
+  static constexpr std::array kSparsities{0.5, 1.0, 1.5, 2.0, 4.0};
+  static constexpr std::size_t kTimedAgain = 3;
+  // Places that are simulated, and gaps that are chosen from, to improve a plan: a tenth of a second.
+  static constexpr std::size_t kImprovingPlaces = 150'000;
+
+  const Profile& profile_;
+  const Bytes limit_bytes_;
+  const double limit_;
+  const Link& link_;
+  const std::uint32_t places_;
+  GapChooser chooser_;
+  const std::uint32_t lowest_;  // the place where the least is live
+  std::set<ChosenParts> seen_;  // choices that have been tried
+  std::vector<Tried> fastest_;  // of those that were timed in a hurry, fastest first
+  bool quick_ = false;
+  Choice best_choice_{Preference::kHidden};
+  ChosenParts best_chosen_;
+  Plan best_;
+};
+
+}  // namespace
+
+void Plan::index(std::size_t places) {
+  leaves.assign(places, {});
+  returns.assign(places, {});
+  for (std::uint32_t i = 0; i < gaps.size(); ++i) {
+    leaves[gaps[i].leave].push_back(i);
+    returns[gaps[i].return_at].push_back(i);
+  }
+  // What is needed first comes first.
+  for (std::size_t q = 0; q < places; ++q) {
+    std::sort(returns[q].begin(), returns[q].end(), [&](std::uint32_t a, std::uint32_t b) {
+      const auto distance = [&](std::uint32_t i) { return (gaps[i].arrive + places - q) % places; };
+      return distance(a) != distance(b) ? distance(a) < distance(b) : a < b;
+    });
+  }
+}
+
+Plan plan_iteration(const Profile& profile, Bytes limit, const Link& link, PlanEffort effort) {
+  Planner planner(profile, limit, link);
+  return effort == PlanEffort::kFull ? planner.best() : planner.first();
+}
+
+}  // namespace thermocline

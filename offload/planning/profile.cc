@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/planning/profile.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "driver/check.h"
+
+namespace thermocline {
+namespace {
+
+std::uint32_t bounded(std::uint64_t operations) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(operations, ~std::uint32_t{0}));
+}
+
+}  // namespace
+
+Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds,
+                           Bytes live_bytes) {
+  if (operations_.size() >= PeriodDetector::kHistory) forget();
+  const std::uint64_t ordinal = first_ + operations_.size();
+  operations_.push_back({first_operand_ + operands_.size(), nanoseconds, live_bytes});
+  Reuse reuse;
+  for (const Operand& operand : operands) {
+    operands_.push_back(operand);
+    Life& life = lives_[operand.serial];
+    if (life.bytes == 0) life = {operand.bytes, operand.planned, ordinal, ordinal, false, 0};
+    if (own != 0) {
+      --own;
+      const std::uint32_t distance = bounded(ordinal - life.last_use);
+      if (distance > reuse.distance) reuse = {operand.serial, distance, bounded(ordinal - life.first_use)};
+    }
+    life.last_use = ordinal;
+  }
+  return reuse;
+}
+
+void ProfileRecorder::freed(std::uint64_t serial) {
+  const auto life = lives_.find(serial);
+  if (life == lives_.end()) return;
+  life->second.dead = true;
+  life->second.death = first_ + operations_.size() - 1;
+}
+
+void ProfileRecorder::forget() {
+  const std::size_t half = operations_.size() / 2;
+  operations_.erase(operations_.begin(), operations_.begin() + static_cast<std::ptrdiff_t>(half));
+  first_ += half;
+  const auto operands = static_cast<std::ptrdiff_t>(operations_.front().first_operand - first_operand_);
+  operands_.erase(operands_.begin(), operands_.begin() + operands);
+  first_operand_ = operations_.front().first_operand;
+  std::erase_if(lives_, [this](const auto& life) { return life.second.dead && life.second.death < first_; });
+}
+
+std::span<const ProfileRecorder::Operand> ProfileRecorder::operands_of(std::uint64_t ordinal,
+                                                                       std::vector<Operand>* scratch) const {
+  const std::size_t index = ordinal - first_;
+  const std::uint64_t begin = operations_[index].first_operand - first_operand_;
+  const std::uint64_t end =
+      index + 1 < operations_.size() ? operations_[index + 1].first_operand - first_operand_ : operands_.size();
+  scratch->assign(operands_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  operands_.begin() + static_cast<std::ptrdiff_t>(end));
+  return *scratch;
+}
+
+Profile ProfileRecorder::make(std::size_t period) const {
+  THERMOCLINE_CHECK(operations_.size() >= 2 * period, "a profile needs two whole iterations");
+  const std::uint64_t end = first_ + operations_.size();
+  const std::uint64_t begin = end - period;
+  Profile profile;
+  Names names;
+  std::vector<Operand> now, before;
+
+  // A block that is born in this iteration and outlives it plays, in the next one, the part of the block that was
+  // accessed at the same place one iteration ago: both get one name.
+  const auto name_of = [&](const Operand& operand, const Operand* earlier) {
+    if (!operand.planned) return kNoBuffer;
+    if (const auto known = names.find(operand.serial); known != names.end()) return known->second;
+    const Life& life = lives_.at(operand.serial);
+    std::uint32_t name = kNoBuffer;
+    if (life.first_use >= begin && !life.dead && earlier != nullptr && earlier->serial != operand.serial) {
+      const auto part = names.find(earlier->serial);
+      if (part != names.end() && profile.buffers[part->second].bytes == operand.bytes) name = part->second;
+    }
+    if (name == kNoBuffer) {
+      name = static_cast<std::uint32_t>(profile.buffers.size());
+      profile.buffers.push_back({operand.bytes, operand.contents, false, 0, 0, {}, 0});
+    }
+    names[operand.serial] = name;
+    profile.buffers[name].latest_serial = operand.serial;
+    return name;
+  };
+
+  for (std::uint64_t ordinal = begin; ordinal < end; ++ordinal) {
+    const auto place = static_cast<std::uint32_t>(ordinal - begin);
+    const std::span<const Operand> operands = operands_of(ordinal, &now);
+    const std::span<const Operand> earlier = operands_of(ordinal - period, &before);
+    profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
+    profile.nanoseconds.push_back(operations_[ordinal - first_].nanoseconds);
+    profile.unplanned_bytes.push_back(operations_[ordinal - first_].live_bytes);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const bool same_shape = earlier.size() == operands.size() && earlier[i].bytes == operands[i].bytes;
+      const std::uint32_t name = name_of(operands[i], same_shape ? &earlier[i] : nullptr);
+      profile.operand_buffers.push_back(name);
+      if (name == kNoBuffer) continue;
+      ProfiledBuffer& buffer = profile.buffers[name];
+      if (buffer.uses.empty() || buffer.uses.back() != place) buffer.uses.push_back(place);
+    }
+  }
+  profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));
+  settle_lives(begin, names, &profile);
+  return profile;
+}
+
+void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const {
+  const auto places = static_cast<std::uint32_t>(profile->places());
+  struct Ends {
+    bool before = false, beyond = false;  // alive when the iteration began, when it ended
+    std::uint32_t birth = 0, death = 0;
+  };
+  std::vector<Ends> ends(profile->buffers.size());
+  for (ProfiledBuffer& buffer : profile->buffers) {
+    ends[static_cast<std::size_t>(&buffer - profile->buffers.data())].death = places - 1;
+  }
+  for (const auto& [serial, name] : names) {
+    const Life& life = lives_.at(serial);
+    Ends& end = ends[name];
+    if (life.first_use < begin)
+      end.before = true;
+    else
+      end.birth = static_cast<std::uint32_t>(life.first_use - begin);
+    if (!life.dead)
+      end.beyond = true;
+    else
+      end.death = static_cast<std::uint32_t>(life.death - begin);
+  }
+  std::vector<std::int64_t> change(places + 1, 0);
+  const auto lives_in = [&change](std::uint32_t from, std::uint32_t to, Bytes bytes) {
+    change[from] += static_cast<std::int64_t>(bytes);
+    change[to + 1] -= static_cast<std::int64_t>(bytes);
+  };
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    ProfiledBuffer& buffer = profile->buffers[i];
+    buffer.birth = ends[i].birth;
+    buffer.death = ends[i].death;
+    // Born and dead within one iteration in this order, or the other way round; alive at both ends with neither:
+    // always.
+    const bool born = ends[i].birth > 0 || !ends[i].before;
+    const bool dies = ends[i].death < places - 1 || !ends[i].beyond;
+    buffer.always = !born && !dies;
+    if (buffer.always || buffer.birth <= buffer.death) {
+      lives_in(buffer.birth, buffer.death, buffer.bytes);
+    } else {
+      lives_in(0, buffer.death, buffer.bytes);
+      lives_in(buffer.birth, places - 1, buffer.bytes);
+    }
+  }
+  // What the iteration leaves alone is away while room is short: it went first, and nobody brings it back.
+  auto planned = static_cast<std::int64_t>(idle_bytes(begin, names));
+  for (std::uint32_t q = 0; q < places; ++q) {
+    planned += change[q];
+    const Bytes live = profile->unplanned_bytes[q];
+    profile->unplanned_bytes[q] = live > static_cast<Bytes>(planned) ? live - static_cast<Bytes>(planned) : 0;
+  }
+}
+
+// Of blocks that may leave the device, were used before `begin`, and live on without being used since.
+Bytes ProfileRecorder::idle_bytes(std::uint64_t begin, const Names& names) const {
+  Bytes bytes = 0;
+  for (const auto& [serial, life] : lives_) {
+    if (life.planned && !life.dead && life.last_use < begin && !names.contains(serial)) bytes += life.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace thermocline

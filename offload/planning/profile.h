@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one iteration does to memory: which buffers it uses where, and how long its operations take. Buffers are named
+// by their place in the iteration, never by address, so that the profile of one iteration tells about the next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/units.h"
+#include "offload/planning/period_detector.h"
+
+namespace thermocline {
+
+inline constexpr std::uint32_t kNoBuffer = ~std::uint32_t{0};
+
+// A buffer of the iteration. It lives from `birth` to `death`, both places of operations; it may live across the end of
+// the iteration (death < birth: it dies in the next one) or always.
+struct ProfiledBuffer {
+  Bytes bytes = 0;     // of its pages
+  Bytes contents = 0;  // what a copy of it moves
+  bool always = false;
+  std::uint32_t birth = 0, death = 0;
+  std::vector<std::uint32_t> uses;  // places, ascending, each once
+  std::uint64_t latest_serial = 0;  // of the block that played it last
+  // Its addresses have lost their pages before, and get others.
+  bool begins_remapped = false;
+  // Among how many others' addresses its pages are dealt out when it dies.
+  double heirs = 0;
+
+  // Of each byte of memory, the part that crosses the link.
+  double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }
+};
+
+struct Profile {
+  std::vector<std::uint64_t> nanoseconds;  // by place
+  std::vector<ProfiledBuffer> buffers;
+  // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]), kNoBuffer where a
+  // block is not planned (slabs: what shares them changes from one iteration to the next).
+  std::vector<std::uint32_t> first_operand, operand_buffers;
+  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and must stay
+
+  std::size_t places() const { return nanoseconds.size(); }
+  std::span<const std::uint32_t> operands(std::size_t place) const {
+    return std::span(operand_buffers).subspan(first_operand[place], first_operand[place + 1] - first_operand[place]);
+  }
+};
+
+// Keeps what the last operations accessed, until a period is known and a profile can be made of it.
+class ProfileRecorder {
+ public:
+  struct Operand {
+    std::uint64_t serial;  // of the block; never given again
+    Bytes bytes;           // of its pages
+    Bytes contents;        // of these, what a copy of it moves
+    bool planned;          // it may be planned for: a buffer of its own pages
+  };
+
+  // In program order, one call per operation. `live_bytes`: of all live blocks. What it reuses, of its first `own`
+  // operands: blocks that one buffer has to itself.
+  Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes);
+  // The block has been freed, behind the last operation that was added.
+  void freed(std::uint64_t serial);
+
+  // The profile of the last `period` operations; at least twice as many must have been added and kept.
+  Profile make(std::size_t period) const;
+  // Operations kept.
+  std::size_t size() const { return operations_.size(); }
+
+ private:
+  struct Recorded {
+    std::uint64_t first_operand;  // ordinal among all operands ever added
+    std::uint64_t nanoseconds;
+    Bytes live_bytes;
+  };
+  struct Life {
+    Bytes bytes = 0;
+    bool planned = false;
+    std::uint64_t first_use = 0, last_use = 0;  // ordinals of operations
+    bool dead = false;
+    std::uint64_t death = 0;  // ordinal of the last operation before it was freed, when dead
+  };
+
+  using Names = std::unordered_map<std::uint64_t, std::uint32_t>;  // serial -> buffer
+
+  // Births and deaths of the named blocks, and what of the live bytes is not theirs.
+  void settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const;
+  Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
+  std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;
+  void forget();
+
+  std::uint64_t first_ = 0;          // ordinal of operations_[0]
+  std::uint64_t first_operand_ = 0;  // ordinal of operands_[0]
+  std::deque<Recorded> operations_;
+  std::deque<Operand> operands_;
+  std::unordered_map<std::uint64_t, Life> lives_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/policy/aliasing.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace thermocline {
+namespace {
+
+// What is done in which iteration under a plan.
+constexpr unsigned kPrepared = 3;
+constexpr unsigned kWatched = 4;
+constexpr unsigned kAssigned = 5;
+constexpr unsigned kSettled = 7;
+
+// Kinds of iterations that are measured. When homes are moved to, everybody does so.
+constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2;
+// So many, of which the shortest counts.
+constexpr unsigned kMeasured = 3;
+constexpr double kSlower = 1.005;
+
+}  // namespace
+
+void Aliasing::begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link) {
+  if (!residency_.is_trusting()) return;
+  const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
+  advance(iteration, nanoseconds, link);
+  measure(iteration);
+  if (!known_[iteration].berths.keeps()) heap_.timetable().rest();
+}
+
+void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
+  Known& known = known_[iteration];
+  if (known.rounds <= kSettled + 1) ++known.rounds;
+  if (known.berths.keeps()) {
+    residency_.give_up_at_once(true);
+    if (heap_.timetable().rests() || known.rounds == kSettled + 1) rebind();
+    return heap_.timetable().resume();
+  }
+  const bool another = std::any_of(known_.begin(), known_.end(), [](const Known& one) { return one.berths.keeps(); });
+  if (another || known.rounds > kSettled) return;
+  if (known.rounds == kPrepared) {
+    residency_.give_up_at_once(true);
+  } else if (known.rounds == kWatched) {
+    watch(known);
+  } else if (known.rounds == kAssigned) {
+    // Interrupted: once more.
+    if (!watching_) {
+      known.rounds = kPrepared - 1;
+      return;
+    }
+    assigned_ = iteration;
+    assign(link);
+  } else if (known.rounds == kSettled) {
+    // Another iteration has come between.
+    if (!assigning_.begun() || assigned_ != iteration) {
+      known.rounds = kPrepared - 1;
+      return;
+    }
+    const Assigned assigned = assigning_.take();
+    if (assigned.homes.is_worth_it()) settle(known, assigned, nanoseconds);
+  }
+}
+
+void Aliasing::measure(std::size_t iteration) {
+  Known& known = known_[iteration];
+  while (const auto one = meter_.next()) {
+    if (one->kind == kNeither) continue;
+    double& shortest = one->kind == kBefore ? known.before_ms : known.after_ms;
+    shortest = shortest > 0 ? std::min(shortest, one->ms) : one->ms;
+    known.measured += one->kind == kAfter ? 1 : 0;
+  }
+  if (known.measured >= kMeasured) {
+    if (known.before_ms > 0 && known.after_ms > kSlower * known.before_ms) forget(iteration);
+    known.rounds = kSettled + 2;
+    return;
+  }
+  if (known.rounds < 2 || (known.rounds > kSettled && !known.berths.keeps())) return;
+  const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kSettled);
+  meter_.begins(as_before ? kBefore : known.rounds > kSettled ? kAfter : kNeither);
+}
+
+void Aliasing::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
+  if (!residency_.is_trusting()) return;
+  known_[iteration].berths.next();
+  log_.at(submitted_ns - began_ns_);
+  heap_.timetable().now(submitted_ns - began_ns_);
+}
+
+void Aliasing::watch(Known& known) {
+  watching_ = true;
+  log_.begin(known.berths);
+  log_.at(0);
+  residency_.watch(&log_);
+}
+
+void Aliasing::assign(const Link& link) {
+  residency_.watch(nullptr);
+  residency_.give_up_at_once(false);
+  watching_ = false;
+  const auto page_bytes = static_cast<double>(heap_.page_bytes());
+  const PageCosts costs{page_bytes / link.out_bytes_per_ns, page_bytes / link.in_bytes_per_ns};
+  const auto loose = static_cast<std::uint32_t>(heap_.free_bytes() / heap_.page_bytes());
+  assigning_.start([history = log_.take(), loose, costs]() mutable {
+    PageHomes homes = assign_homes(history, loose, costs);
+    return Assigned{std::move(history), std::move(homes)};
+  });
+}
+
+// Null where it has gone, or is elsewhere each time.
+const Block* Aliasing::block_of(const Known& known, const PageOwner& page_owner) const {
+  if (page_owner.named) return known.berths.block_of(static_cast<Berths::Name>(page_owner.id));
+  const Block* const block = heap_.block_of(page_owner.block);
+  return block != nullptr && block->serial() == page_owner.id ? block : nullptr;
+}
+
+// Which pages they are: who has pages now is at home, the others share what is nobody's.
+std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assigned) {
+  std::vector<PageHandle> pages(assigned.homes.pages);
+  for (const PageHome& one : assigned.homes.homes) {
+    const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
+    const Block* const block = block_of(known, page_owner);
+    if (page_owner.stays[one.stay].from != 0 || block == nullptr) continue;
+    pages[one.home] = block->page_handles()[page_owner.range.first + one.page];
+  }
+  heap_.loosen();
+  auto next = pages.begin();
+  heap_.for_each_loose_page([&](PageHandle page) {
+    next = std::find(next, pages.end(), PageHandle{});
+    if (next != pages.end()) *next = page;
+  });
+  return pages;
+}
+
+void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds) {
+  ++changes_;
+  residency_.give_up_at_once(true);
+  heap_.timetable().clear();
+  heap_.timetable().resume();
+  heap_.timetable().set_period(nanoseconds);
+  const std::vector<PageHandle> pages = bind(known, assigned);
+  for (const PageHome& one : assigned.homes.homes) {
+    if (pages[one.home] == PageHandle{}) continue;
+    const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
+    const auto time_of = [&](std::uint32_t change) {
+      if (change == 0) return std::uint64_t{0};
+      return change == assigned.history.end() ? nanoseconds : assigned.history.changes[change - 1].nanoseconds;
+    };
+    const PageOwner::Stay stay = page_owner.stays[one.stay];
+    const Home home{page_owner.range.first + one.page, time_of(stay.from), time_of(stay.to), pages[one.home]};
+    if (const Block* const block = block_of(known, page_owner); block != nullptr) {
+      put(*block, home);
+    } else if (page_owner.named) {
+      known.homes[static_cast<Berths::Name>(page_owner.id)].push_back(home);
+    }
+  }
+  // Who always stays may be driven out by something else that comes between.
+  heap_.for_each_block([&](const Block& block) {
+    for (std::uint64_t page = 0; page < block.pages(); ++page) {
+      const PageHandle home = block.page_handles()[page];
+      const std::uint64_t at = heap_.page_of(block.begin()) + page;
+      if (home != PageHandle{} && !heap_.timetable().has_home(at)) heap_.timetable().add(at, 0, nanoseconds, home);
+    }
+  });
+  known.berths.keep();
+}
+
+// What came between, or was left over when homes were moved to, may be on pages that are others' homes.
+void Aliasing::rebind() {
+  heap_.loosen();
+  std::vector<Timetable::Held> held;
+  heap_.for_each_block([&](const Block& block) {
+    const std::uint64_t first = heap_.page_of(block.begin());
+    for (std::uint64_t page = 0; page < block.pages(); ++page) {
+      if (block.page_handles()[page] != PageHandle{}) held.push_back({first + page, block.page_handles()[page]});
+    }
+  });
+  std::vector<PageHandle> loose;
+  heap_.for_each_loose_page([&loose](PageHandle page) { loose.push_back(page); });
+  heap_.timetable().rebind(held, loose);
+}
+
+void Aliasing::put(const Block& block, const Home& home) {
+  heap_.timetable().add(heap_.page_of(block.begin()) + home.page, home.from_ns, home.until_ns, home.home);
+}
+
+void Aliasing::occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block) {
+  if (!residency_.is_trusting()) return;
+  Known& known = known_[iteration];
+  any_names_ = true;
+  const auto name = known.berths.occupied(place, bytes, heap_, block);
+  if (!name.has_value() || known.homes.empty()) return;
+  const auto homes = known.homes.find(*name);
+  if (homes == known.homes.end()) return;
+  for (const Home& one : homes->second) put(block, one);
+  known.homes.erase(homes);
+}
+
+bool Aliasing::vacated_by_name(const Block& block) {
+  for (Known& known : known_) {
+    if (known.berths.vacated(block)) return true;
+  }
+  return false;
+}
+
+void Aliasing::diverged() {
+  heap_.timetable().rest();
+  meter_.clear();
+  residency_.give_up_at_once(false);
+  if (!watching_) return;
+  residency_.watch(nullptr);
+  watching_ = false;
+  static_cast<void>(log_.take());
+}
+
+void Aliasing::forget(std::size_t iteration) {
+  diverged();
+  Known& known = known_[iteration];
+  if (known.berths.keeps()) {
+    ++changes_;
+    heap_.timetable().clear();
+  }
+  known.berths.clear(heap_);
+  known.homes.clear();
+  known.rounds = known.measured = 0;
+  known.before_ms = known.after_ms = 0;
+}
+
+void Aliasing::give_up() {
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    forget(i);
+    known_[i].rounds = kSettled + 2;
+  }
+}
+
+}  // namespace thermocline

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a repeated iteration need no mapping calls: its buffers get the same addresses each time (berths.h), and every
+// address a page of its own (page_homes.h), which the driver leads it to from then on, whoever has the page at present.
+// A steady step then consists of copies and waits on the device alone.
+//
+// Addresses lead to pages of others as long as their own contents are away. So this is for programs all of whose
+// accesses are known (trusting); without that, nothing here does anything.
+//
+// Under a plan (rounds, see aliasing.cc): two iterations show which buffers there are, and how long they take; in the
+// third parts give up their pages as they will with homes; the fourth is written down: who has pages, and when. Homes
+// are worked out on a thread of its own, and taken two iterations later, always there. In the next one buffers move to
+// their addresses, which costs a call for each, once. Where too many pages find no home, or homes would make the
+// iteration slower, nothing is changed; where they have made it slower, all is given up. Of several iterations only the
+// first to get that far has homes. Guarded by the engine's lock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/heap.h"
+#include "offload/page_assignment/berths.h"
+#include "offload/page_assignment/iteration_meter.h"
+#include "offload/page_assignment/live_range_log.h"
+#include "offload/page_assignment/page_homes.h"
+#include "offload/planning/background.h"
+#include "offload/planning/period_detector.h"
+#include "offload/residency/link_meter.h"
+#include "offload/residency/residency.h"
+
+namespace thermocline {
+
+class Aliasing {
+ public:
+  Aliasing(const Driver& driver, Heap& heap, Residency& residency)
+      : heap_(heap), residency_(residency), meter_(driver) {}
+  ~Aliasing() { diverged(); }
+  Aliasing(const Aliasing&) = delete;
+  Aliasing& operator=(const Aliasing&) = delete;
+
+  // An iteration (by the period detector's number) begins in which a plan decides.
+  void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
+  // An operation of it arrives; device time of all that was submitted before.
+  void arriving(std::size_t iteration, std::uint64_t submitted_ns);
+  // It is about to be submitted.
+  void submitting(StreamHandle stream) { meter_.submitting(stream); }
+  // It has been submitted.
+  void submitted(std::uint64_t submitted_ns) { log_.at(submitted_ns - began_ns_); }
+  void diverged();
+  // What was known of it is not so any more.
+  void forget(std::size_t iteration);
+  // Addresses run short: none are kept from now on.
+  void give_up();
+
+  // See Berths; `iteration` is followed.
+  Block* berth(std::size_t iteration, std::size_t place, Bytes bytes) {
+    return residency_.is_trusting() ? known_[iteration].berths.find(place, bytes) : nullptr;
+  }
+  void occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block);
+  bool vacated(const Block& block) { return any_names_ && vacated_by_name(block); }
+
+  // How often homes have been taken, or given up.
+  std::uint64_t changes() const { return changes_; }
+  // Addresses that lead elsewhere are as they should be.
+  bool is_settled(std::size_t iteration) const { return known_[iteration].berths.keeps(); }
+
+ private:
+  struct Home {
+    std::uint64_t page;               // of the block
+    std::uint64_t from_ns, until_ns;  // of the iteration
+    PageHandle home;
+  };
+  struct Known {
+    Berths berths;
+    unsigned rounds = 0;                 // iterations that began since the plan was made
+    double before_ms = 0, after_ms = 0;  // the shortest iteration under the plan, without homes and with; 0: none yet
+    unsigned measured = 0;               // with
+    // By name, until it has addresses.
+    std::unordered_map<Berths::Name, std::vector<Home>> homes;
+  };
+  struct Assigned {
+    LiveRangeHistory history;
+    PageHomes homes;
+  };
+  bool vacated_by_name(const Block& block);
+  void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
+  void measure(std::size_t iteration);
+  void watch(Known& known);
+  void assign(const Link& link);
+  void settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds);
+  void rebind();
+  std::vector<PageHandle> bind(const Known& known, const Assigned& assigned);
+  const Block* block_of(const Known& known, const PageOwner& page_owner) const;
+  void put(const Block& block, const Home& home);
+
+  Heap& heap_;
+  Residency& residency_;
+  std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
+  IterationMeter meter_;
+  LiveRangeLog log_;
+  bool watching_ = false;
+  bool any_names_ = false;
+  Background<Assigned> assigning_;
+  std::size_t assigned_ = 0;  // for which iteration
+  std::uint64_t began_ns_ = 0;
+  std::uint64_t changes_ = 0;
+};
+
+}  // namespace thermocline

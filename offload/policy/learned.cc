@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/policy/learned.h"
+
+#include <unordered_map>
+
+#include "driver/check.h"
+#include "offload/recompute/joint_plan.h"
+
+namespace thermocline {
+namespace {
+
+// Who waits for freed pages waits for the next fence behind their last use: one every so much device time keeps that
+// close to it, at less than 1 % of host time.
+constexpr std::uint64_t kFenceEveryNs = 100'000;
+// As much work as the device has before it that the host need not hurry: many times what it takes to bring a part back
+// (two hundred microseconds).
+constexpr std::uint64_t kFarAheadNs = 10'000'000;
+constexpr std::size_t kMostMarks = 4096;
+constexpr std::size_t kSweptAtOnce = 4;
+
+std::uint64_t scramble(std::uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93u;
+  x ^= x >> 32;
+  return x;
+}
+
+}  // namespace
+
+// Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration
+// to the next.
+std::uint64_t Learned::token_of(const Arrival& arrival) const {
+  std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
+  token = scramble(token ^ arrival.accesses);
+  for (const BlockState* state : arrival.operands) {
+    if (!state->block->is_slab()) token = scramble(token ^ (state->block->bytes() + 0x9e3779b97f4a7c15u));
+  }
+  return token;
+}
+
+std::uint64_t Learned::nanoseconds_of(const Arrival& arrival) const {
+  if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
+  Bytes bytes = 0;
+  for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
+  return guessed_nanoseconds(bytes, arrival.info.operator_class);
+}
+
+void Learned::arriving(const Arrival& arrival) {
+  operands_.clear();
+  for (const bool slabs : {false, true}) {
+    for (BlockState* state : arrival.operands) {
+      if (state->block->is_slab() == slabs) operands_.push_back(state);
+    }
+    if (!slabs) own_pages_ = operands_.size();
+  }
+  scratch_.clear();
+  for (const BlockState* state : operands_) {
+    const Block& block = *state->block;
+    // What a slab holds changes while it is away.
+    const Bytes contents = block.is_slab() ? block.bytes() : block.contents_end();
+    scratch_.push_back(
+        {block.serial(), block.bytes(), contents, block.bytes() >= min_offload_bytes_ && state->pins == 0});
+  }
+  token_ = token_of(arrival);
+  timed_ = arrival.info.nanoseconds != 0;
+  const std::uint64_t nanoseconds = nanoseconds_of(arrival);
+  unfenced_ns_ += nanoseconds;
+  aliasing_.arriving(current_, submitted_ns_);
+  submitted_ns_ += nanoseconds;
+  const Reuse reuse = recorder_.add(scratch_, own_pages_, nanoseconds, arrival.live_block_bytes);
+  const std::size_t before = period_detector_.position();
+  switch (period_detector_.add(token_, arrival.live_bytes, reuse)) {
+    case PeriodDetector::Event::kFound:
+      learn();
+      break;
+    case PeriodDetector::Event::kMatch:
+      match(before);
+      break;
+    case PeriodDetector::Event::kDiverged:
+      if (following_) ++divergences_;
+      aliasing_.diverged();
+      following_ = false;
+      returns_.clear();
+      break;
+    case PeriodDetector::Event::kNothing:
+      break;
+  }
+}
+
+void Learned::step() {
+  if (period_detector_.mark()) learn();
+}
+
+void Learned::match(std::size_t before) {
+  if (planning_.begun() && period_detector_.operations() >= adopt_at_) adopt();
+  // What was to return belongs to the way that has been left.
+  const bool goes_on = period_detector_.position() == before + 1 || period_detector_.position() == 0;
+  if (current_ != period_detector_.iteration() || !goes_on) {
+    returns_.clear();
+    aliasing_.diverged();
+  }
+  current_ = period_detector_.iteration();
+  following_ = !known_[current_].plan.leaves.empty();
+  if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
+    aliasing_.begins(current_, submitted_ns_, migration_.link());
+  }
+  if (following_ || (planning_.begun() && planned_ == current_)) bind();
+}
+
+void Learned::learn() {
+  // A plan in the making reads its profile.
+  if (planning_.begun()) adopt();
+  following_ = false;
+  returns_.clear();
+  current_ = period_detector_.iteration();
+  Known& known = known_[current_];
+  known.plan = {};
+  aliasing_.forget(current_);
+  known.profile = recorder_.make(period_detector_.period());
+  if (!timed_) {
+    durations_.collect();
+    for (std::size_t place = 0; place < known.profile.places(); ++place) {
+      const std::uint64_t measured = durations_.nanoseconds(period_detector_.token_at(place));
+      if (measured != 0) known.profile.nanoseconds[place] = measured;
+    }
+  }
+  planned_ = current_;
+  std::optional<Lineage> lineage;
+  if (versions_ != nullptr) lineage = versions_->lineage_of(known.profile);
+  planning_.start([&profile = known.profile, limit = heap_.limit(), link = migration_.link(), lineage,
+                   plans = recompute_plans_,
+                   mapping = residency_.is_trusting() ? Mapping::kForGood : Mapping::kEachTime] {
+    return lineage ? plan_jointly(profile, *lineage, limit, link, mapping, plans)
+                   : plan_iteration(profile, limit, link);
+  });
+  adopt_at_ = period_detector_.operations() + period_detector_.period();
+  known.actors.assign(known.profile.buffers.size(), {});
+  std::unordered_map<std::uint64_t, std::uint32_t> names;
+  for (std::uint32_t name = 0; name < known.profile.buffers.size(); ++name) {
+    names[known.profile.buffers[name].latest_serial] = name;
+  }
+  heap_.for_each_block([&](Block& block) {
+    if (const auto name = names.find(block.serial()); name != names.end()) {
+      known.actors[name->second] = {&residency_.state_of(block), block.serial()};
+    }
+  });
+}
+
+void Learned::adopt() {
+  Plan& plan = known_[planned_].plan;
+  plan = planning_.take();
+  ++plans_;
+  if (!plan.fits) plan = {};
+}
+
+std::uint64_t Learned::predicted_ns() const {
+  const Plan& plan = known_[current_].plan;
+  return plan.fits ? static_cast<std::uint64_t>(plan.predicted_ns) : 0;
+}
+
+void Learned::bind() {
+  Known& known = known_[current_];
+  const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
+  // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
+  const std::size_t bound = names.size() == operands_.size() ? names.size() : own_pages_;
+  THERMOCLINE_CHECK(bound <= names.size(), "equal tokens have equally many operands of their own pages");
+  for (std::size_t i = 0; i < bound; ++i) {
+    if (names[i] != kNoBuffer) known.actors[names[i]] = {operands_[i], operands_[i]->block->serial()};
+  }
+}
+
+void Learned::after_operation(StreamIndex stream) {
+  // Where nothing leaves nobody waits for room.
+  if (!following_ || (known_[current_].plan.gaps.empty() && rewriting() == nullptr)) return;
+  if (unfenced_ns_ >= kFenceEveryNs) {
+    unfenced_ns_ = 0;
+    static_cast<void>(clock_.fence(stream));
+    marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
+    if (marks_.size() > kMostMarks) marks_.pop_front();
+    // What has left will want its addresses back when there is less time than now.
+    if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
+  }
+  const std::size_t place = period_detector_.position();
+  at_place(rewriting() == nullptr ? place : rewriting()->place_of[place]);
+}
+
+void Learned::ran_again(std::uint32_t n) {
+  const std::size_t place = period_detector_.position();
+  at_place(rewriting()->place_of[place] - rewriting()->runs_before[place] + n);
+}
+
+// Of the plan's profile.
+void Learned::at_place(std::size_t place) {
+  const Known& known = known_[current_];
+  for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
+  for (const std::uint32_t gap : known.plan.returns[place]) {
+    if (const Actor* actor = actor_of(known.plan.gaps[gap])) returns_.push_back(*actor);
+  }
+  poll_returns();
+}
+
+// Null: scratch memory of an operation that runs again.
+const Learned::Actor* Learned::actor_of(const PlannedGap& gap) const {
+  const Known& known = known_[current_];
+  const std::uint32_t name = known.plan.rewriting == nullptr ? gap.buffer : known.plan.rewriting->names[gap.buffer];
+  return name == kNoBuffer ? nullptr : &known.actors[name];
+}
+
+void Learned::leave(const PlannedGap& gap) {
+  const Actor* const known = actor_of(gap);
+  if (known == nullptr) return;
+  const Actor& actor = *known;
+  if (actor.alive()) residency_.leave(*actor.state, gap.parts);
+}
+
+// A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
+void Learned::poll_returns() {
+  while (!returns_.empty()) {
+    const Actor& actor = returns_.front();
+    if (actor.alive() && !residency_.bring_back(*actor.state, false)) {
+      if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
+      if (!residency_.bring_back(*actor.state, true)) return;
+    }
+    returns_.pop_front();
+  }
+}
+
+bool Learned::is_far_ahead() { return lead_ns() >= kFarAheadNs; }
+
+std::uint64_t Learned::lead_ns() {
+  while (!marks_.empty() && clock_.passed(marks_.front().fence)) {
+    passed_ns_ = marks_.front().ns;
+    marks_.pop_front();
+  }
+  return submitted_ns_ - passed_ns_;
+}
+
+void Learned::freed(const Block& block) { recorder_.freed(block.serial()); }
+
+}  // namespace thermocline

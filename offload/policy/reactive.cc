@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/policy/reactive.h"
+
+#include <algorithm>
+
+#include "offload/residency/part_size.h"
+
+namespace thermocline {
+namespace {
+
+// Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and
+// what is copied stays close to the latest knowledge.
+constexpr std::size_t kCopiesInFlight = 2;
+// So much may have been brought back without having been used yet: as much as keeps the link busy. What is used makes
+// room for more; where the program does not come back for it, memory stays free for what it does instead.
+constexpr Bytes kMostUnused = kCopiesInFlight * kPartBytes;
+// Useless prefetches that end prefetching until the next miss.
+constexpr std::uint64_t kPatience = 3;
+// A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
+// queued by then; one on every operation would cost short kernels more than it gains.
+constexpr std::uint32_t kOperationsPerFence = 4;
+constexpr std::uint32_t kRecentAllocations = 64;
+
+}  // namespace
+
+void Reactive::missed() {
+  returning_ = true;
+  wasted_before_ = residency_.statistics().wasted_prefetches;
+}
+
+void Reactive::allocated(Bytes bytes) {
+  if (bytes >= largest_recent_ || ++allocations_since_largest_ > kRecentAllocations) {
+    largest_recent_ = bytes;
+    allocations_since_largest_ = 0;
+  }
+}
+
+void Reactive::after_operation(StreamIndex stream) {
+  if (!filling()) return;
+  if (++operations_since_fence_ >= kOperationsPerFence) {
+    operations_since_fence_ = 0;
+    static_cast<void>(clock_.fence(stream));
+  }
+  write_behind();
+  if (returning_) prefetch();
+}
+
+// Before anything has had to leave everything may fit: then nothing is copied.
+bool Reactive::filling() const {
+  if (residency_.statistics().evictions == 0 && residency_.youngest_away() == nullptr) return false;
+  return residency_.resident_bytes() > heap_.limit() / 100 * options_.low_water_percent ||
+         residency_.youngest_away() != nullptr;
+}
+
+void Reactive::write_behind() {
+  const Bytes reserve = heap_.limit() / 100 * options_.clean_reserve_percent;
+  if (residency_.clean_bytes() >= reserve ||
+      residency_.resident_bytes() <= heap_.limit() / 100 * options_.low_water_percent)
+    return;
+  while (migration_.leaving() < kCopiesInFlight && residency_.clean_bytes() < reserve) {
+    if (!residency_.write_behind()) return;
+    ++write_behinds_;
+  }
+}
+
+void Reactive::prefetch() {
+  if (residency_.statistics().wasted_prefetches >= wasted_before_ + kPatience) {
+    returning_ = false;
+    return;
+  }
+  while (migration_.returning() < kCopiesInFlight) {
+    EvictionUnit* part = residency_.youngest_away();
+    if (part == nullptr) {
+      returning_ = false;
+      return;
+    }
+    if (residency_.prefetched_bytes() + part->bytes() > kMostUnused) return;
+    const Bytes taken = residency_.resident_bytes() + part->bytes() + largest_recent_;
+    if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
+    ++prefetches_;
+  }
+}
+
+}  // namespace thermocline

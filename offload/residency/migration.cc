@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/residency/migration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/check.h"
+#include "driver/locks.h"
+
+namespace thermocline {
+namespace {
+
+// What a copy has to move: the part's bytes up to the end of what any buffer of the block has. `any_use`: also what
+// nobody is seen to use, which in a slab may be a buffer that it is given while it is away.
+Bytes contents_of(const EvictionUnit& part, bool any_use) {
+  const Block& block = *part.whole->block;
+  if (any_use && block.is_slab()) return part.bytes();
+  const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
+  const Bytes begin = part.begin() - block.begin();
+  // An empty part of a slab: a copy of something keeps the rules simple.
+  return end > begin ? end - begin : Bytes{1};
+}
+
+}  // namespace
+
+Migration::~Migration() {
+  if (!open_) return;
+  static_cast<void>(driver_.destroy_stream(out_));
+  static_cast<void>(driver_.destroy_stream(in_));
+}
+
+Status Migration::open() {
+  if (Status status = driver_.create_stream(&out_); !status.ok()) return status;
+  if (Status status = driver_.create_stream(&in_); !status.ok()) {
+    static_cast<void>(driver_.destroy_stream(out_));
+    return status;
+  }
+  out_index_ = clock_.index_of(out_);
+  in_index_ = clock_.index_of(in_);
+  host_.try_mappable_on(in_);
+  open_ = true;
+  return {};
+}
+
+Status Migration::copy_out(EvictionUnit& part) {
+  BlockState& state = *part.whole;
+  THERMOCLINE_CHECK(part.mapped() && part.defined && part.copy == HostCopy::kNone,
+                    "only defined contents on the device, without a host copy, are copied out");
+  // The copies behind it would stand, too.
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
+  const Bytes bytes = contents_of(part, net_.on());
+  void* host = allocate_host(bytes, part.bytes());
+  host_refused_ = host == nullptr ? bytes : 0;
+  if (host == nullptr) return Status::out_of_memory();
+  Status status = clock_.wait_all(out_index_, state.block->uses);
+  if (status.ok()) status = clock_.wait_all(out_index_, part.uses);
+  if (status.ok()) {
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kOut, bytes, out_);
+    status = driver_.copy_to_host(host, part.begin(), bytes, out_);
+    meter_.end(sample, out_);
+  }
+  if (!status.ok()) {
+    host_.free(host);
+    return status;
+  }
+  part.host = host;
+  part.host_bytes = bytes;
+  part.copy = HostCopy::kLeaving;
+  part.leaving = Use{out_index_, clock_.advance(out_index_)};
+  static_cast<void>(clock_.fence(out_index_));
+  part.uses.add(part.leaving);
+  state.wait_for.add(part.leaving);
+  leaving_.push_back(part.leaving);
+  statistics_.evicted_bytes += bytes;
+  return {};
+}
+
+bool Migration::set_aside(EvictionUnit& part) {
+  void* const host = allocate_host(contents_of(part, net_.on()), part.bytes());
+  if (host == nullptr) return false;
+  part.host = host;
+  part.host_bytes = contents_of(part, net_.on());
+  part.copy = HostCopy::kCurrent;
+  return true;
+}
+
+Status Migration::copy_in(EvictionUnit& part) {
+  BlockState& state = *part.whole;
+  THERMOCLINE_CHECK(part.host != nullptr, "a copy back needs a host copy");
+  if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
+  // The pages may still be in use by an earlier page owner's last operations, and the host copy may be on its way out.
+  Status status = clock_.wait_all(in_index_, state.block->uses);
+  if (status.ok()) status = clock_.wait_all(in_index_, part.uses);
+  if (status.ok()) {
+    const LinkMeter::Sample sample = meter_.begin(LinkMeter::kIn, part.host_bytes, in_);
+    status = driver_.copy_to_device(part.begin(), part.host, part.host_bytes, in_);
+    meter_.end(sample, in_);
+  }
+  if (!status.ok()) return status;
+  const Use use{in_index_, clock_.advance(in_index_)};
+  static_cast<void>(clock_.fence(in_index_));
+  part.uses.add(use);
+  state.wait_for.add(use);
+  returning_.push_back(use);
+  statistics_.restored_bytes += part.host_bytes;
+  return {};
+}
+
+void Migration::drop_host_copy(EvictionUnit& part) {
+  if (part.host == nullptr) return;
+  // Every copy of ours that reads or writes the host memory is among the part's uses.
+  UseSet uses = part.uses;
+  uses.join(part.host_reads);
+  part.host_reads.clear();
+  if (!net_.abandon(part)) retired_.push_back(Retired{part.host, uses});
+  part.host = nullptr;
+  part.host_bytes = 0;
+  part.copy = HostCopy::kNone;
+}
+
+bool Migration::has_left(EvictionUnit& part) {
+  if (part.copy == HostCopy::kCurrent) return true;
+  if (part.copy != HostCopy::kLeaving || !clock_.passed(part.leaving)) return false;
+  part.copy = HostCopy::kCurrent;
+  return true;
+}
+
+Status Migration::finish(EvictionUnit& part) {
+  if (part.copy != HostCopy::kLeaving) return {};
+  if (Status status = clock_.synchronize(part.leaving); !status.ok()) return status;
+  part.copy = HostCopy::kCurrent;
+  return {};
+}
+
+std::size_t Migration::leaving() {
+  while (!leaving_.empty() && clock_.passed(leaving_.front())) leaving_.pop_front();
+  return leaving_.size();
+}
+
+std::size_t Migration::returning() {
+  while (!returning_.empty() && clock_.passed(returning_.front())) returning_.pop_front();
+  return returning_.size();
+}
+
+void Migration::drain() {
+  if (!open_) return;
+  const WaitsInPlace at_the_end;
+  static_cast<void>(driver_.synchronize_stream(out_));
+  static_cast<void>(driver_.synchronize_stream(in_));
+  clock_.synchronized(out_index_);
+  clock_.synchronized(in_index_);
+  leaving_.clear();
+  returning_.clear();
+  for (const Retired& retired : retired_) host_.free(retired.host);
+  retired_.clear();
+}
+
+void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
+  collect_retired();
+  for (bool collected = !net_.on();;) {
+    if (net_.on()) {
+      if (void* host = host_.allocate_pages(page_bytes); host != nullptr) return host;
+    }
+    if (void* host = host_.allocate(bytes); host != nullptr) return host;
+    const auto waits_for = first_that_goes_on();
+    if (waits_for == retired_.end()) {
+      if (std::exchange(collected, true)) return nullptr;
+      free_abandoned(Wait::kYes);
+      continue;
+    }
+    if (!clock_.synchronize(waits_for->uses).ok()) return nullptr;
+    host_.free(waits_for->host);
+    retired_.erase(waits_for);
+  }
+}
+
+void Migration::free_abandoned(Wait wait) {
+  for (void* const host : net_.collect(wait)) host_.free(host);
+}
+
+std::deque<Migration::Retired>::iterator Migration::first_that_goes_on() {
+  return std::ranges::find_if(retired_, [this](const Retired& retired) { return !clock_.is_blocked(retired.uses); });
+}
+
+void Migration::collect_retired() {
+  if (net_.on()) free_abandoned(Wait::kNo);
+  for (auto oldest = first_that_goes_on(); oldest != retired_.end() && clock_.passed(oldest->uses);
+       oldest = first_that_goes_on()) {
+    host_.free(oldest->host);
+    retired_.erase(oldest);
+  }
+}
+
+}  // namespace thermocline

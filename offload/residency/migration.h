@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves the contents of parts of blocks between the device and pinned host memory on two streams of its own, one a
+// direction, so that both directions of the link work at once and neither stands behind the program's kernels.
+//
+// Contract: a copy out waits on the device for everything submitted that may use the part; whoever accesses the block
+// afterwards finds the copy in `wait_for`. Host memory is reused only after every copy that reads or writes it has
+// passed. Guarded by the engine's lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "allocator/host_pool.h"
+#include "allocator/stream_clock.h"
+#include "driver/driver.h"
+#include "offload/residency/block_state.h"
+#include "offload/residency/host_fallback.h"
+#include "offload/residency/link_meter.h"
+
+namespace thermocline {
+
+struct MigrationStatistics {
+  Bytes evicted_bytes = 0, restored_bytes = 0;
+};
+
+class Migration {
+ public:
+  Migration(const Driver& driver, StreamClock& clock, HostPool& host, Net& net)
+      : driver_(driver), clock_(clock), host_(host), net_(net) {}
+  ~Migration();
+
+  Status open();
+
+  // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
+  Status copy_out(EvictionUnit& part);
+  // A part without contents gets host memory, to which its addresses can lead; false: there is none.
+  bool set_aside(EvictionUnit& part);
+  // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
+  Status copy_in(EvictionUnit& part);
+  // The host copy is stale or not needed any more.
+  void drop_host_copy(EvictionUnit& part);
+
+  // True once the copy out has passed; never blocks. The part is then kCurrent.
+  bool has_left(EvictionUnit& part);
+  // Blocks the host until the copy out has passed.
+  Status finish(EvictionUnit& part);
+
+  // Copies submitted and not known to have passed, per direction; polls.
+  std::size_t leaving();
+  std::size_t returning();
+
+  // What the link has been seen to carry; an assumption until enough has been copied.
+  Link link() { return meter_.link(); }
+
+  // Frees the host memory of dropped copies that no copy uses any more; polls.
+  void collect_retired();
+
+  // Waits for both streams and frees retired host memory; used before everything is given back.
+  void drain();
+
+  // How much pinned host memory was asked for in vain the last time; 0: it was there.
+  Bytes host_refused() const { return host_refused_; }
+
+  const MigrationStatistics& statistics() const { return statistics_; }
+
+ private:
+  struct Retired {
+    void* host;
+    UseSet uses;
+  };
+
+  // Host memory for `bytes`, in pages where there is a net; waits for copies that still use retired memory only when
+  // there is none without.
+  void* allocate_host(Bytes bytes, Bytes page_bytes);
+  void free_abandoned(Wait wait);
+  // Of what is retired: copies to the program's memory may stand behind what it does later.
+  std::deque<Retired>::iterator first_that_goes_on();
+
+  const Driver& driver_;
+  StreamClock& clock_;
+  HostPool& host_;
+  Net& net_;
+  StreamHandle out_{}, in_{};
+  StreamIndex out_index_{}, in_index_{};
+  bool open_ = false;
+  std::deque<Retired> retired_;
+  std::deque<Use> leaving_, returning_;
+  LinkMeter meter_{driver_};
+  Bytes host_refused_ = 0;
+  MigrationStatistics statistics_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/residency/residency.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "driver/check.h"
+#include "driver/locks.h"
+#include "offload/residency/part_size.h"
+
+namespace thermocline {
+namespace {
+// What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
+// operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
+struct InOneGo {
+  InOneGo(const Net& net, StreamClock& clock) {
+    if (!net.full()) return;
+    none.emplace(clock, false);
+    in_place.emplace();
+  }
+  std::optional<StreamClock::Deferring> none;
+  std::optional<WaitsInPlace> in_place;
+};
+}  // namespace
+
+void Residency::adopt(const Buffer& buffer) {
+  Block& block = buffer.block();
+  while (states_.size() <= block.index()) states_.emplace_back();
+  BlockState& state = states_[block.index()];
+  if (state.block == nullptr) {
+    state.block = &block;
+    state.wait_for.join(block.uses);
+    cut(state);
+    if (net_.full()) cover_new(state);
+  }
+  THERMOCLINE_CHECK(state.block == &block, "an index names one live block");
+  state.wait_for.join(buffer.former);
+}
+
+// Into parts of nearly equal size; each goes to the list of what its pages say.
+void Residency::cut(BlockState& state) {
+  const Block& block = *state.block;
+  state.count = std::min(parts_of(block.bytes()), block.pages());
+  if (state.count > 1) state.many = std::make_unique<EvictionUnit[]>(state.count);
+  const std::span<EvictionUnit> parts = state.parts();
+  const std::span<const PageHandle> handles = block.page_handles();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EvictionUnit& part = parts[i];
+    const std::uint64_t first = block.pages() * i / parts.size();
+    part.whole = &state;
+    part.range = {first, block.pages() * (i + 1) / parts.size() - first};
+    const auto pages = handles.subspan(part.range.first, part.range.count);
+    const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+    if (mapped) resident_bytes_ += part.bytes();
+    place(part, mapped ? Place::kDirty : Place::kEvicted);
+  }
+}
+
+void Residency::forget(Block& block) {
+  BlockState& state = state_of(block);
+  for (EvictionUnit& part : state.parts()) {
+    set_prefetched(part, false);
+    migration_.drop_host_copy(part);
+    if (part.mapped()) resident_bytes_ -= part.bytes();
+    place(part, Place::kUnmapped);
+    block.uses.join(part.uses);
+  }
+  state.~BlockState();
+  new (&state) BlockState;
+}
+
+void Residency::succeed(const Buffer& buffer) {
+  const Block& block = buffer.block();
+  BlockState& state = state_of(block);
+  // What stands is another page owner's, or the stream's that has it next.
+  clock_.join_without_blocking(block.uses, &state.wait_for);
+  if (block.is_slab()) return;
+  for (EvictionUnit& part : state.parts()) {
+    state.wait_for.join(part.uses);
+    set_prefetched(part, false);
+    part.defined = false;
+    set_hollow(part, false);
+    migration_.drop_host_copy(part);
+    place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
+  }
+}
+
+// What is written without being seen counts as contents, from the first access on that nobody sees. Where there is no
+// host memory, contents begin with the first access that somebody does.
+void Residency::cover_new(BlockState& state) {
+  bool all = true;
+  for (EvictionUnit& part : state.parts()) {
+    if (part.mapped() || part.covered) continue;
+    // Pages that it lies over are given up: all of it leads to one place.
+    all &= heap_.unmap(*state.block, part.range).ok() && migration_.set_aside(part);
+    if (part.host != nullptr) net_.cover(part);
+  }
+  for (EvictionUnit& part : state.parts()) part.defined = all;
+}
+
+void Residency::set_hollow(EvictionUnit& part, bool hollow) {
+  if (part.hollow == hollow) return;
+  part.hollow = hollow;
+  part.whole->hollow_parts += hollow ? 1 : -1;
+}
+
+void Residency::set_prefetched(EvictionUnit& part, bool prefetched) {
+  if (part.prefetched == prefetched) return;
+  part.prefetched = prefetched;
+  prefetched_bytes_ += prefetched ? part.bytes() : -part.bytes();
+}
+
+// Whoever waits for all that is submitted would never come to an end while others go on submitting.
+Status Residency::come_to_rest() {
+  const WaitsInPlace others_submit;
+  const StreamClock::Deferring none(clock_, false);
+  if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
+  while (!clean_.empty()) {
+    EvictionUnit& part = clean_.front();
+    migration_.drop_host_copy(part);
+    place(part, Place::kDirty);
+  }
+  return {};
+}
+
+Status Residency::settle(std::span<BlockState* const> blocks) {
+  const WaitsInPlace others_submit;
+  const StreamClock::Deferring none(clock_, false);
+  for (BlockState* state : blocks) {
+    for (EvictionUnit& part : state->parts()) {
+      if (Status status = clock_.synchronize(part.uses); !status.ok()) return status;
+    }
+  }
+  return come_to_rest();
+}
+
+Status Residency::make_resident(std::span<BlockState* const> blocks) {
+  ++preparation_;
+  Bytes wanted = 0;
+  bool absent = false;
+  for (BlockState* state : blocks) {
+    THERMOCLINE_CHECK(!state->dropped, "what is dropped is recomputed before it is accessed");
+    state->held = preparation_;
+    wanted += state->wanted_bytes();
+    absent |= !state->has_wanted();
+  }
+  if (!absent) return {};
+  // Nothing is evicted for an operation that can never fit.
+  if (wanted > heap_.limit()) return Status::out_of_memory();
+  const InOneGo in_one_go(net_, clock_);
+  if (net_.full()) {
+    if (Status status = come_to_rest(); !status.ok()) return status;
+  }
+  const bool stood = clock_.any_blocked();
+  Status status = unless_stood(bring(blocks), stood);
+  // Also what came before the one for which there was no room.
+  if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
+  return status;
+}
+
+Status Residency::bring(std::span<BlockState* const> blocks) {
+  for (BlockState* state : blocks) {
+    if (state->has_wanted() || map_whole(*state)) continue;
+    for (EvictionUnit& part : state->parts()) {
+      if (!state->wants(part)) continue;
+      if (part.mapped()) {
+        if (!part.hollow || state->overwrites(part)) continue;
+        if (Status status = copy_in(part); !status.ok()) return status;
+        continue;
+      }
+      bool untouched = false;
+      if (Status status = make_room(part, &untouched); !status.ok()) return status;
+      if (Status status = restore(part, untouched, state->overwrites(part)); !status.ok()) return status;
+    }
+  }
+  return {};
+}
+
+Status Residency::make_whole_resident(BlockState& state) {
+  state.whole = true;
+  BlockState* const one = &state;
+  return make_resident({&one, 1});
+}
+
+// A new block gets its pages in one go, where there are enough.
+bool Residency::map_whole(BlockState& state) {
+  if (state.nonresident_units != state.count) return false;
+  for (const EvictionUnit& part : state.parts()) {
+    if (part.defined || part.host != nullptr || !state.wants(part)) return false;
+  }
+  Block& block = *state.block;
+  if (!heap_.map(block, Wait::kBehindNewest).ok()) return false;
+  state.wait_for.join(block.uses);
+  for (EvictionUnit& part : state.parts()) {
+    resident_bytes_ += part.bytes();
+    place(part, Place::kDirty);
+  }
+  return true;
+}
+
+// Of a part that has just got its pages. It stays away, with pages, when its contents can not be copied: the next
+// access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
+Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
+  part.whole->wait_for.join(part.uses);
+  net_.uncovered(part);
+  if (part.host != nullptr && (!untouched || part.hollow)) {
+    if (overwritten) {
+      set_hollow(part, true);
+    } else if (Status status = copy_in(part); !status.ok()) {
+      return status;
+    }
+  }
+  resident_bytes_ += part.bytes();
+  place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
+  return {};
+}
+
+Status Residency::copy_in(EvictionUnit& part) {
+  if (Status status = migration_.copy_in(part); !status.ok()) return status;
+  set_hollow(part, false);
+  ++statistics_.restores;
+  return {};
+}
+
+void Residency::accessed(BlockState& state, std::uint64_t operation) {
+  state.operation = operation;
+  for (EvictionUnit& part : state.parts()) {
+    if (!state.wants(part)) continue;
+    part.defined = true;
+    set_hollow(part, false);
+    if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
+    set_prefetched(part, false);
+    if (state.writes(part)) migration_.drop_host_copy(part);
+    place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
+  }
+}
+
+bool Residency::prefetch(EvictionUnit& part) { return !part.whole->dropped && is_free_to_come(part) && fetch(part); }
+
+void Residency::give_up_at_once(bool does) {
+  const bool did = std::exchange(gives_up_at_once_, does && trusting_);
+  if (did || !gives_up_at_once_) return;
+  ++preparation_;
+  give_up_leaving(~Bytes{0});
+}
+
+bool Residency::is_free_to_come(const EvictionUnit& part) {
+  const Block& block = *part.whole->block;
+  return heap_.homes_at_hand(block, part.range, true) && heap_.can_map_without_waiting(block, part.range);
+}
+
+bool Residency::fetch(EvictionUnit& part) {
+  bool untouched = false;
+  if (!heap_.map(*part.whole->block, part.range, Wait::kBehind, &part.uses, &untouched).ok()) return false;
+  const bool returns = part.host != nullptr;
+  if (!restore(part, untouched, false).ok()) return false;
+  set_prefetched(part, returns);
+  return true;
+}
+
+bool Residency::write_behind() {
+  for (EvictionUnit& part : dirty_) {
+    if (!may_leave(part) || !part.defined) continue;
+    if (!migration_.copy_out(part).ok()) return false;
+    place(part, Place::kClean);
+    return true;
+  }
+  return false;
+}
+
+void Residency::leave(BlockState& state, std::size_t parts) {
+  if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
+  for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
+    if (!part.mapped() || !part.defined || part.pins > 0) continue;
+    set_prefetched(part, false);
+    if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
+    place(part, Place::kClean);
+    if (gives_up_at_once_) give_up(part);
+  }
+}
+
+bool Residency::bring_back(BlockState& state, bool may_wait) {
+  if (state.dropped) return true;
+  for (EvictionUnit& part : state.parts()) {
+    if (part.mapped()) {
+      set_prefetched(part, true);
+      place(part, part.place);
+    } else if (!may_wait && !is_free_to_come(part)) {
+      return false;
+    } else if (!fetch(part)) {
+      // What has left by now gives its room to what comes.
+      if (!drop_clean_if(part.bytes(), false) || !fetch(part)) return false;
+    }
+  }
+  return true;
+}
+
+Status Residency::make_room_for_limit(Bytes new_limit) {
+  ++preparation_;
+  const InOneGo in_one_go(net_, clock_);
+  const bool stood = clock_.any_blocked();
+  if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
+  if (Status status = come_to_rest(); !status.ok()) return status;
+  Status status = unless_stood(shrink_to(new_limit), stood);
+  // Copies out that were begun and are not needed after all.
+  if (Status settled = come_to_rest(); status.ok()) status = settled;
+  return status;
+}
+
+Status Residency::shrink_to(Bytes new_limit) {
+  for (;;) {
+    Status status = heap_.set_limit(new_limit, Wait::kYes);
+    if (!status.is_out_of_memory()) return status;
+    bool progress = false;
+    const Bytes created = heap_.created_bytes();
+    status = climb(created > new_limit ? created - new_limit : heap_.page_bytes(), false, &progress);
+    if (!status.ok()) return status;
+    if (!progress) return Status::out_of_memory();
+  }
+}
+
+void Residency::release_host_copies() {
+  for (BlockState& state : states_) {
+    if (state.block == nullptr) continue;
+    for (EvictionUnit& part : state.parts()) migration_.drop_host_copy(part);
+  }
+  migration_.drain();
+}
+
+bool Residency::may_leave(const EvictionUnit& part) const {
+  const BlockState& state = *part.whole;
+  return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
+         !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
+}
+
+// What stood may have passed by now: then there is more room than was seen. So there is when what had to be waited for
+// has passed.
+Status Residency::unless_stood(Status status, bool stood) {
+  return (stood || clock_.has_deferred()) && status.is_out_of_memory() ? Status::not_ready() : status;
+}
+
+// Moves the part to the end of a list, and keeps the sums that depend on lists.
+void Residency::place(EvictionUnit& part, Place where) {
+  if (log_ != nullptr) [[unlikely]]
+    log_change(part, where);
+  switch (part.place) {
+    case Place::kUnmapped:
+      break;
+    case Place::kDirty:
+      dirty_.erase(dirty_.iterator_to(part));
+      break;
+    case Place::kClean:
+      clean_.erase(clean_.iterator_to(part));
+      clean_bytes_ -= part.bytes();
+      break;
+    case Place::kEvicted:
+      away_.erase(away_.iterator_to(part));
+      --part.whole->nonresident_units;
+      break;
+  }
+  part.place = where;
+  switch (where) {
+    case Place::kUnmapped:
+      break;
+    case Place::kDirty:
+      dirty_.push_back(part);
+      break;
+    case Place::kClean:
+      clean_.push_back(part);
+      clean_bytes_ += part.bytes();
+      break;
+    case Place::kEvicted:
+      part.whole->dropped ? away_.push_front(part) : away_.push_back(part);  // never the youngest to bring back
+      ++part.whole->nonresident_units;
+      break;
+  }
+}
+
+// It is about to be placed there.
+void Residency::log_change(const EvictionUnit& part, Place where) {
+  const bool comes = where == Place::kDirty || where == Place::kClean;
+  if (part.mapped() == comes) return;
+  using Kind = LiveRangeChange::Kind;
+  const bool copied = part.host != nullptr;
+  const Kind leaves = where == Place::kEvicted && copied ? Kind::kLeaves : Kind::kFrees;
+  log_->changed(comes ? (copied ? Kind::kReturns : Kind::kTakes) : leaves, *part.whole->block, part.range);
+}
+
+void Residency::watch(LiveRangeLog* log) {
+  log_ = log;
+  if (log == nullptr) return;
+  for (const PartList* list : {&dirty_, &clean_}) {
+    for (const EvictionUnit& part : *list) log->begins_with(*part.whole->block, part.range);
+  }
+}
+
+Status Residency::make_room(EvictionUnit& part, bool* untouched) {
+  Block& block = *part.whole->block;
+  for (;;) {
+    Status status = heap_.map(block, part.range, Wait::kBehind, &part.uses, untouched);
+    if (!status.is_out_of_memory()) return status;
+    const Bytes at_hand = heap_.available_bytes(Wait::kBehind);
+    const bool enough_pending = heap_.available_bytes(Wait::kYes) >= part.bytes();
+    bool progress = false;
+    status = climb(part.bytes() - std::min(part.bytes() - 1, at_hand), enough_pending, &progress);
+    if (!status.ok()) return status;
+    if (progress) continue;
+    status = heap_.map(block, part.range, Wait::kYes, &part.uses, untouched);
+    if (!status.is_out_of_memory() || !enough_pending) return status;
+    // The limit allows more than the device has, because others use it too.
+    if (status = start_copies(part.bytes(), &progress); !status.ok()) return status;
+    if (!progress) return Status::out_of_memory();
+  }
+}
+
+Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
+  if (!options_.may_evict) return {};
+  // What has been brought back for a use to come goes after what is still on its way out.
+  for (const bool wanted : {false, true}) {
+    if (*progress = drop_clean_if(missing, wanted); *progress) return {};
+    if (Status status = drop_first_leaving(wanted, progress); !status.ok() || *progress) return status;
+  }
+  if (Status status = drop_partial(progress); !status.ok() || *progress) return status;
+  if (enough_pending) return {};
+  return start_copies(missing, progress);
+}
+
+// Drops clean parts, oldest first, until `missing` bytes have become free: those that have been brought back for a use
+// to come (`wanted`), or the others. True if any has.
+bool Residency::drop_clean_if(Bytes missing, bool wanted) {
+  Bytes dropped = 0;
+  for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
+    EvictionUnit& part = *it++;
+    if (part.prefetched != wanted || !may_leave(part)) continue;
+    if (!migration_.has_left(part) || !idle(part)) continue;
+    if (trusting_) {
+      give_up(part);
+    } else if (!drop(part)) {
+      continue;
+    }
+    dropped += part.bytes();
+  }
+  if (trusting_ && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
+  return dropped > 0;
+}
+
+// What has been submitted to be copied out, oldest first.
+Bytes Residency::give_up_leaving(Bytes missing) {
+  Bytes dropped = 0;
+  for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
+    EvictionUnit& part = *it++;
+    if (part.prefetched || !may_leave(part)) continue;
+    dropped += part.bytes();
+    give_up(part);
+  }
+  return dropped;
+}
+
+// False where the driver did not unmap: the part keeps its pages and stays what it is. If it lost some of them it has
+// left all the same, for its contents are on the host; drop_partial finds the others.
+bool Residency::drop(EvictionUnit& part) {
+  THERMOCLINE_CHECK(!part.defined || part.copy == HostCopy::kCurrent,
+                    "contents leave the device only with a current host copy");
+  THERMOCLINE_CHECK(idle(part), "pages that somebody uses are not given away");
+  const Block& block = *part.whole->block;
+  if (!heap_.unmap(*part.whole->block, part.range).ok()) {
+    const auto pages = block.page_handles().subspan(part.range.first, part.range.count);
+    if (std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end()) return false;
+  }
+  part.uses.clear();
+  leave_device(part);
+  return true;
+}
+
+void Residency::give_up(EvictionUnit& part) {
+  THERMOCLINE_CHECK(!part.defined || part.copy != HostCopy::kNone,
+                    "contents are given up only with a host copy, or with one on its way");
+  UseSet pending = part.whole->block->uses;
+  pending.join(part.uses);
+  heap_.give_up(*part.whole->block, part.range, pending);
+  leave_device(part);
+}
+
+void Residency::leave_device(EvictionUnit& part) {
+  if (part.prefetched) ++statistics_.wasted_prefetches;
+  set_prefetched(part, false);
+  resident_bytes_ -= part.bytes();
+  place(part, Place::kEvicted);
+  ++statistics_.evictions;
+  if (net_.on() && !trusting_) net_.cover(part);
+}
+
+Status Residency::await(const EvictionUnit& part) {
+  if (Status status = clock_.synchronize(part.whole->block->uses); !status.ok()) return status;
+  return clock_.synchronize(part.uses);
+}
+
+// Waits for the copy out that began first, and for what still reads the part, and drops it.
+Status Residency::drop_first_leaving(bool wanted, bool* progress) {
+  for (EvictionUnit& part : clean_) {
+    if (part.prefetched != wanted || !may_leave(part)) continue;
+    if (Status status = migration_.finish(part); !status.ok()) return status;
+    if (Status status = await(part); !status.ok()) return status;
+    if (!drop(part)) continue;
+    *progress = true;
+    return {};
+  }
+  return {};
+}
+
+// An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
+Status Residency::drop_partial(bool* progress) {
+  for (EvictionUnit& part : away_) {
+    const BlockState& state = *part.whole;
+    if (is_held(part) || clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) continue;
+    const auto pages = state.block->page_handles().subspan(part.range.first, part.range.count);
+    if (std::all_of(pages.begin(), pages.end(), [](PageHandle page) { return page == PageHandle{}; })) continue;
+    THERMOCLINE_CHECK(state.pins == 0 && part.pins == 0, "what is pinned is on the device");
+    if (Status status = await(part); !status.ok()) return status;
+    if (Status status = heap_.unmap(*state.block, part.range); !status.ok()) return status;
+    *progress = true;
+    return {};
+  }
+  return {};
+}
+
+// Begins to copy out the oldest parts until `missing` bytes are on their way. Parts without defined contents leave at
+// once.
+Status Residency::start_copies(Bytes missing, bool* progress) {
+  Bytes started = 0;
+  for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
+    EvictionUnit& part = *it++;
+    if (!may_leave(part)) continue;
+    if (part.defined) {
+      Status status = migration_.copy_out(part);
+      if (status.is_out_of_memory()) break;
+      if (!status.ok()) return status;
+      place(part, Place::kClean);
+    } else if (trusting_) {
+      give_up(part);
+    } else {
+      if (Status status = await(part); !status.ok()) return status;
+      if (!drop(part)) continue;
+    }
+    started += part.bytes();
+    *progress = true;
+  }
+  return {};
+}
+
+void Residency::validate() const {
+  Bytes resident = 0, clean = 0, prefetched = 0;
+  std::size_t placed = 0;
+  for (const BlockState& state : states_) {
+    if (state.block == nullptr) {
+      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
+      continue;
+    }
+    const std::span<const PageHandle> handles = state.block->page_handles();
+    std::uint64_t end = 0, absent = 0, hollow = 0;
+    for (const EvictionUnit& part : state.parts()) {
+      ++placed;
+      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kUnmapped, "a part belongs to its block");
+      THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
+      end += part.range.count;
+      const auto pages = handles.subspan(part.range.first, part.range.count);
+      const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
+      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
+                        "what leads to its host copy is away and has one");
+      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
+      const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
+      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
+                        "a dropped block has no contents anywhere");
+      THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
+      hollow += part.hollow ? 1 : 0;
+      THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
+      THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
+      absent += part.mapped() ? 0 : 1;
+      if (part.mapped()) {
+        THERMOCLINE_CHECK((part.place == Place::kClean) == (part.host != nullptr),
+                          "the list clean holds the parts with a host copy");
+        resident += part.bytes();
+      }
+      if (part.place == Place::kClean) clean += part.bytes();
+      if (part.prefetched) prefetched += part.bytes();
+      THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
+    }
+    THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
+    THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
+  }
+  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
+  THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
+  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
+}
+
+}  // namespace thermocline

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is on the device and who leaves for whom. Strict: the pages of a live block are given away only after everything
+// submitted that may use them has passed and their contents are on the host (or were never defined). Trusting: they are
+// given away as soon as the copy out has been submitted, to whose work is ordered behind it on the device; the host
+// waits for nothing, and the block's addresses lead to another's pages until it returns, or somebody unmaps them. So a
+// access that the engine was not told of sees, or spoils, another block's bytes.
+//
+// The ladder for pages, cheapest first (make_room):
+//   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the
+//   device;
+//   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits; trusting: then those whose copy
+//   out has been submitted;
+//   3. wait for the copy out that began first; then 2 and 3 for what has been brought back for a use to come, which
+//   until then stays: whoever planned its return counts on the wait, not on a second way back;
+//   4. take pages from parts that have only some of theirs and nothing in them yet;
+//   5. wait for free space, where the driver refused what the first step needs;
+//   6. begin to copy out the oldest idle parts, enough of them;
+//   7. out of memory.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "allocator/heap.h"
+#include "allocator/stream_clock.h"
+#include "offload/page_assignment/live_range_log.h"
+#include "offload/residency/block_state.h"
+#include "offload/residency/migration.h"
+
+namespace thermocline {
+
+struct ResidencyOptions {
+  bool may_evict = true;
+  bool trusting = false;
+  Bytes min_offload_bytes = kMiB;
+};
+
+struct ResidencyStatistics {
+  std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
+};
+
+class Residency {
+ public:
+  Residency(Heap& heap, StreamClock& clock, Migration& migration, Net& net, ResidencyOptions options)
+      : heap_(heap), clock_(clock), migration_(migration), net_(net), options_(options), trusting_(options.trusting) {}
+
+  std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
+  BlockState& state_of(const Block& block) { return states_[block.index()]; }
+
+  // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
+  void adopt(const Buffer& buffer);
+  // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
+  void forget(Block& block);
+
+  // The buffer has been freed and is another one's now, or will be, as adopt after forget; its space stays with it.
+  void succeed(const Buffer& buffer);
+
+  // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
+  // some of them may have got pages already; no contents are lost.
+  // Of an operation with ranges, to the parts that it wants; those that it overwrites are hollow then.
+  Status make_resident(std::span<BlockState* const> blocks);
+  // All of one.
+  Status make_whole_resident(BlockState& state);
+  // The operation that accessed the block as `operation` has been submitted.
+  void accessed(BlockState& state, std::uint64_t operation);
+
+  // Makes room for pages of the program's own: evicts until `bytes` of the limit are free.
+  Status make_room_for_limit(Bytes new_limit);
+
+  // Brings a part back into free pages only; false when there are none to be had without waiting or evicting.
+  bool prefetch(EvictionUnit& part);
+
+  // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
+  bool write_behind();
+  // As planned: the first `parts` parts of the block are copied out now, and are the next to go when room is needed.
+  void leave(BlockState& state, std::size_t parts);
+  // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
+  void discard(BlockState& state);
+  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when there is no
+  // room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting); else that is
+  // false, too.
+  bool bring_back(BlockState& state, bool may_wait);
+
+  bool is_trusting() const { return trusting_; }
+  // Strict: for a while all accesses are known, and pages are given away as if trusting.
+  void trust() { trusting_ = true; }
+  // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is away is
+  // on the host. Waits for what may still use those addresses; on failure it is trusting still.
+  Status distrust();
+  // Trusting: what leaves gives up its pages at once, and not when somebody asks for them. If nobody does until it
+  // returns, it finds them as it left them.
+  void give_up_at_once(bool does);
+  // The log hears of all parts that have pages, and of every change from now on; null: nobody does.
+  void watch(LiveRangeLog* log);
+
+  bool any_nonresident() const { return !away_.empty(); }
+  EvictionUnit* youngest_away() { return away_.empty() ? nullptr : &away_.back(); }
+  Bytes resident_bytes() const { return resident_bytes_; }  // pages behind parts of live blocks that have all theirs
+  Bytes clean_bytes() const { return clean_bytes_; }        // of these, with a host copy leaving or current
+  // Of these, brought back for a use to come, which has not come yet.
+  Bytes prefetched_bytes() const { return prefetched_bytes_; }
+  const ResidencyStatistics& statistics() const { return statistics_; }
+
+  // Frees every host copy; only when nothing will be restored any more.
+  void release_host_copies();
+
+  void validate() const;
+
+ private:
+  bool may_leave(const EvictionUnit& part) const;
+  // The operation being prepared wants it.
+  bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
+  void set_prefetched(EvictionUnit& part, bool prefetched);
+  static void set_hollow(EvictionUnit& part, bool hollow);
+  // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
+  Status unless_stood(Status status, bool stood);
+  void cut(BlockState& state);
+  void place(EvictionUnit& part, Place where);
+  void log_change(const EvictionUnit& part, Place where);
+  // True once nobody uses the part's pages.
+  bool idle(const EvictionUnit& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
+  Status await(const EvictionUnit& part);
+  Status restore(EvictionUnit& part, bool untouched, bool overwritten);
+  Status copy_in(EvictionUnit& part);
+  // With a full host fallback: nothing runs that could access what is about to change its place, and no copy is older
+  // than that.
+  Status come_to_rest();
+  Status settle(std::span<BlockState* const> blocks);
+  Status bring(std::span<BlockState* const> blocks);
+  Status shrink_to(Bytes new_limit);
+  // The same: what is away leads to the host, whether or not it has contents.
+  void cover_new(BlockState& state);
+  bool map_whole(BlockState& state);
+  Status make_room(EvictionUnit& part, bool* untouched);
+  // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
+  Status climb(Bytes missing, bool enough_pending, bool* progress);
+  bool drop_clean_if(Bytes missing, bool wanted);
+  Bytes give_up_leaving(Bytes missing);
+  Status drop_first_leaving(bool wanted, bool* progress);
+  Status drop_partial(bool* progress);
+  Status start_copies(Bytes missing, bool* progress);
+  // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
+  bool fetch(EvictionUnit& part);
+  // Nobody has its pages, and nobody uses its addresses.
+  bool is_free_to_come(const EvictionUnit& part);
+  bool drop(EvictionUnit& part);
+  // Trusting: the part loses its pages while its uses, and its copy out, may still be to come.
+  void give_up(EvictionUnit& part);
+  void leave_device(EvictionUnit& part);
+
+  Heap& heap_;
+  StreamClock& clock_;
+  Migration& migration_;
+  Net& net_;
+  const ResidencyOptions options_;
+  bool trusting_;
+  std::deque<BlockState> states_;  // by Block::index()
+  PartList dirty_, clean_, away_;
+  Bytes resident_bytes_ = 0;
+  Bytes clean_bytes_ = 0;
+  Bytes prefetched_bytes_ = 0;
+  std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
+  LiveRangeLog* log_ = nullptr;
+  bool gives_up_at_once_ = false;
+  ResidencyStatistics statistics_;
+};
+
+}  // namespace thermocline

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's own side. https://www.kernel.org/doc/html/latest/userspace-api/futex2.html and futex(2).
+#include "telemetry/live_page.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "driver/printable.h"
+#include "telemetry/live_page_files.h"
+#include "telemetry/process_facts.h"
+#include "telemetry/statistic_names.h"
+
+namespace thermocline {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Of names that others cannot guess, one is enough.
+constexpr int kMostNames = 3;
+
+nanoseconds now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
+}
+
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t while_it_is) {
+  syscall(SYS_futex, &word, FUTEX_WAIT, while_it_is, nullptr, nullptr, 0);
+}
+void wake(std::atomic<std::uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+template <std::size_t N>
+void store_text(std::array<char, N>& to, const std::string& text) {
+  const std::string shown = printable(text, N - 1);
+  std::memcpy(to.data(), shown.data(), shown.size());
+  to[shown.size()] = '\0';
+}
+
+// The plain name, unless another has it: another user, or a process of that number in another PID namespace.
+int create_file(const std::string& folder, int pid, std::string* path) {
+  for (int attempt = 0; attempt < kMostNames; ++attempt) {
+    std::optional<std::uint64_t> salt;
+    if (std::uint64_t random = 0; attempt > 0) {
+      if (getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random)) return -1;
+      salt = random;
+    }
+    *path = folder + "/" + live_page_name(pid, salt);
+    const int file = open(path->c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder, const char* version,
+                                                       const LiveRank& rank) {
+  const int pid = getpid();
+  const std::optional<std::uint64_t> began = beginning_of(pid);
+  if (!began.has_value()) return nullptr;
+  remove_former_live_pages(folder, pid);
+  std::string path;
+  const int file = create_file(folder, pid, &path);
+  if (file < 0) return nullptr;
+  // Taken now: where memory is short, writing to what is not there would end the process.
+  void* const at = posix_fallocate(file, 0, sizeof(LivePage)) == 0
+                       ? mmap(nullptr, sizeof(LivePage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                       : MAP_FAILED;
+  close(file);
+  if (at == MAP_FAILED) {
+    unlink(path.c_str());
+    return nullptr;
+  }
+  madvise(at, sizeof(LivePage), MADV_DONTFORK);
+  auto* const page = new (at) LivePage{};
+  page->layout = LivePage::kLayout;
+  page->rows = static_cast<std::uint32_t>(statistics_table().size());
+  page->began = *began;
+  page->pid_namespace = own_pid_namespace();
+  page->pid = pid;
+  page->rank = rank.rank + 1;
+  page->local_rank = rank.local + 1;
+  page->world_size = rank.size + 1;
+  store_text(page->version, version);
+  store_text(page->program, program_of_process());
+  std::atomic_ref(page->magic).store(LivePage::kMagic, std::memory_order_release);
+  return std::unique_ptr<LivePageWriter>(new LivePageWriter(std::move(path), pid, page));
+}
+
+LivePageWriter::~LivePageWriter() {
+  remove();
+  if (getpid() == pid_) munmap(page_, sizeof(LivePage));
+}
+
+void LivePageWriter::remove() {
+  if (getpid() == pid_) unlink(path_.c_str());
+}
+
+void LivePageWriter::wait() {
+  while (page_->requests.load(std::memory_order_acquire) == heard_) sleep_on(page_->requests, heard_);
+  heard_ = page_->requests.load(std::memory_order_acquire);
+}
+
+void LivePageWriter::write(const EngineStatistics& statistics) {
+  const std::uint32_t before = page_->sequence.load(std::memory_order_relaxed);
+  page_->sequence.store(before + 1, std::memory_order_relaxed);
+  // Each of these comes behind the store above, and before the one below, for whoever sees it.
+  page_->answered.store(heard_, std::memory_order_release);
+  page_->written_ns.store(static_cast<std::uint64_t>(now().count()), std::memory_order_release);
+  const std::span<const Statistic> table = statistics_table();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    page_->values[i].store(table[i].read(statistics), std::memory_order_release);
+  }
+  page_->sequence.store(before + 2, std::memory_order_release);
+  wake(page_->sequence);
+}
+
+}  // namespace thermocline

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "telemetry/statistic_names.h"
+
+#include <array>
+#include <cstring>
+
+namespace thermocline {
+namespace {
+
+template <std::uint64_t EngineStatistics::*member>
+constexpr Statistic row(const char* name, StatisticKind kind, bool is_bytes, const char* help) {
+  return {name, kind, is_bytes, help, [](const EngineStatistics& s) { return s.*member; }};
+}
+template <std::uint64_t EngineStatistics::*member>
+constexpr Statistic bytes(const char* name, const char* help) {
+  return row<member>(name, StatisticKind::kCurrent, true, help);
+}
+template <std::uint64_t EngineStatistics::*member>
+constexpr Statistic peak(const char* name, const char* help) {
+  return row<member>(name, StatisticKind::kPeak, true, help);
+}
+template <std::uint64_t EngineStatistics::*member>
+constexpr Statistic total(const char* name, const char* help) {
+  return row<member>(name, StatisticKind::kTotal, true, help);
+}
+template <std::uint64_t EngineStatistics::*member>
+constexpr Statistic calls(const char* name, const char* help) {
+  return row<member>(name, StatisticKind::kTotal, false, help);
+}
+template <unsigned size_class>
+constexpr Statistic class_bytes(const char* name, const char* help) {
+  return {name, StatisticKind::kCurrent, true, help,
+          [](const EngineStatistics& s) { return s.size_classes[size_class].live_bytes; }};
+}
+template <unsigned size_class>
+constexpr Statistic class_buffers(const char* name, const char* help) {
+  return {name, StatisticKind::kCurrent, false, help,
+          [](const EngineStatistics& s) { return s.size_classes[size_class].buffers; }};
+}
+
+using S = EngineStatistics;
+
+constexpr std::array kTable = {
+    bytes<&S::budget_bytes>("budget_bytes", "Most that may be held on the device."),
+    bytes<&S::live_bytes>("live_bytes", "What the program holds, wherever it is."),
+    peak<&S::peak_live_bytes>("peak_live_bytes", "The most that the program held."),
+    total<&S::allocated_bytes>("allocated_bytes", "Allocated and mapped by the program so far."),
+    total<&S::freed_bytes>("freed_bytes", "Given back by the program so far."),
+    row<&S::live_buffers>("live_buffers", StatisticKind::kCurrent, false, "Buffers that the program holds."),
+    row<&S::peak_live_buffers>("peak_live_buffers", StatisticKind::kPeak, false, "The most buffers that it held."),
+    calls<&S::allocations>("allocations", "Allocations so far."),
+    calls<&S::frees>("frees", "Frees so far."),
+    peak<&S::largest_allocation_bytes>("largest_allocation_bytes", "The largest allocation."),
+    bytes<&S::device_bytes>("device_bytes", "Device memory taken for the program, its own mappings included."),
+    peak<&S::peak_device_bytes>("peak_device_bytes", "The most device memory taken."),
+    total<&S::created_bytes>("created_bytes", "Device memory taken from the driver so far."),
+    total<&S::destroyed_bytes>("destroyed_bytes", "Device memory given back to the driver so far."),
+    bytes<&S::external_bytes>("external_bytes", "The program's own mappings."),
+    bytes<&S::block_bytes>("block_bytes", "Whole pages of live buffers, wherever they are."),
+    bytes<&S::nonresident_bytes>("nonresident_bytes", "Of these not on the device: evicted, or not accessed yet."),
+    bytes<&S::free_mapped_bytes>("free_mapped_bytes", "Device memory behind free addresses."),
+    bytes<&S::slab_bytes>("slab_bytes", "Pages that small buffers share."),
+    bytes<&S::slab_live_bytes>("slab_live_bytes", "What of them small buffers asked for."),
+    bytes<&S::available_bytes>("available_bytes", "The largest allocation for which nothing has to leave the device."),
+    row<&S::pinned_buffers>("pinned_buffers", StatisticKind::kCurrent, false, "Buffers that may not leave the device."),
+    bytes<&S::pinned_bytes>("pinned_bytes", "Whole pages of these."),
+    bytes<&S::host_limit_bytes>("host_limit_bytes", "Most pinned host memory to take; 0: no limit."),
+    bytes<&S::host_bytes>("host_bytes", "Pinned host memory taken."),
+    peak<&S::peak_host_bytes>("peak_host_bytes", "The most pinned host memory taken."),
+    bytes<&S::host_live_bytes>("host_live_bytes", "Of the pinned host memory, what holds copies."),
+    total<&S::host_taken_bytes>("host_taken_bytes", "Pinned host memory taken from the driver so far."),
+    total<&S::host_given_bytes>("host_given_bytes", "Pinned host memory given back so far."),
+    bytes<&S::host_shared_limit_bytes>("host_shared_limit_bytes", "Most for all processes together; 0: no limit."),
+    bytes<&S::host_shared_bytes>("host_shared_bytes", "Of it, what all processes hold or may yet need."),
+    bytes<&S::host_claimed_bytes>("host_claimed_bytes", "Of that, what this process holds or may yet need."),
+    total<&S::evicted_bytes>("evicted_bytes", "Copied out so far."),
+    total<&S::restored_bytes>("restored_bytes", "Copied back in so far."),
+    calls<&S::evictions>("evictions", "Parts of buffers that left the device."),
+    calls<&S::restores>("restores", "Parts of buffers that came back."),
+    calls<&S::fallback_evictions>("fallback_evictions",
+                                  "Of these, what the host fallback leads to its copy on the host."),
+    calls<&S::unmapped_evictions>("unmapped_evictions", "Of these, what led nowhere although there is a net."),
+    calls<&S::unseen_accesses>("unseen_accesses", "Parts that came back changed: written to by what nobody saw."),
+    calls<&S::prefetches>("prefetches", "Parts brought back before they were accessed."),
+    calls<&S::wasted_prefetches>("wasted_prefetches", "Of these, what left again untouched."),
+    calls<&S::write_behinds>("write_behinds", "Copies out that nobody waited for."),
+    calls<&S::operations>("operations", "Copies, sets and launches that accessed memory."),
+    calls<&S::plans>("plans", "Iterations learned."),
+    calls<&S::divergences>("divergences", "Departures from what was learned."),
+    calls<&S::creates>("creates", "Pages created."),
+    calls<&S::maps>("maps", "Pages mapped."),
+    calls<&S::unmaps>("unmaps", "Calls to unmap."),
+    calls<&S::host_waits>("host_waits", "Times the host waited for the device."),
+    calls<&S::out_of_memory>("out_of_memory", "Allocations and operations that were refused."),
+    class_bytes<0>("live_bytes_to_4KiB", "Live buffers of up to 4 KiB."),
+    class_bytes<1>("live_bytes_to_64KiB", "Live buffers of up to 64 KiB."),
+    class_bytes<2>("live_bytes_to_1MiB", "Live buffers of up to 1 MiB."),
+    class_bytes<3>("live_bytes_to_16MiB", "Live buffers of up to 16 MiB."),
+    class_bytes<4>("live_bytes_to_256MiB", "Live buffers of up to 256 MiB."),
+    class_bytes<5>("live_bytes_above_256MiB", "Larger live buffers."),
+    class_buffers<0>("live_buffers_to_4KiB", "Live buffers of up to 4 KiB."),
+    class_buffers<1>("live_buffers_to_64KiB", "Live buffers of up to 64 KiB."),
+    class_buffers<2>("live_buffers_to_1MiB", "Live buffers of up to 1 MiB."),
+    class_buffers<3>("live_buffers_to_16MiB", "Live buffers of up to 16 MiB."),
+    class_buffers<4>("live_buffers_to_256MiB", "Live buffers of up to 256 MiB."),
+    class_buffers<5>("live_buffers_above_256MiB", "Larger live buffers."),
+    row<&S::references>("references", StatisticKind::kCurrent, false,
+                        "Places in memory where addresses of buffers stand."),
+    calls<&S::followed>("followed", "Accesses of buffers that such addresses led to."),
+    calls<&S::unfetched_targets>("unfetched_targets",
+                                 "Blocks that stored addresses lead to, used at their host copies for lack of room."),
+    calls<&S::over_budget_operations>("over_budget_operations",
+                                      "Operations let in beyond the budget (soft_limit), which were too large for it."),
+    calls<&S::host_reads>("host_reads", "Copies to the host served from the host copy of what is evicted."),
+    calls<&S::table_reads>("table_reads", "Tables of kernels read because what they may lead to did not fit."),
+    calls<&S::pointer_probes>("pointer_probes", "Launches behind which small buffers were searched for addresses."),
+    calls<&S::pointer_writing_kernels>("pointer_writing_kernels", "Kernels that were found to write addresses."),
+    calls<&S::unknown_launches>("unknown_launches", "Launches whose parameters could not be read."),
+    calls<&S::captured_operations>("captured_operations", "Operations recorded into graphs."),
+    calls<&S::other_contexts>("other_contexts", "Allocations in other contexts, left to the driver."),
+    calls<&S::unknown_functions>("unknown_functions", "Driver functions that are not known and went unseen."),
+    calls<&S::untracked_uploads>("untracked_uploads", "Copies of graphs that were not searched for addresses."),
+    calls<&S::unseen_collectives>("unseen_collectives", "Kernels of NCCL whose call was not seen, or not to its end."),
+    calls<&S::refused_shares>("refused_shares", "Requests to share memory with other processes that were refused."),
+};
+static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
+
+// Both count what was asked for, so that theirs are the same number here.
+constexpr StatisticAlias kPytorch[] = {
+    {"allocated_bytes.all.current", "live_bytes"},
+    {"allocated_bytes.all.peak", "peak_live_bytes"},
+    {"allocated_bytes.all.allocated", "allocated_bytes"},
+    {"allocated_bytes.all.freed", "freed_bytes"},
+    {"requested_bytes.all.current", "live_bytes"},
+    {"requested_bytes.all.peak", "peak_live_bytes"},
+    {"requested_bytes.all.allocated", "allocated_bytes"},
+    {"requested_bytes.all.freed", "freed_bytes"},
+    {"allocation.all.current", "live_buffers"},
+    {"allocation.all.peak", "peak_live_buffers"},
+    {"allocation.all.allocated", "allocations"},
+    {"allocation.all.freed", "frees"},
+    {"reserved_bytes.all.current", "device_bytes"},
+    {"reserved_bytes.all.peak", "peak_device_bytes"},
+    {"reserved_bytes.all.allocated", "created_bytes"},
+    {"reserved_bytes.all.freed", "destroyed_bytes"},
+    {"active_bytes.all.current", "block_bytes"},
+    {"num_device_alloc", "creates"},
+    {"num_ooms", "out_of_memory"},
+};
+
+constexpr StatisticAlias kTensorflow[] = {
+    {"num_allocs", "allocations"},
+    {"bytes_in_use", "live_bytes"},
+    {"peak_bytes_in_use", "peak_live_bytes"},
+    {"largest_alloc_size", "largest_allocation_bytes"},
+    {"bytes_limit", "budget_bytes"},
+    {"bytes_reserved", "device_bytes"},
+    {"peak_bytes_reserved", "peak_device_bytes"},
+    {"bytes_reservable_limit", "budget_bytes"},
+    {"largest_free_block_bytes", "available_bytes"},
+    {"pool_bytes", "device_bytes"},
+    {"peak_pool_bytes", "peak_device_bytes"},
+};
+
+}  // namespace
+
+std::span<const Statistic> statistics_table() { return kTable; }
+
+const Statistic* find_statistic(const char* name) {
+  for (const Statistic& statistic : kTable) {
+    if (std::strcmp(statistic.name, name) == 0) return &statistic;
+  }
+  return nullptr;
+}
+
+std::span<const StatisticAlias> pytorch_names() { return kPytorch; }
+std::span<const StatisticAlias> tensorflow_names() { return kTensorflow; }
+
+}  // namespace thermocline

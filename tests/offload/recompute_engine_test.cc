@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine does with dropped contents when an operation arrives that may access more than it says.
+#include <array>
+
+#include "offload/relauncher.h"
+#include "tests/offload/engine_fixture.h"
+
+namespace thermocline {
+namespace {
+
+class RecomputeEngineTest : public EngineTest, private Relauncher {
+ protected:
+  void SetUp() override {
+    start({.budget_bytes = 64 * kMiB, .host_is_readable = false, .recompute = Recompute::kAuto, .relauncher = this});
+    from_ = allocate(kSize);
+    to_ = allocate(kSize);
+    other_ = allocate(kSize);
+    ASSERT_TRUE(operate({{from_, kSize}, {other_, kSize}}, Access::kWrite).ok());
+    EXPECT_EQ(device_->driver().synchronize_context(), Status());
+    engine_->synchronized_all();
+  }
+  // An operation that makes one buffer of the other, of which all is said.
+  void make() {
+    const std::array accesses{MemoryAccess{from_, kSize, Access::kRead}, MemoryAccess{to_, kSize, Access::kWrite}};
+    const std::array uses{OperandUse{.reads = true}, OperandUse{.writes = true}};
+    const RelaunchInfo relaunch{.id = 1, .may_run_again = true, .uses = uses};
+    Operation operation = engine_->begin(kStream, accesses, {.kind = 8, .nanoseconds = 1000, .relaunch = &relaunch});
+    ASSERT_TRUE(operation.status().ok());
+    std::array operands = operands_at({from_, to_});
+    EXPECT_EQ(device_->control().launch_operator(nullptr, "make", 1e9, 1e6, std::nan(""), operands.data(), 2), 0);
+    operation.commit();
+    engine_->validate();
+  }
+  static std::array<SimulatedOperand, 2> operands_at(std::array<DeviceAddress, 2> at) {
+    return {SimulatedOperand{.address = at[0].value, .bytes = kSize, .flags = SIMULATED_OPERAND_READ},
+            SimulatedOperand{.address = at[1].value, .bytes = kSize, .flags = SIMULATED_OPERAND_WRITE}};
+  }
+  Status relaunch(std::uint64_t, StreamHandle, std::span<const DeviceAddress> at) override {
+    std::array operands = operands_at({at[0], at[1]});
+    return Status(
+        device_->control().relaunch_operator(nullptr, "make", 1e9, 1e6, std::nan(""), operands.data(), 2, launched_));
+  }
+  std::uint64_t recomputed() const { return engine_->statistics().recomputed_operations; }
+
+  static constexpr Bytes kSize = 8 * kMiB;
+  static constexpr std::uint64_t launched_ = 2;  // what make() is among the device's operators
+  DeviceAddress from_, to_, other_;
+};
+
+TEST_F(RecomputeEngineTest, WhatIsDroppedIsThereWhenAnybodyMayAccessIt) {
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  // It does not name what is dropped, and could access it all the same.
+  ASSERT_TRUE(operate({{other_, kSize}}).ok());
+  EXPECT_EQ(recomputed(), 1u);
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "what it is made of may have been written to";
+}
+
+TEST_F(RecomputeEngineTest, WhatNobodyNamedMayBeUsedUntilThatHasPassed) {
+  make();
+  ASSERT_TRUE(operate({{other_, kSize}}).ok());
+  make();
+  EXPECT_FALSE(engine_->drop(to_).ok()) << "the operation before may access its pages still";
+  EXPECT_TRUE(device_->driver().synchronize_context().ok());
+  engine_->synchronized_all();
+  make();
+  EXPECT_TRUE(engine_->drop(to_).ok());
+  make();
+  EXPECT_EQ(recomputed(), 0u) << "what is overwritten is not recomputed before";
+}
+
+// The pages of what is evicted lead nowhere by then, as if strict.
+TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
+  std::array<DeviceAddress, 8> more;
+  for (DeviceAddress& one : more) one = allocate(kSize);
+  make();
+  ASSERT_TRUE(engine_->drop(to_).ok());
+  for (const DeviceAddress one : more) {
+    const std::array uses{OperandUse{.writes = true}};
+    const RelaunchInfo relaunch{.id = 2, .may_run_again = false, .uses = uses};
+    ASSERT_TRUE(
+        submit({{one, kSize}}, Access::kWrite, {.kind = 9, .nanoseconds = 1000, .relaunch = &relaunch}, std::nan(""))
+            .ok());
+  }
+  const std::uint64_t before = engine_->statistics().unmaps;
+  ASSERT_TRUE(operate({{more.back(), kSize}}).ok());
+  EXPECT_GT(engine_->statistics().unmaps, before);
+  const std::uint64_t behind = engine_->statistics().unmaps;
+  ASSERT_TRUE(operate({{more.back(), kSize}}).ok());
+  EXPECT_EQ(engine_->statistics().unmaps, behind) << "none did any more";
+}
+
+}  // namespace
+}  // namespace thermocline
