@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/planning/gap_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <queue>
+
+#include "offload/planning/room.h"
+#include "offload/residency/part_size.h"
+
+namespace thermocline {
+namespace {
+
+// More than keys of evenness differ.
+constexpr double kNextRound = 2;
+
+// In a sweep: the one with the highest key is taken first.
+struct Candidate {
+  double key;
+  std::uint32_t gap, interval;
+  bool operator<(const Candidate& other) const { return key != other.key ? key < other.key : gap > other.gap; }
+};
+
+// Of 0, 1, 2, ... in [0, 1): those above any threshold are spread evenly among all (Weyl; the golden ratio, for it is
+// the least well approximated by fractions).
+double scattered(std::size_t n) {
+  constexpr double kGolden = 0.61803398874989484820;
+  const double value = static_cast<double>(n) * kGolden;
+  return value - std::floor(value);
+}
+
+}  // namespace
+
+GapChooser::GapChooser(const Profile& profile, double limit)
+    : profile_(profile), limit_(limit), places_(static_cast<std::uint32_t>(profile.places())) {
+  clock_.assign(places_ + 1, 0);
+  for (std::uint32_t q = 0; q < places_; ++q) clock_[q + 1] = clock_[q] + static_cast<double>(profile.nanoseconds[q]);
+  find_gaps();
+  sum_live();
+  find_slowness();
+  find_evenness();
+  ranges_.assign(gaps_.size(), {});
+  lowest_ = static_cast<std::uint32_t>(std::min_element(live_.begin(), live_.end()) - live_.begin());
+}
+
+std::uint32_t GapChooser::parts_in(std::uint32_t gap) const {
+  return static_cast<std::uint32_t>(parts_of(profile_.buffers[gaps_[gap].buffer].bytes));
+}
+
+void GapChooser::find_gaps() {
+  for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
+    const ProfiledBuffer& buffer = profile_.buffers[i];
+    const bool goes_round = buffer.always || buffer.birth > buffer.death;
+    for (std::size_t u = 0; u + 1 < buffer.uses.size(); ++u) {
+      // A buffer that goes round is dead between its death and its birth.
+      const bool dead =
+          goes_round && !buffer.always && buffer.uses[u] <= buffer.death && buffer.uses[u + 1] >= buffer.birth;
+      if (!dead) add_gap(i, buffer.uses[u], buffer.uses[u + 1]);
+    }
+    if (goes_round && !buffer.uses.empty()) add_gap(i, buffer.uses.back(), buffer.uses.front() + places_);
+  }
+}
+
+void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive) {
+  if (arrive > leave + 1) gaps_.push_back({buffer, leave, arrive, time_at(arrive) - time_at(leave + 1)});
+}
+
+void GapChooser::find_slowness() {
+  slowness_.assign(places_, 0);
+  std::vector<double> all;
+  for (std::uint32_t q = 0; q < places_; ++q) {
+    Bytes bytes = 0;
+    for (const std::uint32_t name : profile_.operands(q)) bytes += name == kNoBuffer ? 0 : profile_.buffers[name].bytes;
+    if (bytes == 0) continue;
+    slowness_[q] = static_cast<double>(profile_.nanoseconds[q]) / static_cast<double>(bytes);
+    all.push_back(slowness_[q]);
+  }
+  if (all.empty()) return;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  middling_slowness_ = *middle;
+}
+
+// A slower operator than most is at one of its ends.
+bool GapChooser::is_hidden(const Gap& gap) const {
+  return std::max(slowness_[gap.leave], slowness_[gap.arrive % places_]) > middling_slowness_;
+}
+
+// Compute time from the begin of this iteration to the begin of a place, which may be in the next one.
+double GapChooser::time_at(std::uint32_t place) const {
+  return place <= places_ ? clock_[place] : clock_[places_] + clock_[place - places_];
+}
+
+void GapChooser::sum_live() {
+  live_.assign(places_ + 1, 0);
+  const auto add = [this](std::uint32_t from, std::uint32_t to, double bytes) {
+    live_[from] += bytes;
+    live_[to + 1] -= bytes;
+  };
+  for (const ProfiledBuffer& buffer : profile_.buffers) {
+    const auto bytes = static_cast<double>(buffer.bytes);
+    if (buffer.always) {
+      add(0, places_ - 1, bytes);
+    } else if (buffer.birth <= buffer.death) {
+      add(buffer.birth, buffer.death, bytes);
+    } else {
+      add(0, buffer.death, bytes);
+      add(buffer.birth, places_ - 1, bytes);
+    }
+  }
+  for (std::uint32_t q = 1; q < places_; ++q) live_[q] += live_[q - 1];
+  live_.resize(places_);
+  for (std::uint32_t q = 0; q < places_; ++q) live_[q] += static_cast<double>(profile_.unplanned_bytes[q]);
+}
+
+double GapChooser::key_of(const Choice& choice, std::uint32_t gap, std::int64_t end) const {
+  switch (choice.preference) {
+    case Preference::kHidden:
+      return static_cast<double>(end) + (is_hidden(gaps_[gap]) ? 2.0 * places_ : 0.0);
+    case Preference::kReach:
+      return static_cast<double>(end);
+    case Preference::kSparse:
+      return static_cast<double>(end) - choice.sparsity * places_ * profile_.buffers[gaps_[gap].buffer].density();
+    case Preference::kIdleTime:
+      return gaps_[gap].idle_ns;
+    case Preference::kEven:
+      return evenness_[gap];
+    case Preference::kSize:
+      break;
+  }
+  return bytes_of(gap);
+}
+
+// Long gaps first, and of these in an order that is even over the iteration however many are taken.
+void GapChooser::find_evenness() {
+  std::vector<std::uint32_t> order(gaps_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return gaps_[a].arrive % places_ < gaps_[b].arrive % places_;
+  });
+  evenness_.assign(gaps_.size(), 0);
+  std::size_t n = 0;
+  for (const std::uint32_t gap : order) {
+    if (2 * gaps_[gap].idle_ns >= clock_[places_]) evenness_[gap] = 1 + scattered(n++);
+  }
+}
+
+// The sweep begins where memory is lowest, so that what is chosen for one peak does not begin in the middle of it.
+std::vector<GapChooser::Interval> GapChooser::intervals(const Choice& choice) const {
+  std::vector<Interval> result;
+  const auto places = static_cast<std::int64_t>(places_);
+  for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+    const std::int64_t length = gaps_[g].arrive - gaps_[g].leave;
+    std::int64_t begin = (gaps_[g].leave + places_ - lowest_) % places_;
+    if (choice.backward) begin = places - 1 - (begin + length);
+    for (std::int64_t shift = -places; shift <= places; shift += places) {
+      const std::int64_t from = begin + shift, to = from + length;
+      if (to <= 0 || from >= places - 1) continue;
+      result.push_back({from, to, key_of(choice, g, to), g});
+    }
+  }
+  std::sort(result.begin(), result.end(), [](const Interval& a, const Interval& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.gap < b.gap;
+  });
+  return result;
+}
+
+// What is away while the places are passed one by one.
+class GapChooser::Sweep {
+ public:
+  Sweep(const std::vector<Interval>& intervals, std::size_t gaps, std::uint32_t places)
+      : intervals_(intervals), of_gap_(gaps), change_(places + std::size_t{1}, 0), places_(places) {
+    for (std::uint32_t i = 0; i < intervals_.size(); ++i) of_gap_[intervals_[i].gap].push_back(i);
+  }
+  void enter(std::uint32_t step) {
+    step_ = step;
+    away_ += change_[step];
+  }
+  double away() const { return away_; }
+  // From the step that has been entered on; what has been swept already stays what it was.
+  void take(std::uint32_t gap, double bytes) {
+    for (const std::uint32_t i : of_gap_[gap]) {
+      const Interval& part = intervals_[i];
+      const std::int64_t from = std::max<std::int64_t>(part.begin + 1, step_ + 1);
+      if (part.begin < step_ && part.end > step_)
+        away_ += bytes;
+      else if (from < part.end && from < places_)
+        change_[static_cast<std::size_t>(from)] += bytes;
+      if (part.end > step_ && part.end <= places_ && from <= part.end)
+        change_[static_cast<std::size_t>(part.end)] -= bytes;
+    }
+  }
+
+ private:
+  const std::vector<Interval>& intervals_;
+  std::vector<std::vector<std::uint32_t>> of_gap_;
+  std::vector<double> change_;
+  const std::int64_t places_;
+  std::int64_t step_ = -1;
+  double away_ = 0;
+};
+
+ChosenParts GapChooser::choose(const Choice& choice) const {
+  const double limit = limit_ - choice.reserve;
+  const bool in_turn = choice.preference == Preference::kEven;
+  const std::vector<Interval> parts = intervals(choice);
+  Sweep sweep(parts, gaps_.size(), places_);
+  ChosenParts chosen(gaps_.size(), 0);
+  for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+    chosen[g] = std::min(ranges_[g].least, parts_in(g));
+    if (chosen[g] > 0) sweep.take(g, chosen[g] * part_of(g));
+  }
+  std::priority_queue<Candidate> open;
+  std::size_t next = 0;
+  for (std::uint32_t step = 0; step < places_; ++step) {
+    sweep.enter(step);
+    const std::uint32_t place = (lowest_ + (choice.backward ? places_ - 1 - step : step)) % places_;
+    for (; next < parts.size() && parts[next].begin < step; ++next) {
+      open.push({parts[next].key, parts[next].gap, static_cast<std::uint32_t>(next)});
+    }
+    while (live_[place] - sweep.away() > limit) {
+      if (open.empty()) return {};
+      const Candidate candidate = open.top();
+      const Interval part = parts[candidate.interval];
+      const std::uint32_t most = std::min(parts_in(part.gap), ranges_[part.gap].most);
+      if (part.end <= step || chosen[part.gap] >= most) {
+        open.pop();
+        continue;
+      }
+      const double one = part_of(part.gap);
+      const double needed = in_turn ? 1 : std::ceil((live_[place] - sweep.away() - limit) / one);
+      const auto more = std::min<std::uint32_t>(most - chosen[part.gap], static_cast<std::uint32_t>(needed));
+      chosen[part.gap] += more;
+      if (in_turn) {
+        open.pop();
+        open.push({candidate.key - kNextRound, part.gap, candidate.interval});
+      }
+      sweep.take(part.gap, more * one);
+    }
+  }
+  if (choice.trims) release_redundant(limit, &chosen);
+  return chosen;
+}
+
+// What is free at every place while the chosen parts are away.
+std::vector<double> GapChooser::slack_of(const ChosenParts& chosen, double limit) const {
+  std::vector<double> away(places_ + std::size_t{1}, 0);
+  for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+    if (chosen[g] == 0) continue;
+    const double bytes = chosen[g] * part_of(g);
+    const std::uint32_t from = (gaps_[g].leave + 1) % places_, to = gaps_[g].arrive % places_;
+    away[from] += bytes;
+    away[to] -= bytes;
+    if (to < from) away[0] += bytes;
+  }
+  std::vector<double> slack(places_);
+  double sum = 0;
+  for (std::uint32_t q = 0; q < places_; ++q) {
+    sum += away[q];
+    slack[q] = limit - (live_[q] - sum);
+  }
+  return slack;
+}
+
+// What moves most for the memory that it frees stays first, and of that what would not be away for long.
+void GapChooser::release_redundant(double limit, ChosenParts* chosen) const {
+  Room room(slack_of(*chosen, limit));
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
+    if ((*chosen)[g] > ranges_[g].least) order.push_back(g);
+  }
+  std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+    const double of_a = profile_.buffers[gaps_[a].buffer].density(), of_b = profile_.buffers[gaps_[b].buffer].density();
+    return of_a != of_b ? of_a > of_b : gaps_[a].idle_ns < gaps_[b].idle_ns;
+  });
+  for (const std::uint32_t g : order) {
+    const double one = part_of(g);
+    const std::uint32_t from = (gaps_[g].leave + 1) % places_, to = gaps_[g].arrive % places_;
+    const bool goes_round = to < from;
+    const std::uint32_t end = goes_round ? places_ : to;
+    while ((*chosen)[g] > ranges_[g].least && room.first_with(one, end) <= from &&
+           (!goes_round || room.first_with(one, to) == 0)) {
+      room.take(from, end, one);
+      if (goes_round) room.take(0, to, one);
+      --(*chosen)[g];
+    }
+  }
+}
+
+}  // namespace thermocline
