@@ -16,6 +16,8 @@ namespace {
 constexpr double kRounding = 1e-6;
 // What planning and pages of 2 MiB cost at most beside that, in these workloads.
 constexpr double kMostOverTheBound = 1.08;
+// Of steps that the planner was not made on (bench/traces/holdout).
+constexpr double kMostOverTheBoundElsewhere = 1.16;
 constexpr std::size_t kSteps = 10;
 constexpr DeviceRates kReference{.flops_per_second = 40e12,
                                  .memory_bytes_per_second = 3500e9,
@@ -57,10 +59,13 @@ TEST_P(Floor, NoStepIsFasterThanTheBoundNorMuchSlower) {
     EXPECT_GT(result.statistics.evicted_bytes, 0u);
     const double step_ms = result.steps.back().ms, bound_ms = bounds.under(budget).bound_ms;
     EXPECT_GE(step_ms * (1 + kRounding), bound_ms);
-    EXPECT_LE(step_ms, kMostOverTheBound * bound_ms);
+    const bool elsewhere = std::string_view(GetParam()).starts_with("holdout/");
+    EXPECT_LE(step_ms, (elsewhere ? kMostOverTheBoundElsewhere : kMostOverTheBound) * bound_ms);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Traces, Floor, testing::Values("unet3d_b1_128", "resnet50_b64", "gpt2_b8"));
+INSTANTIATE_TEST_SUITE_P(Traces, Floor,
+                         testing::Values("unet3d_b1_128", "resnet50_b64", "gpt2_b8", "holdout/densenet121_b64",
+                                         "holdout/googlenet_b64", "holdout/unet_b8"));
 
 }  // namespace
 }  // namespace thermocline::test
