@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every cached number of a residency, and what block_state.h says, recomputed from first principles.
+#include <algorithm>
+
+#include "driver/check.h"
+#include "offload/residency/residency.h"
+
+namespace thermocline {
+
+void Residency::validate() const {
+  Bytes resident = 0, clean = 0, prefetched = 0;
+  std::size_t placed = 0;
+  for (const BlockState& state : states_) {
+    if (state.block == nullptr) {
+      THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
+      continue;
+    }
+    const std::span<const PageHandle> handles = state.block->page_handles();
+    std::uint64_t end = 0, absent = 0, hollow = 0;
+    for (const EvictionUnit& part : state.parts()) {
+      ++placed;
+      THERMOCLINE_CHECK(part.whole == &state && part.place != Place::kUnmapped, "a part belongs to its block");
+      THERMOCLINE_CHECK(part.range.first == end && part.range.count > 0, "parts follow one another without a gap");
+      end += part.range.count;
+      const auto pages = handles.subspan(part.range.first, part.range.count);
+      const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+      THERMOCLINE_CHECK(mapped || !part.mapped(), "what is not on the list away has all its pages");
+      THERMOCLINE_CHECK(!part.covered || (part.place == Place::kEvicted && part.host != nullptr),
+                        "what leads to its host copy is away and has one");
+      THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
+      const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
+      THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
+                        "a dropped block has no contents anywhere");
+      THERMOCLINE_CHECK(!part.hollow || part.host != nullptr, "a hollow part has its contents on the host");
+      hollow += part.hollow ? 1 : 0;
+      THERMOCLINE_CHECK(part.mapped() || !part.defined || saved, "defined contents are somewhere");
+      THERMOCLINE_CHECK(part.mapped() || (state.pins == 0 && part.pins == 0), "what is pinned is on the device");
+      absent += part.mapped() ? 0 : 1;
+      if (part.mapped()) {
+        THERMOCLINE_CHECK((part.place == Place::kClean) == (part.host != nullptr),
+                          "the list clean holds the parts with a host copy");
+        resident += part.bytes();
+      }
+      if (part.place == Place::kClean) clean += part.bytes();
+      if (part.prefetched) prefetched += part.bytes();
+      THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
+    }
+    THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
+    THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
+  }
+  THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
+  THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
+  THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
+}
+
+}  // namespace thermocline
