@@ -14,9 +14,8 @@ mkdir -p "$build/bench"
 rows=$build/bench/recompute.rows
 : >"$rows"
 status=0
-format='%-22s %6s %9s %9s %9s %9s %9s %9s %9s\n'
-# shellcheck disable=SC2059
-printf "$format" workload budget compute 'no swap' 'no both' swap recompute joint sqrt
+print_row() { printf '%-22s %6s %9s %9s %9s %9s %9s %9s %9s\n' "$@"; }
+print_row workload budget compute 'no swap' 'no both' swap recompute joint sqrt
 for name in "${names[@]}"; do
   trace=bench/traces/$name.jsonl.gz
   for percent in 60 50 33 25; do
@@ -32,7 +31,7 @@ for name in "${names[@]}"; do
            fits: (.peak_device_bytes <= .budget_bytes), checksum}}) | from_entries)' <<<"$result" | tee -a "$rows" | jq -r '
       [.workload, "\(.budget_percent)%", .compute_ms, (.bound_ms // "-"), (.joint_bound_ms // "-"), (.swap.step_ms // "-"), (.recompute.step_ms // "-"),
        (.joint.step_ms // "-"), (.sqrt.step_ms // "-")] | @tsv' |
-      while IFS=$'\t' read -r -a cell; do printf "$format" "${cell[@]}"; done
+      while IFS=$'\t' read -r -a cell; do print_row "${cell[@]}"; done
   done
 done
 
