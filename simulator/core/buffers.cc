@@ -17,9 +17,9 @@ bool Buffers::add(Address at, Bytes bytes, bool fresh) {
     if (before.address + before.bytes > at) return false;
   }
   const Slot slot = take_slot();
-  records_[slot] = {{next_number_++, at, bytes}, fresh, true, 0};
+  records_[slot] = {{next_number_++, at, bytes}, fresh, true, 0, static_cast<std::uint32_t>(fresh_.size())};
   by_address_.emplace_hint(next, at, slot);
-  fresh_ += fresh ? 1 : 0;
+  if (fresh) fresh_.push_back(slot);
   live_ += bytes;
   peak_ = std::max(peak_, live_);
   return true;
@@ -30,9 +30,9 @@ bool Buffers::remove(Address at) {
   if (entry == by_address_.end()) return false;
   Record& record = records_[entry->second];
   live_ -= record.buffer.bytes;
-  fresh_ -= record.fresh ? 1 : 0;
-  record.alive = false;
   const Slot slot = entry->second;
+  if (record.fresh) leave_fresh(slot);
+  record.alive = false;
   by_address_.erase(entry);
   recycle(slot);
   return true;
@@ -69,7 +69,7 @@ bool Buffers::in_heap(Address at) const {
 }
 
 void Buffers::hold_fresh(Address at, Bytes bytes, Slots& out) {
-  if (fresh_ == 0 || bytes == 0) return;
+  if (fresh_.empty() || bytes == 0) return;
   auto entry = by_address_.upper_bound(at);
   if (entry != by_address_.begin()) --entry;
   for (; entry != by_address_.end() && entry->first < at + bytes; ++entry) {
@@ -81,12 +81,27 @@ void Buffers::hold_fresh(Address at, Bytes bytes, Slots& out) {
   }
 }
 
+void Buffers::hold_all_fresh(Slots& out) {
+  for (const Slot slot : fresh_) {
+    ++records_[slot].holds;
+    out.push_back(slot);
+  }
+}
+
 std::optional<Buffer> Buffers::take_fresh(Slot slot) {
   Record& record = records_[slot];
   if (!record.fresh) return std::nullopt;
+  if (record.alive) leave_fresh(slot);
   record.fresh = false;
-  fresh_ -= record.alive ? 1 : 0;
   return record.buffer;
+}
+
+// The last one takes its place.
+void Buffers::leave_fresh(Slot slot) {
+  const std::uint32_t index = records_[slot].fresh_index;
+  fresh_[index] = fresh_.back();
+  records_[fresh_[index]].fresh_index = index;
+  fresh_.pop_back();
 }
 
 void Buffers::let_go(Slot slot) {
@@ -105,9 +120,12 @@ void Buffers::validate() const {
     SIMULATOR_CHECK(at >= end, "buffers do not overlap");
     end = at + record.buffer.bytes;
     live += record.buffer.bytes;
-    fresh += record.fresh ? 1 : 0;
+    if (!record.fresh) continue;
+    ++fresh;
+    SIMULATOR_CHECK(record.fresh_index < fresh_.size() && fresh_[record.fresh_index] == slot,
+                    "a fresh record is in the list");
   }
-  SIMULATOR_CHECK(live == live_ && fresh == fresh_, "live bytes and fresh buffers are counted");
+  SIMULATOR_CHECK(live == live_ && fresh == fresh_.size(), "live bytes and fresh buffers are counted");
 }
 
 }  // namespace simulator

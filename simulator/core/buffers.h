@@ -5,7 +5,7 @@
 // Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used
 // again: the first operation to access a fresh buffer, when it is executed, clears it. Which buffers an operation
 // accesses is settled at submission, because an operation on the buffer that lived there before may still be pending
-// when the next one is registered.
+// when the next one is registered. A kernel's code may access any: it clears all that are fresh.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -39,6 +39,8 @@ class Buffers {
 
   // Notes the fresh buffers that [at, at + bytes) accesses, each held until let_go().
   void hold_fresh(Address at, Bytes bytes, Slots& out);
+  // The same for every fresh buffer.
+  void hold_all_fresh(Slots& out);
   // The buffer to clear when it still is fresh; it is not afterwards.
   std::optional<Buffer> take_fresh(Slot slot);
   void let_go(Slot slot);
@@ -54,17 +56,19 @@ class Buffers {
     bool fresh = false;
     bool alive = false;
     std::uint32_t holds = 0;
+    std::uint32_t fresh_index = 0;  // in fresh_, while alive and fresh
   };
 
   Slot take_slot();
   void recycle(Slot slot);
+  void leave_fresh(Slot slot);
 
   std::vector<Record> records_;
   std::vector<Slot> free_slots_;
   std::map<Address, Slot> by_address_;
   std::map<Address, Bytes> heaps_;
   std::uint64_t next_number_ = 1;
-  std::size_t fresh_ = 0;  // live records that are fresh
+  std::vector<Slot> fresh_;  // live records that are fresh
   Bytes live_ = 0;
   Bytes peak_ = 0;
 };

@@ -55,6 +55,17 @@ Cost cost_of(const Work& work) {
   return std::holds_alternative<HostFunction>(work) ? Cost::kCopy : Cost::kStreamCall;
 }
 
+// A kernel's code accesses what it likes: its module's variables, and what it finds the addresses of in memory.
+bool runs_code(const Work& work) {
+  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->real != nullptr;
+  const auto* conditional = std::get_if<Conditional>(&work);
+  if (conditional == nullptr) return false;
+  const auto& bodies = conditional->node->bodies;
+  return std::any_of(bodies.begin(), bodies.end(), [](const Body& body) {
+    return std::any_of(body.begin(), body.end(), [](const Step& step) { return runs_code(step.work); });
+  });
+}
+
 }  // namespace
 
 StreamId Machine::create_stream(bool non_blocking, DeviceId on) {
@@ -164,7 +175,11 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   operation.engine = service.engine;
   operation.duration = service.duration;
   if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);
-  for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
+  if (runs_code(work)) {
+    d.buffers.hold_all_fresh(operation.fresh_buffers);
+  } else {
+    for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
+  }
   operation.work = std::move(work);
 
   Streams::Operations after;

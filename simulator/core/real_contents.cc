@@ -16,6 +16,9 @@
 namespace simulator {
 namespace {
 
+constexpr Bytes kSystemPage = 4096;
+constexpr Bytes kLeastHole = 256 * 1024;
+
 void* pointer(Address at) { return reinterpret_cast<void*>(at); }
 
 int protection(Access access) {
@@ -82,7 +85,11 @@ class RealContents final : public Contents {
 
   void forget_host(Address, Bytes) override {}
 
-  void zero(Address at, Bytes bytes) override { std::memset(pointer(at), 0, bytes); }
+  // Large ranges become holes: a buffer that nobody has written takes no memory of the host.
+  void zero(Address at, Bytes bytes) override {
+    const bool may_be_a_hole = bytes >= kLeastHole && at % kSystemPage == 0 && bytes % kSystemPage == 0;
+    if (!may_be_a_hole || madvise(pointer(at), bytes, MADV_REMOVE) != 0) std::memset(pointer(at), 0, bytes);
+  }
 
   void fill(Address at, Bytes bytes, std::uint64_t value, std::uint32_t element) override {
     auto* to = static_cast<unsigned char*>(pointer(at));

@@ -10,8 +10,7 @@ namespace {
 
 CUresult load(Call& call, Image image, CUlibrary* out) {
   CUmodule module = nullptr;
-  Image kept;
-  if (call.machine().devices() > 1) kept = image;
+  Image kept = image;
   if (const CUresult result = load_module(call, std::move(image), &module); result != CUDA_SUCCESS) return result;
   const CUlibrary library = call.state().libraries.add({module, {}, std::move(kept), {}});
   for (const auto& [name, function] : module->functions)

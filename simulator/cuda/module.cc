@@ -68,7 +68,7 @@ CUresult write_variables(Call& call, const Image& image, const CUmod_st& module)
     const Address to = module.variables.find(variable.name)->second.address;
     Machine::Order order;
     order.detached = true;
-    last = call.machine().submit(Machine::legacy_stream(call.device()),
+    last = call.machine().submit(Machine::legacy_stream(module.device),
                                  Copy{Direction::kToDevice, to, 0, shape, shape, std::move(bytes)}, order);
     if (const CUresult result = call.machine().wait(last); result != CUDA_SUCCESS) return result;
   }
@@ -173,6 +173,27 @@ CUresult load_function(Call& call, CUfunction function) {
   return with_room(call, [&] { return call.machine().allocate(bytes, false, &function->code, call.device()); });
 }
 
+// A library outlives contexts; its variables are those of a module that is loaded anew for the next one.
+void restore_variables_of(Call& call, CUcontext context) {
+  const auto restore = [&](const CUlib_st& library, const CUmod_st* module) {
+    if (module == nullptr || module->context != context) return;
+    Machine::Order order;
+    order.detached = true;
+    for (const auto& [name, variable] : module->variables) {
+      if (variable.is_borrowed || variable.bytes == 0) continue;
+      const Shape shape{.width = variable.bytes, .row_pitch = variable.bytes, .slice_pitch = variable.bytes};
+      const OperationId set = call.machine().submit(Machine::legacy_stream(module->device),
+                                                    Set{.to = variable.address, .shape = shape}, order);
+      static_cast<void>(call.machine().wait(set));
+    }
+    static_cast<void>(write_variables(call, library.image, *module));
+  };
+  call.state().libraries.for_each([&](const CUlib_st& library) {
+    restore(library, library.module);
+    for (const auto& [device, other] : library.others) restore(library, other);
+  });
+}
+
 void unload_modules_of(Call& call, CUcontext context) {
   std::vector<CUmodule> ending;
   call.state().modules.for_each([&](CUmod_st& module) {
@@ -181,6 +202,7 @@ void unload_modules_of(Call& call, CUcontext context) {
   // By number, not by address: handles that come again come in the same order in every run.
   std::sort(ending.begin(), ending.end(), [](CUmodule a, CUmodule b) { return a->id < b->id; });
   for (const CUmodule module : ending) drop(call, module);
+  restore_variables_of(call, context);
 }
 
 CUresult module_of(Call& call, CUlibrary library, CUmodule* out) {

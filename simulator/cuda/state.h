@@ -105,7 +105,7 @@ struct CUfunc_st {
 struct CUlib_st {
   CUmodule module = nullptr;  // on the device where it was loaded
   std::map<std::string, CUkernel, std::less<>> kernels;
-  simulator::Image image;                          // with several devices, for the others
+  simulator::Image image;                          // for other devices, and for contexts that come
   std::map<simulator::DeviceId, CUmodule> others;  // made when first needed
 };
 

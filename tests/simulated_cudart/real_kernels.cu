@@ -151,6 +151,51 @@ int run_mixture() {
   return wrong;
 }
 
+__device__ int counter;
+__device__ int limit = 7;
+
+__global__ void count(int** elsewhere) {
+  ++counter;
+  if (elsewhere != nullptr) **elsewhere = counter + limit;
+}
+
+// What a kernel writes where no parameter points stays: into variables, and through addresses that lie in memory.
+int run_unnamed() {
+  int wrong = 0;
+  int* target = nullptr;  // nobody but the kernel writes into it
+  require(cudaMalloc(&target, sizeof(int)));
+  int** table = nullptr;
+  require(cudaMalloc(&table, sizeof(int*)));
+  require(cudaMemcpy(table, &target, sizeof(int*), cudaMemcpyHostToDevice));
+  for (int i = 1; i <= 3; ++i) {
+    count<<<1, 1>>>(i == 1 ? table : nullptr);
+    int counted = 0;
+    require(cudaMemcpyFromSymbol(&counted, counter, sizeof(int)));
+    wrong += counted != i;
+    wrong += read_back(target, 1)[0] != 8;
+  }
+  return wrong;
+}
+
+// Variables begin anew with the device.
+int run_reset() {
+  int wrong = 0;
+  for (int round = 0; round < 3; ++round) {
+    int* out = nullptr;
+    require(cudaMalloc(&out, sizeof(int)));
+    require(cudaMemcpy(out, &round, sizeof(int), cudaMemcpyHostToDevice));
+    int values[2] = {};
+    require(cudaMemcpyFromSymbol(&values[0], limit, sizeof(int)));
+    require(cudaMemcpyFromSymbol(&values[1], counter, sizeof(int)));
+    wrong += values[0] != 7 || values[1] != 0;
+    const int other = 100 + round;
+    require(cudaMemcpyToSymbol(limit, &other, sizeof(int)));
+    count<<<1, 1>>>(nullptr);
+    require(cudaDeviceReset());
+  }
+  return wrong;
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -161,6 +206,8 @@ int main(int, char** arguments) {
   if (is("sums")) wrong = run_sums();
   if (is("histogram")) wrong = run_histogram();
   if (is("mixture")) wrong = run_mixture();
+  if (is("unnamed")) wrong = run_unnamed();
+  if (is("reset")) wrong = run_reset();
   if (is("beyond")) beyond<<<2, 32>>>(buffer<float>());
   if (is("misaligned")) misaligned<<<1, 1>>>(buffer<char>());
   if (is("says")) says<<<1, 32>>>(3);

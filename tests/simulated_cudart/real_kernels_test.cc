@@ -36,6 +36,15 @@ TEST(RealKernels, WaitForOneAnotherAtBarriersAndInWarps) { expect_right(run("sum
 TEST(RealKernels, AddUpInSharedMemoryAtomically) { expect_right(run("histogram")); }
 TEST(RealKernels, CallFunctionsByPointerAndThemselves) { expect_right(run("mixture")); }
 
+TEST(RealKernels, KeepWhatTheyWriteWhereNoParameterPoints) {
+  expect_right(run("unnamed"));
+  expect_right(run("unnamed", {"--no-library"}));
+}
+TEST(RealKernels, FindVariablesAsTheyBeganBehindAReset) {
+  expect_right(run("reset"));
+  expect_right(run("reset", {"--no-library"}));
+}
+
 TEST(RealKernels, AreTheSameInEveryOrder) {
   for (const char* seed : {"1", "2"}) expect_right(run("sums", {"--seed", seed}));
 }
