@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of measured figures in Markdown pages: tables.py [--check] [PAGE...]
+
+What stands between "<!-- table: NAME -->" and "<!-- end of table -->" is made from the results that the benchmarks wrote (bench/results),
+so that no page can say anything else. Without --check pages are rewritten; with it each table that differs is named, and the status is 1.
+Run in the repository; without pages: those of PAGES. Status 2: wrong usage, an unknown table, a mark that is not closed.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+
+PAGES = ["README.md", "docs/offload.md", "docs/recompute.md", "docs/tune.md"]
+RESULTS = pathlib.Path("bench/results")
+TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
+
+TITLES = {
+    "resnet50_b64": "ResNet-50, batch 64",
+    "gpt2_b8": "GPT-2 124M, batch 8",
+    "unet3d_b1_128": "3D U-Net, 128^3",
+    "cifar_resnet1001_b64": "ResNet-1001 (CIFAR), batch 64",
+    "nmt_b128_t50": "LSTM translation, 50 tokens",
+    "nmt_varlen_b128": "LSTM translation, varying",
+    "vgg16_b32": "VGG-16, batch 32",
+    "densenet121_b64": "DenseNet-121, batch 64",
+    "googlenet_b64": "GoogLeNet, batch 64",
+    "unet_b8": "U-Net 2D, batch 8",
+    "vgg16_b64": "VGG-16, batch 64",
+}
+
+
+def results(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def in_order(rows: list[dict]) -> list[str]:
+    """The workloads of the rows, in the order of TITLES."""
+    return [name for name in TITLES if any(row["workload"] == name for row in rows)]
+
+
+def percents(rows: list[dict]) -> list[int]:
+    return sorted({row["budget_percent"] for row in rows}, reverse=True)
+
+
+def fixed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def policies_over_bound() -> str:
+    rows = [row for row in results("offload")["rows"] if row["workload"] != "nmt_varlen_b128"]
+    ratios = {(row["workload"], row["budget_percent"], row["policy"]): row["ratio"] for row in rows}
+    body = []
+    for i, name in enumerate(in_order(rows)):
+        cells = []
+        for percent in percents(rows):
+            three = [ratios.get((name, percent, policy)) for policy in ("lru", "reactive", "learned")]
+            cells.append("impossible" if three == [None] * 3 else " / ".join(fixed(ratio, 2) for ratio in three))
+        body.append([TITLES[name] + (": LRU / reactive / learned" if i == 0 else ""), *cells])
+    return table(["step time over bound at budget", *(f"{percent} %" for percent in percents(rows))], body)
+
+
+def learned_over_bound(result: str) -> str:
+    rows = [row for row in results(result)["rows"] if row.get("policy", "learned") == "learned" and row["workload"] != "nmt_varlen_b128"]
+    ratios = {(row["workload"], row["budget_percent"]): row["ratio"] for row in rows}
+    return table(
+        ["workload", *(f"{percent} %" for percent in percents(rows))],
+        [[TITLES[name], *(fixed(ratios.get((name, percent)), 2) for percent in percents(rows))] for name in in_order(rows)],
+    )
+
+
+def offload_summary() -> str:
+    names = {"learned": "learned", "trusting": 'learned, `safety = "trusting"`', "reactive": "reactive", "lru": "LRU on demand"}
+    summary = results("offload")["summary"]
+    return table(
+        ["step time over bound", "median", "at most"],
+        [[title, fixed(summary[key]["median"], 2), fixed(summary[key]["maximum"], 2)] for key, title in names.items()],
+    )
+
+
+def recompute() -> str:
+    policies = ("swap", "recompute", "joint", "sqrt")
+    body = []
+    for row in results("recompute")["rows"]:
+        times = [row["compute_ms"], row["bound_ms"], row["joint_bound_ms"], *((row[policy] or {}).get("step_ms") for policy in policies)]
+        body.append([row["workload"], f"{row['budget_percent']} %", *(fixed(ms, 1) for ms in times)])
+    return table(["workload", "budget", "compute", "swap bound", "joint bound", *policies], body)
+
+
+def tune() -> str:
+    rows = results("tune")["rows"]
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+
+    def cell(row: dict) -> str:
+        default, tuned = row["default_step_ms"], row["steady_step_ms"]
+        gain = 100 * (default / tuned - 1)
+        over = [f"{gain:.1f} %"] if gain >= 0.05 else []
+        over += [fixed(tuned / row["bound_ms"], 3)] if row["bound_ms"] else []
+        tuned_text = f"**{tuned:.1f}**" if gain >= 0.05 else f"{tuned:.1f}"
+        return f"{default:.1f} / {tuned_text}" + (f" ({', '.join(over)})" if over else "")
+
+    cells = {(row["workload"], row["device"]): cell(row) for row in rows}
+    return table(
+        ["defaults / tuned, ms (over the bound)", *(f"`{device}`" for device in devices)],
+        [[TITLES[name], *(cells.get((name, device), "-") for device in devices)] for name in in_order(rows)],
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "policies-over-bound": policies_over_bound,
+    "learned-over-bound": lambda: learned_over_bound("offload"),
+    "offload-summary": offload_summary,
+    "holdout-over-bound": lambda: learned_over_bound("holdout"),
+    "recompute": recompute,
+    "tune": tune,
+}
+
+
+def renew(page: str, text: str) -> tuple[str, list[str]]:
+    """The text with its tables made anew, and the names of those that differed."""
+    if text.count("<!-- table: ") != len(TABLE.findall(text)):
+        raise ValueError(f"{page}: a table's mark is not closed by <!-- end of table -->")
+    differing = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise ValueError(f"{page}: unknown table {name}; known are {', '.join(TABLES)}")
+        renewed = match["begin"] + "\n" + TABLES[name]() + "\n" + match["end"]
+        if renewed != match[0]:
+            differing.append(name)
+        return renewed
+
+    return TABLE.sub(replace, text), differing
+
+
+def main(arguments: list[str]) -> int:
+    check = arguments[:1] == ["--check"]
+    status = 0
+    for page in arguments[check:] or PAGES:
+        path = pathlib.Path(page)
+        text = path.read_text()
+        renewed, differing = renew(page, text)
+        if check and differing:
+            print(f"{page}: {', '.join(differing)}: not what bench/results says; scripts/tables.py renews it", file=sys.stderr)
+            status = 1
+        elif differing:
+            path.write_text(renewed)
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, ValueError, KeyError) as error:
+        print(f"tables.py: {error}", file=sys.stderr)
+        sys.exit(2)
