@@ -14,7 +14,7 @@ set -euo pipefail
 }
 jq -r --slurpfile recompute "$2" '
   def round1: . * 10 | round / 10;
-  {width: 300, height: 190, left: 46, right: 116, top: 96, gap: 62} as $at
+  {width: 300, height: 190, left: 46, right: 140, top: 112, gap: 62} as $at
   | {resnet50_b64: "ResNet-50, batch 64", gpt2_b8: "GPT-2 124M, batch 8", cifar_resnet1001_b64: "ResNet-1001 (CIFAR), batch 64",
      unet3d_b1_128: "3D U-Net, 128³", nmt_b128_t50: "LSTM translation, batch 128", vgg16_b32: "VGG-16, batch 32"} as $titles
   | [{key: "lru", name: "LRU"}, {key: "reactive", name: "reactive"}, {key: "learned", name: "learned"}, {key: "bound", name: "swap bound"},
@@ -73,7 +73,8 @@ jq -r --slurpfile recompute "$2" '
     "</style>",
     "<text class=\"title\" x=\"\($at.left)\" y=\"18\">Time of a training step, in times of a device with enough memory, over the budget in percent of its peak</text>",
     "<text class=\"note\" x=\"\($at.left)\" y=\"38\">Without the library all of these run out of memory. LRU moves the least recently used buffers when it must, as simple swappers do;</text>",
-    "<text class=\"note\" x=\"\($at.left)\" y=\"55\">reactive copies early and fetches ahead; learned follows a plan; in the grey no swapping can be; recomputing: replay --recompute auto. Simulated device \(.device), \(.date).</text>",
+    "<text class=\"note\" x=\"\($at.left)\" y=\"55\">reactive copies early and fetches ahead; learned follows a plan; in the grey no swapping can be; recomputing makes again what is cheaper to make than to move</text>",
+    "<text class=\"note\" x=\"\($at.left)\" y=\"72\">(replay --recompute auto; replays alone so far). Simulated device \(.device), \(.date).</text>",
     ([$panels | to_entries[] | .key as $i | .value | panel($i)][]),
     "</svg>"
 ' "$1"

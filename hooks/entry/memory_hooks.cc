@@ -170,6 +170,7 @@ CUresult free_ours(const EngineSet& engines, const ActiveEngine& active, DeviceA
 
 CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise) {
   if (out == nullptr || bytes == 0 || Inside::now()) return otherwise();
+  if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) current = nullptr;
   // A stream's memory is of the stream's device, whichever is current.
@@ -206,6 +207,7 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   // Its buffer can not be found any more, but the program may forget it.
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
+  if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   // Before, since another thread may be given the address at once.
   const std::optional<PoolMemory> of_pool = freeing(at);
   const CUresult result = free_ours(*engines, *active, at, stream, otherwise);

@@ -104,6 +104,7 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   using namespace thermocline;
   const ActiveEngine* active = Runtime::get().in_current_context();
   if (active == nullptr) return real<Function::cuMemGetInfo_v2>(free, total);
+  if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   return guarded([&] {
     const Inside inside;
     Bytes free_bytes = 0;

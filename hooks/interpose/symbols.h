@@ -19,6 +19,7 @@
 #include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
 #include "hooks/interpose/functions.h"
+#include "hooks/interpose/lost_context.h"
 
 namespace thermocline {
 
@@ -131,11 +132,14 @@ CUresult real(Arguments... arguments) {
   if constexpr (waits_for_the_device(F)) {
     if (!Inside::now()) {
       about_to_wait(name_of(F));
-      return function(arguments...);
+      const CUresult result = function(arguments...);
+      note_lost_context(result);
+      return result;
     }
     // Ours; or a program's within a host function that the driver runs in a call of ours, which it refuses.
     const CUresult result = function(arguments...);
     if (result != CUDA_ERROR_NOT_PERMITTED) about_to_wait(name_of(F));
+    note_lost_context(result);
     return result;
   }
   return function(arguments...);

@@ -258,9 +258,15 @@ RULE(kernel_at_unmapped_address_faults,
      "Data types used by CUDA driver: CUDA_ERROR_ILLEGAL_ADDRESS", .needs = kMapping) {
   const CUdeviceptr at = session.reserve(session.granule());
   session.function("conformance_add");
+  CUdeviceptr kept = 0, freed = 0, more = 0;
+  OK(cu.cuMemAlloc(&kept, 4096));
+  OK(cu.cuMemAlloc(&freed, 4096));
+  OK(cu.cuMemFree(freed));
   session.add(at, 1, 1, nullptr);
   ANSWERS(cu.cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-  CUdeviceptr more = 0;
+  std::size_t free = 0, total = 0;
+  ANSWERS(cu.cuMemGetInfo(&free, &total), CUDA_ERROR_ILLEGAL_ADDRESS);
+  ANSWERS(cu.cuMemFree(kept), CUDA_ERROR_ILLEGAL_ADDRESS);
   ANSWERS(cu.cuMemAlloc(&more, 4096), CUDA_ERROR_ILLEGAL_ADDRESS);
   ANSWERS(cu.cuStreamQuery(nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
