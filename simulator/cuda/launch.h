@@ -12,6 +12,7 @@ struct Launch {
   CUstream stream = nullptr;
   void** parameters = nullptr;
   void** extra = nullptr;
+  bool is_cooperative = false;
 };
 
 // `handle`: a CUfunction or a CUkernel.

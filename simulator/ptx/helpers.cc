@@ -120,6 +120,9 @@ std::vector<Helper> make() {
   };
   add_float_helpers(&all);
   add_bit_helpers(&all);
+  add_texture_helpers(&all);
+  add_matrix_helpers(&all);
+  add_async_helpers(&all);
   return all;
 }
 

@@ -294,6 +294,11 @@ class BodyParser {
     const std::string_view name = tokens_.next().text;
     Operand operand;
     if (name == "_") return operand;
+    if (name == "WARP_SZ") {
+      operand.form = Operand::Form::kInteger;
+      operand.value = 32;
+      return operand;
+    }
     if (find(name, &operand.index)) {
       operand.form = Operand::Form::kRegister;
     } else if (name.starts_with('%')) {
