@@ -111,6 +111,16 @@ bool is_cooperative(const CUlaunchConfig& config) {
   return false;
 }
 
+bool has_clusters(const CUlaunchConfig& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const auto& cluster = config.attrs[i].value.clusterDim;
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+        (cluster.x > 1 || cluster.y > 1 || cluster.z > 1))
+      return true;
+  }
+  return false;
+}
+
 // Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes
 // are hints.
 CUresult record_events(Call& call, const CUlaunchConfig& config) {
@@ -160,6 +170,7 @@ CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Laun
     if (const CUresult result = find_code(*function, call.machine().kernel_steps()); result != CUDA_SUCCESS)
       return result;
     out->real = function->real;
+    if (launch.has_clusters && out->real->uses_clusters()) return refuse_cluster(*function);
     if (const CUresult result = lend_heap(call, out); result != CUDA_SUCCESS) return result;
   }
   *found = function;
@@ -194,7 +205,8 @@ SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction
                       config->hStream,
                       parameters,
                       extra,
-                      is_cooperative(*config)};
+                      is_cooperative(*config),
+                      has_clusters(*config)};
   if (const CUresult result = submit(call, function, launch); result != CUDA_SUCCESS) return result;
   return record_events(call, *config);
 }

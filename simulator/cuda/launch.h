@@ -13,6 +13,7 @@ struct Launch {
   void** parameters = nullptr;
   void** extra = nullptr;
   bool is_cooperative = false;
+  bool has_clusters = false;  // of several blocks
 };
 
 // `handle`: a CUfunction or a CUkernel.

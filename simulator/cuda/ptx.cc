@@ -102,6 +102,8 @@ class PtxKernel final : public RealKernel {
 
   bool needs_heap() const override { return module_->interface().needs_heap(code_); }
 
+  bool uses_clusters() const override { return module_->interface().uses_clusters(code_); }
+
   std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
                                  const MayTouch& may_touch) const override {
     ptx::Launch launch{};
@@ -167,6 +169,10 @@ std::shared_ptr<PtxModule> load(const CUmod_st& module, const ptx::Interface& in
 }  // namespace
 
 namespace simulator::cuda {
+
+CUresult refuse_cluster(const CUfunc_st& function) {
+  return refuse(function, "it is launched in clusters of several blocks, and asks for its cluster");
+}
 
 Address function_pointer(const Image& image, const std::string& name) {
   const auto found = std::find(image.functions.begin(), image.functions.end(), name);

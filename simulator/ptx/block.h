@@ -26,6 +26,7 @@ struct GridRun {
   const Launch& launch;
   Outcome& outcome;
   std::string printed;
+  std::uint64_t clock_looks = 0;
   alignas(16) std::uint32_t workspace[4] = {};  // of a cooperative launch; the second word is where its blocks wait
   std::map<std::uint64_t, Texture> textures{};  // that were used, and whose memory has been checked
 };

@@ -386,6 +386,8 @@ Emitted emit_kernel(const Module& module, const Function& kernel, const Variable
     emitter.run();
     code += emitter.result();
   }
+  if (kernel.needs_cluster && shared.out.uses_clusters)
+    throw Error("kernel code '" + std::string(kernel.name) + "': clusters of several blocks are not supported");
   // A loop that waits for another thread of its block ends only if that one runs meanwhile.
   if (shared.out.may_wait && shared.out.has_loops) shared.out.needs_fibers = true;
   std::string table;

@@ -40,8 +40,9 @@ struct Emitted {
   bool needs_fibers = false;  // threads of a block wait for one another
   bool may_wait = false;      // reads what another thread may be about to write
   bool has_loops = false;
-  bool needs_heap = false;  // allocates or frees
-  bool is_ordered = false;  // blocks must run one after another: atomics, volatile accesses
+  bool uses_clusters = false;  // would compute something else in a cluster of several blocks
+  bool needs_heap = false;     // allocates or frees
+  bool is_ordered = false;     // blocks must run one after another: atomics, volatile accesses
   std::size_t instructions = 0;
   std::uint64_t stack_bytes = 0;  // of local variables and registers, all functions together
 };

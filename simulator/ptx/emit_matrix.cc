@@ -165,6 +165,9 @@ void take_four(Emitter& to, Modifiers& modifiers, MatrixShape* shape) {
 void emit_mma(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   modifiers.take("sync");
   modifiers.take("aligned");
+  for (const std::string_view sparse : {"sp", "sp::ordered_metadata"}) {
+    if (modifiers.take(sparse)) to.refuse("'." + std::string(sparse) + "' is not supported");
+  }
   MatrixShape shape;
   take_extents(to, modifiers, &shape);
   // The layouts of which there is one.

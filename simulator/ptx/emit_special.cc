@@ -71,6 +71,8 @@ std::string value_of(Emitter& to, const Operand& operand, unsigned* bits) {
   if (name == "%smid") return "0";
   if (name == "%nsmid") return "1";
   if (name == "%warp_size") return "32";
+  if (name.starts_with("%cluster") || name.starts_with("%ncluster") || name == "%is_explicit_cluster")
+    to.shared().out.uses_clusters = true;
   if (name.starts_with("%cluster_ctaid") || name == "%cluster_ctarank" || name == "%is_explicit_cluster") return "0";
   if (name.starts_with("%cluster_nctaid") || name == "%cluster_nctarank") return "1";
   to.refuse("special register '" + std::string(name) + "' is not supported");

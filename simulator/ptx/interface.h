@@ -82,6 +82,8 @@ struct Interface {
   void* (*find)(void* module, const char* name, char* error);
   // What its launch must provide.
   bool (*needs_heap)(void* kernel);
+  // Whether it asks for its cluster: a cluster of several blocks can not be launched then.
+  bool (*uses_clusters)(void* kernel);
   // On this thread, to its end or a fault. One at a time.
   void (*run)(void* kernel, const Launch* launch, Outcome* outcome);
 };

@@ -127,7 +127,9 @@ void run(void* kernel, const Launch* launch, Outcome* outcome) {
 
 bool needs_heap(void* kernel) { return static_cast<Kernel*>(kernel)->emitted.needs_heap; }
 
-constexpr Interface kInterface{kInterfaceVersion, load, unload, find, needs_heap, run};
+bool uses_clusters(void* kernel) { return static_cast<Kernel*>(kernel)->emitted.uses_clusters; }
+
+constexpr Interface kInterface{kInterfaceVersion, load, unload, find, needs_heap, uses_clusters, run};
 
 }  // namespace
 }  // namespace simulator::ptx
