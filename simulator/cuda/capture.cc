@@ -5,8 +5,6 @@
 #include <set>
 #include <vector>
 
-#include <algorithm>
-
 namespace simulator::cuda {
 namespace {
 

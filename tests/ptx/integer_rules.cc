@@ -70,9 +70,9 @@ void add_type(std::vector<Rule>* to) {
   using V = const std::uint64_t*;
   add("add", 2, [](V v) { return low<T>(wide<T>(v[0]) + wide<T>(v[1])); });
   add("sub", 2, [](V v) { return low<T>(wide<T>(v[0]) - wide<T>(v[1])); });
-  add("mul.lo", 2, [](V v) { return low<T>(static_cast<Wide>(v[0] * v[1])); });
+  add("mul.lo", 2, [](V v) { return bits(static_cast<T>(v[0] * v[1])); });
   add("mul.hi", 2, [](V v) { return upper<T>(v[0], v[1]); });
-  add("mad.lo", 3, [](V v) { return low<T>(static_cast<Wide>(v[0] * v[1] + v[2])); });
+  add("mad.lo", 3, [](V v) { return bits(static_cast<T>(v[0] * v[1] + v[2])); });
   add("mad.hi", 3, [](V v) { return low<T>(wide<T>(upper<T>(v[0], v[1])) + wide<T>(v[2])); });
   add("div", 2, [](V v) { return bits(quotient<T>(v[0], v[1], false)); });
   add("rem", 2, [](V v) { return bits(quotient<T>(v[0], v[1], true)); });

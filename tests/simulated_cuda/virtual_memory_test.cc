@@ -203,7 +203,7 @@ TEST_F(VirtualMemoryTest, PhysicalMemoryNeedsNoContext) {
   ASSERT_OK(cuCtxSetCurrent(nullptr));
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmemGenericAllocationHandle made = 0;
   EXPECT_OK(cuMemCreate(&made, kPage, &properties, 0));
   ASSERT_OK(cuCtxSetCurrent(context_));
