@@ -6,7 +6,7 @@
 set -uo pipefail
 build=${1:?the build folder}
 seconds=${2:?the number of seconds}
-targets=(trace line settings page)
+targets=(trace line settings page ptx image)
 findings=$build/findings
 mkdir -p "$findings"
 failed=0
@@ -15,7 +15,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$added"
   log=$build/$target.log
   "$build/tests/fuzz_$target" "$added" "tests/fuzz/corpus/$target" -max_total_time=$((seconds / ${#targets[@]})) -print_final_stats=1 \
-    -artifact_prefix="$findings/$target-" -max_len=4096 -timeout=10 -rss_limit_mb=4096 >"$log" 2>&1
+    -artifact_prefix="$findings/$target-" -max_len=8192 -timeout=10 -rss_limit_mb=4096 >"$log" 2>&1
   status=$?
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   echo "$target: ${executions:-no} executions, $([[ $status -eq 0 ]] && echo "no finding" || echo "a FINDING, see $log")"

@@ -91,6 +91,12 @@ struct Kernel {
   KernelFunction function = nullptr;                          // of the host, in place of the kernel's code
   std::shared_ptr<const RealKernel> real{};                   // its code; neither: it mixes the buffers that it names
 
+  bool is_cooperative = false;  // its blocks wait for one another
+  // What its code's malloc takes from, where it has one. Another generation is another heap.
+  Address heap = 0;
+  Bytes heap_bytes = 0;
+  std::uint64_t heap_generation = 0;
+
   // Filled in at submission.
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;         // buffers that the parameters name, each once, in order of first mention

@@ -28,6 +28,8 @@ using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 class RealKernel {
  public:
   virtual ~RealKernel() = default;
+  virtual bool needs_heap() const { return false; }
+  virtual bool uses_clusters() const { return false; }
   // On this thread, to its end or a fault. May be left by a jump out of a signal handler (fault_guard.h).
   virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
                                          const MayTouch& may_touch) const = 0;

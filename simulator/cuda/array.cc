@@ -14,12 +14,19 @@ namespace {
 // capability").
 constexpr std::size_t kWidest = 65536, kWidest3d = 4096, kMostLayers = 2048;
 
-constexpr unsigned kFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER;
+constexpr unsigned kFlags =
+    CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_CUBEMAP;
+constexpr std::size_t kFaces = 6;
 
 CUresult check(const CUDA_ARRAY3D_DESCRIPTOR& wanted) {
   if ((wanted.Flags & ~kFlags) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if (wanted.Width == 0 || element_bytes(wanted.Format, wanted.NumChannels) == 0) return CUDA_ERROR_INVALID_VALUE;
   const bool layered = (wanted.Flags & CUDA_ARRAY3D_LAYERED) != 0;
+  // Faces are square; the depth counts them, of all layers.
+  if ((wanted.Flags & CUDA_ARRAY3D_CUBEMAP) != 0) {
+    const bool has_faces = layered ? wanted.Depth != 0 && wanted.Depth % kFaces == 0 : wanted.Depth == kFaces;
+    if (wanted.Width != wanted.Height || !has_faces) return CUDA_ERROR_INVALID_VALUE;
+  }
   if (layered && (wanted.Depth == 0 || wanted.Depth > kMostLayers)) return CUDA_ERROR_INVALID_VALUE;
   if (!layered && wanted.Depth != 0 && wanted.Height == 0) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t most = !layered && wanted.Depth != 0 ? kWidest3d : kWidest;

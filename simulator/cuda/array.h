@@ -2,7 +2,7 @@
 // CUDA arrays: memory of the device whose layout is the driver's own. Here rows follow each other without a gap, and
 // slices, too; what a program can tell of that is nothing.
 //
-// Carried: one, two and three dimensions and layers, of 1, 2 or 4 channels of 8, 16 or 32 bits. Cube maps, mipmaps,
+// Carried: one, two and three dimensions, layers and cube maps, of 1, 2 or 4 channels of 8, 16 or 32 bits. Mipmaps,
 // sparse arrays and formats of video and of compressed blocks are refused.
 #pragma once
 

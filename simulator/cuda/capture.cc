@@ -2,6 +2,8 @@
 #include "simulator/cuda/capture.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 namespace simulator::cuda {
 namespace {
@@ -153,11 +155,24 @@ bool wait_captured(Call& call, StreamId stream, bool is_blocking, CUevent event,
   return true;
 }
 
+bool is_behind(const Captured& stream, const Captured& other) {
+  std::set<CUgraphNode> before;
+  std::vector<CUgraphNode> look_at = stream.behind;
+  while (!look_at.empty()) {
+    CUgraphNode node = look_at.back();
+    look_at.pop_back();
+    if (before.insert(node).second) look_at.insert(look_at.end(), node->after.begin(), node->after.end());
+  }
+  return std::all_of(other.behind.begin(), other.behind.end(), [&](CUgraphNode node) { return before.contains(node); });
+}
+
 void forget_captured_stream(Call& call, StreamId stream) {
   Captured* const recording = captured(call.state(), stream);
   if (recording == nullptr) return;
   const std::shared_ptr<Capture> capture = recording->capture;
-  capture->is_invalid = true;
+  const Captured* const origin = captured(call.state(), capture->origin);
+  const bool is_joined = stream != capture->origin && origin != nullptr && is_behind(*origin, *recording);
+  if (!is_joined) capture->is_invalid = true;
   call.state().capturing.erase(stream);
   if (stream != capture->origin) return;
   // Nobody can end it any more.

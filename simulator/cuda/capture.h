@@ -53,6 +53,9 @@ CUresult may_wait_for_stream(Call& call, StreamId stream);
 CUresult record_captured(Call& call, CUevent event, Captured& stream, bool external);
 // True where that was all: one of both takes part in a capture.
 bool wait_captured(Call& call, StreamId stream, bool is_blocking, CUevent event, bool external, CUresult* result);
+// Whether all that `other` recorded comes before what `stream` records next.
+bool is_behind(const Captured& stream, const Captured& other);
+// Of a stream that ends: its capture fails, unless another stream has joined it.
 void forget_captured_stream(Call& call, StreamId stream);
 
 }  // namespace simulator::cuda

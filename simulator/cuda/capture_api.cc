@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beginning and ending captures, and what may be asked about them.
 #include <algorithm>
-#include <set>
 
 #include "simulator/cuda/capture.h"
 
@@ -48,19 +47,9 @@ CUresult begin_into(CUstream stream, CUgraph graph, const CUgraphNode* behind, s
 
 // Every stream that took part has been joined: what it did last comes before where the origin stands.
 bool is_joined(State& state, const Captured& origin) {
-  std::set<CUgraphNode> before;
-  std::vector<CUgraphNode> look_at = origin.behind;
-  while (!look_at.empty()) {
-    CUgraphNode node = look_at.back();
-    look_at.pop_back();
-    if (before.insert(node).second) look_at.insert(look_at.end(), node->after.begin(), node->after.end());
-  }
-  for (const auto& [stream, other] : state.capturing) {
-    if (other.capture != origin.capture) continue;
-    if (!std::all_of(other.behind.begin(), other.behind.end(), [&](CUgraphNode node) { return before.contains(node); }))
-      return false;
-  }
-  return true;
+  return std::all_of(state.capturing.begin(), state.capturing.end(), [&](const auto& entry) {
+    return entry.second.capture != origin.capture || is_behind(origin, entry.second);
+  });
 }
 
 struct Info {

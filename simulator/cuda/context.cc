@@ -9,6 +9,7 @@
 #include "simulator/cuda/peer.h"
 #include "simulator/cuda/pool_cache.h"
 
+#include <utility>
 #include <vector>
 
 using namespace simulator;
@@ -96,11 +97,17 @@ CUctx_st new_context(unsigned flags, unsigned version, DeviceId device) {
   return context;
 }
 
+std::size_t context_limit(const CUctx_st& context, CUlimit limit) {
+  const auto found = context.limits.find(limit);
+  return found != context.limits.end() ? found->second : default_limit(limit);
+}
+
 void end_contents_of(Call& call, CUcontext context) {
   call.machine().wait_device(context->device);
   forget_peer(call, context);
   close_all_of(call, context);
   destroy_arrays_of(call, context);
+  if (context->heap != 0) call.machine().free(std::exchange(context->heap, 0));
   release_all_of(call, context);
   unload_modules_of(call, context);
   State& all = call.state();
@@ -230,8 +237,7 @@ SIMULATED_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
   if (!call) return call.result();
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  const auto found = call.context()->limits.find(limit);
-  *value = found != call.context()->limits.end() ? found->second : default_limit(limit);
+  *value = context_limit(*call.context(), limit);
   return CUDA_SUCCESS;
 }
 

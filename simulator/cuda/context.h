@@ -13,6 +13,9 @@ inline constexpr int kGreatestPriority = -5;
 // `version`: of the interface that made it, as cuCtxGetApiVersion tells.
 CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 
+// As it was set, or as it is at first.
+std::size_t context_limit(const CUctx_st& context, CUlimit limit);
+
 // Objects that are there; their handles are none any more.
 void destroy(Call& call, CUstream stream);
 void destroy(Call& call, CUevent event);

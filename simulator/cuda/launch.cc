@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "simulator/cuda/capture.h"
+#include "simulator/cuda/context.h"
 #include "simulator/cuda/device_attributes.h"
 #include "simulator/cuda/function.h"
 #include "simulator/cuda/host_implementation.h"
 #include "simulator/cuda/module.h"
+#include "simulator/cuda/pool_cache.h"
 #include "simulator/cuda/ptx.h"
 
 using namespace simulator;
@@ -60,6 +62,25 @@ CUresult copy_parameters(const ImageKernel& kernel, const Launch& launch, std::v
   return CUDA_SUCCESS;
 }
 
+// The context's, made when the first kernel needs it.
+CUresult lend_heap(Call& call, Kernel* kernel) {
+  if (!kernel->real->needs_heap()) return CUDA_SUCCESS;
+  CUctx_st& context = *call.context();
+  if (context.heap == 0) {
+    const Bytes bytes = round_up(context_limit(context, CU_LIMIT_MALLOC_HEAP_SIZE), kPageBytes);
+    const CUresult result =
+        with_room(call, [&] { return call.machine().allocate(bytes, false, &context.heap, call.device()); });
+    if (result != CUDA_SUCCESS) return result;
+    context.heap_bytes = bytes;
+    static std::uint64_t generations = 0;  // of the process: it outlives all contexts
+    context.heap_generation = ++generations;
+  }
+  kernel->heap = context.heap;
+  kernel->heap_bytes = context.heap_bytes;
+  kernel->heap_generation = context.heap_generation;
+  return CUDA_SUCCESS;
+}
+
 KernelFunction host_implementation(CUfunc_st& function) {
   if (!function.is_resolved) {
     function.function = find_host_implementation(function.kernel.name);
@@ -81,6 +102,23 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
     return result;
   if (function->module->device != call.device()) return CUDA_ERROR_INVALID_HANDLE;
   return cuda::submit(call, id, std::move(kernel), function);
+}
+
+bool is_cooperative(const CUlaunchConfig& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && config.attrs[i].value.cooperative != 0) return true;
+  }
+  return false;
+}
+
+bool has_clusters(const CUlaunchConfig& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const auto& cluster = config.attrs[i].value.clusterDim;
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+        (cluster.x > 1 || cluster.y > 1 || cluster.z > 1))
+      return true;
+  }
+  return false;
 }
 
 // Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes
@@ -126,11 +164,14 @@ CUresult simulator::cuda::make_kernel(Call& call, const void* handle, const Laun
   for (const ImageParameter& parameter : function->kernel.parameters)
     out->parameters.push_back({parameter.offset, parameter.size});
   out->counted = function->counted;
+  out->is_cooperative = launch.is_cooperative;
   out->function = host_implementation(*function);
   if (out->function == nullptr && !call.machine().mixes_kernels()) {
     if (const CUresult result = find_code(*function, call.machine().kernel_steps()); result != CUDA_SUCCESS)
       return result;
     out->real = function->real;
+    if (launch.has_clusters && out->real->uses_clusters()) return refuse_cluster(*function);
+    if (const CUresult result = lend_heap(call, out); result != CUDA_SUCCESS) return result;
   }
   *found = function;
   return CUDA_SUCCESS;
@@ -148,8 +189,9 @@ SIMULATED_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned g
                                                  unsigned block_x, unsigned block_y, unsigned block_z,
                                                  unsigned shared_bytes, CUstream stream, void** parameters) {
   Call call;
-  return submit(call, function,
-                {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, nullptr});
+  return submit(
+      call, function,
+      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, nullptr, true});
 }
 
 SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
@@ -162,7 +204,9 @@ SIMULATED_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction
                       config->sharedMemBytes,
                       config->hStream,
                       parameters,
-                      extra};
+                      extra,
+                      is_cooperative(*config),
+                      has_clusters(*config)};
   if (const CUresult result = submit(call, function, launch); result != CUDA_SUCCESS) return result;
   return record_events(call, *config);
 }

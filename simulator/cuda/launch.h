@@ -12,6 +12,8 @@ struct Launch {
   CUstream stream = nullptr;
   void** parameters = nullptr;
   void** extra = nullptr;
+  bool is_cooperative = false;
+  bool has_clusters = false;  // of several blocks
 };
 
 // `handle`: a CUfunction or a CUkernel.

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "simulator/core/executor.h"
+#include "simulator/cuda/ptx_textures.h"
 #include "simulator/ptx/context.h"
 #include "simulator/ptx/interface.h"
 
@@ -98,6 +100,10 @@ class PtxKernel final : public RealKernel {
   PtxKernel(std::shared_ptr<PtxModule> module, void* code, std::uint64_t most_steps)
       : module_(std::move(module)), code_(code), most_steps_(most_steps) {}
 
+  bool needs_heap() const override { return module_->interface().needs_heap(code_); }
+
+  bool uses_clusters() const override { return module_->interface().uses_clusters(code_); }
+
   std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
                                  const MayTouch& may_touch) const override {
     ptx::Launch launch{};
@@ -112,6 +118,12 @@ class PtxKernel final : public RealKernel {
     launch.parameters = kernel.block_of_parameters.data();
     launch.parameter_bytes = kernel.block_of_parameters.size();
     launch.grid_id = kernel.ordinal;
+    launch.is_cooperative = kernel.is_cooperative;
+    launch.heap = kernel.heap;
+    launch.heap_bytes = kernel.heap_bytes;
+    launch.heap_generation = kernel.heap_generation;
+    launch.find_texture = describe_texture;
+    launch.set_condition = Executor::set_condition;
     launch.most_steps = most_steps_;
     launch.pages = table.entries();
     launch.asked = const_cast<MayTouch*>(&may_touch);
@@ -157,6 +169,10 @@ std::shared_ptr<PtxModule> load(const CUmod_st& module, const ptx::Interface& in
 }  // namespace
 
 namespace simulator::cuda {
+
+CUresult refuse_cluster(const CUfunc_st& function) {
+  return refuse(function, "it is launched in clusters of several blocks, and asks for its cluster");
+}
 
 Address function_pointer(const Image& image, const std::string& name) {
   const auto found = std::find(image.functions.begin(), image.functions.end(), name);

@@ -16,4 +16,7 @@ Address function_pointer(const Image& image, const std::string& name);
 // `most_steps`: of a thread in one loop, before it is taken for one that never ends.
 CUresult find_code(CUfunc_st& function, std::uint64_t most_steps);
 
+// Says that a launch in clusters can not be run.
+CUresult refuse_cluster(const CUfunc_st& function);
+
 }  // namespace simulator::cuda

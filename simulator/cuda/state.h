@@ -54,6 +54,10 @@ struct CUctx_st {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
   std::map<CUlimit, std::size_t> limits;
+  // What malloc in kernels takes from; 0 until a kernel needs it.
+  simulator::Address heap = 0;
+  simulator::Bytes heap_bytes = 0;
+  unsigned long long heap_generation = 0;
   std::set<CUcontext> peers;  // whose allocations it may access
 };
 

@@ -109,7 +109,7 @@ SIMULATED_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUm
 
 SIMULATED_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes,
                                    const CUmemAllocationProp* properties, unsigned long long flags) {
-  Call call;
+  Call call(Needs::kDriver);  // the properties name the device
   if (!call) return call.result();
   if (out == nullptr || flags != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_properties(call, properties); result != CUDA_SUCCESS) return result;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "simulator/ptx/kernel.h"
+#include "simulator/ptx/matrix.h"
 
 namespace simulator::ptx {
 namespace {
@@ -23,7 +24,8 @@ std::uint64_t round_up_to(std::uint64_t n, std::uint64_t unit) { return (n + uni
 
 }  // namespace
 
-BlockRun::BlockRun(GridRun& grid, Stacks& stacks) : grid_(grid), stacks_(stacks) {
+BlockRun::BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack, bool in_company)
+    : grid_(grid), stacks_(stacks), first_stack_(first_stack), in_company_(in_company) {
   const Launch& launch = grid.launch;
   threads_ = launch.block[0] * launch.block[1] * launch.block[2];
   const bool together = grid.kernel.emitted.needs_fibers;
@@ -47,6 +49,7 @@ BlockRun::BlockRun(GridRun& grid, Stacks& stacks) : grid_(grid), stacks_(stacks)
     context.pages = reinterpret_cast<std::uint64_t>(launch.pages);
     context.grid_id = launch.grid_id;
     context.block = this;
+    if (launch.is_cooperative) context.grid_workspace = reinterpret_cast<std::uint64_t>(grid.workspace);
   }
 }
 
@@ -61,14 +64,27 @@ void BlockRun::set_up(ThreadContext& context, std::uint32_t thread) {
   context.thread = thread;
   const bool waits = grid_.kernel.emitted.may_wait && grid_.kernel.emitted.needs_fibers;
   context.step_limit = waits ? std::min(kStepsOfATurn, launch.most_steps) : launch.most_steps;
-  const std::size_t stack = contexts_.size() == 1 ? 0 : thread;
+  const std::size_t stack = first_stack_ + (contexts_.size() == 1 ? 0 : thread);
   context.stack_low = stacks_.low(stack) + kStackReserve;
   context.stack_high = stacks_.high(stack);
 }
 
 bool BlockRun::run(const std::uint32_t (&at)[3]) {
+  if (!begin(at)) return false;
+  const bool completed = grid_.kernel.emitted.needs_fibers ? go_on() == Progress::kDone : run_one_by_one();
+  grid_.outcome.instructions += take_steps();
+  return completed;
+}
+
+std::uint64_t BlockRun::take_steps() {
+  std::uint64_t steps = 0;
+  for (ThreadContext& context : contexts_) steps += std::exchange(context.steps, 0);
+  return steps;
+}
+
+bool BlockRun::begin(const std::uint32_t (&at)[3]) {
   std::copy(std::begin(at), std::end(at), std::begin(at_));
-  if (!stacks_.provide(contexts_.size())) {
+  if (!stacks_.provide(first_stack_ + contexts_.size())) {
     grid_.outcome.fault = Fault::kStackOverflow;
     std::snprintf(grid_.outcome.message, kMessageBytes, "no memory for the stacks of kernel '%s'",
                   grid_.kernel.name.c_str());
@@ -76,14 +92,13 @@ bool BlockRun::run(const std::uint32_t (&at)[3]) {
   }
   // What a device leaves there is anything; zero, so that every run is the same.
   std::fill(shared_.begin(), shared_.end(), std::byte{0});
-  const bool completed = grid_.kernel.emitted.needs_fibers ? run_together() : run_one_by_one();
-  for (ThreadContext& context : contexts_) grid_.outcome.instructions += std::exchange(context.steps, 0);
-  return completed;
+  if (grid_.kernel.emitted.needs_fibers) begin_together();
+  return true;
 }
 
 bool BlockRun::run_one_by_one() {
   alone_.prepare(
-      stacks_.high(0),
+      stacks_.high(first_stack_),
       [](void* data) {
         auto* const self = static_cast<BlockRun*>(data);
         ThreadContext& context = self->contexts_[0];
@@ -99,7 +114,7 @@ bool BlockRun::run_one_by_one() {
   return !has_failed_;
 }
 
-bool BlockRun::run_together() {
+void BlockRun::begin_together() {
   live_ = threads_;
   barriers_.assign(kBarriers, {});
   const std::uint32_t warps = (threads_ + kLanes - 1) / kLanes;
@@ -110,7 +125,7 @@ bool BlockRun::run_together() {
     warps_[thread / kLanes].live |= 1u << thread % kLanes;
     states_[thread].state = State::kReady;
     states_[thread].fiber.prepare(
-        stacks_.high(thread),
+        stacks_.high(first_stack_ + thread),
         [](void* data) {
           auto* const context = static_cast<ThreadContext*>(data);
           context->block->grid_.kernel.entry(context);
@@ -118,11 +133,14 @@ bool BlockRun::run_together() {
         },
         &contexts_[thread]);
   }
+}
+
+BlockRun::Progress BlockRun::go_on() {
   while (live_ > 0) {
     bool ran = false;
-    for (std::uint32_t warp = 0; warp < warps; ++warp) {
+    for (std::uint32_t warp = 0; warp < warps_.size(); ++warp) {
       ran = run_warp(warp) || ran;
-      if (has_failed_) return false;
+      if (has_failed_) return Progress::kFailed;
     }
     if (ran) continue;
     bool yielded = false;
@@ -131,11 +149,12 @@ bool BlockRun::run_together() {
       thread.state = State::kReady;
       yielded = true;
     }
+    if (yielded && in_company_) return Progress::kPaused;
     if (yielded) continue;
     stuck();
-    return false;
+    return Progress::kFailed;
   }
-  return true;
+  return Progress::kDone;
 }
 
 // Until nobody of the warp can go on.
@@ -295,12 +314,26 @@ std::uint32_t reduced(WarpOperation operation, std::uint32_t a, std::uint32_t b)
 
 }  // namespace
 
+// Of the lanes that are there.
+void BlockRun::work_on_words(std::uint32_t warp, std::uint32_t members) {
+  Thread* const threads = &states_[std::size_t{warp} * kLanes];
+  const Thread& first = threads[std::countr_zero(members)];
+  std::uint32_t* lanes[kLanes] = {};
+  for (std::uint32_t rest = members; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(rest));
+    lanes[lane] = reinterpret_cast<std::uint32_t*>(threads[lane].value);
+  }
+  if (first.operation == WarpOperation::kMultiply) return multiply(MatrixShape::unpacked(first.second), lanes);
+  move_rows(Rows::unpacked(first.second), lanes);
+}
+
 // NOLINTNEXTLINE(readability-function-size): a case an operation
 void BlockRun::complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation) {
   Thread* const lanes = &states_[std::size_t{warp} * kLanes];
   const std::uint32_t members = mask & warps_[warp].live;
   warps_[warp].waiting &= ~members;
   const auto first = static_cast<std::uint32_t>(std::countr_zero(members));
+  if (operation == WarpOperation::kMultiply || operation == WarpOperation::kRows) work_on_words(warp, members);
   std::uint32_t ballot = 0;
   auto all = static_cast<std::uint32_t>(lanes[first].value);
   bool same = true;
@@ -353,6 +386,8 @@ void BlockRun::complete(std::uint32_t warp, std::uint32_t mask, WarpOperation op
         thread.result = first | (lane == first ? kFlag : 0);
         break;
       case WarpOperation::kSync:
+      case WarpOperation::kMultiply:
+      case WarpOperation::kRows:
       case WarpOperation::kActive:
         thread.result = 0;
         break;
@@ -455,6 +490,33 @@ void BlockRun::stop(ThreadContext& context) {
   __builtin_unreachable();
 }
 
+void BlockRun::check(ThreadContext& context, std::uint64_t address, std::uint32_t bytes, bool writes,
+                     std::uint32_t site) {
+  const bool aligned = (address & (bytes - 1)) == 0;
+  if (aligned && address >= context.shared && address + bytes <= context.shared + context.shared_bytes) return;
+  if (aligned && address >> 47 == 0) {
+    const std::uint32_t needed = writes ? 1u << 29 : 1u << 28;  // as in emit_memory.cc
+    if ((grid_.launch.pages[address >> 21] & needed) != 0) return;
+  }
+  access(context, address, bytes | (writes ? 256u : 0u) | 512u, site);
+}
+
+const Texture& BlockRun::texture(ThreadContext& context, std::uint64_t handle, bool is_surface, std::uint32_t site) {
+  const auto known = grid_.textures.find(handle);
+  if (known != grid_.textures.end() && known->second.is_surface == is_surface) return known->second;
+  Texture found;
+  char number[32];
+  std::snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(handle));
+  const std::string what = is_surface ? "surface " : "texture ";
+  if (grid_.launch.find_texture == nullptr || !grid_.launch.find_texture(handle, &found) ||
+      found.is_surface != is_surface)
+    fail(context, Fault::kIllegalAddress, handle, "there is no " + what + number, static_cast<int>(site));
+  if (!grid_.launch.may_touch(grid_.launch.asked, found.address, found.bytes(), is_surface))
+    fail(context, Fault::kIllegalAddress, found.address, "illegal address in the memory of " + what + number,
+         static_cast<int>(site));
+  return grid_.textures[handle] = found;
+}
+
 void BlockRun::access(ThreadContext& context, std::uint64_t address, std::uint32_t kind, std::uint32_t site) {
   const std::uint64_t bytes = kind & 255;
   const bool writes = (kind & 256) != 0, is_generic = (kind & 512) != 0;
@@ -472,6 +534,8 @@ void BlockRun::access(ThreadContext& context, std::uint64_t address, std::uint32
     if (within(context.stack_low - kStackReserve, context.stack_high)) return;
     if (!writes && within(context.parameters, context.parameters + grid_.launch.parameter_bytes)) return;
   }
+  const auto workspace = reinterpret_cast<std::uint64_t>(grid_.workspace);
+  if (grid_.launch.is_cooperative && within(workspace, workspace + sizeof grid_.workspace)) return;
   if (grid_.launch.may_touch(grid_.launch.asked, address, bytes, writes)) return;
   fail(context, Fault::kIllegalAddress, address,
        std::string("illegal address ") + number + (writes ? ", written" : ", read") + " (" + std::to_string(bytes) +

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,25 @@ struct GridRun {
   const Launch& launch;
   Outcome& outcome;
   std::string printed;
+  std::uint64_t clock_looks = 0;
+  alignas(16) std::uint32_t workspace[4] = {};  // of a cooperative launch; the second word is where its blocks wait
+  std::map<std::uint64_t, Texture> textures{};  // that were used, and whose memory has been checked
 };
 
 class BlockRun {
  public:
-  BlockRun(GridRun& grid, Stacks& stacks);
+  // The stacks from `first_stack` on are its own. In company, other blocks may be what its threads wait for.
+  BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack = 0, bool in_company = false);
 
   // False: a fault, which the outcome describes.
   bool run(const std::uint32_t (&at)[3]);
+
+  // The same in parts, of blocks in company: all threads wait for other blocks where it pauses.
+  enum class Progress : std::uint8_t { kPaused, kDone, kFailed };
+  bool begin(const std::uint32_t (&at)[3]);
+  Progress go_on();
+  std::uint64_t take_steps();  // executed since it was asked last
+  std::size_t stacks() const { return contexts_.size(); }
 
   // ---- from the thread that runs, with its context
   std::uint64_t exchange(ThreadContext& thread, WarpOperation operation, std::uint32_t mask, std::uint64_t value,
@@ -46,6 +58,10 @@ class BlockRun {
   [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
                          int site = -1);
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
+  // As generated code checks an access by a generic address, for helpers: faults, or returns.
+  void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
+  // Faults where there is none of this kind, or where its memory may not be accessed.
+  const Texture& texture(ThreadContext& thread, std::uint64_t handle, bool is_surface, std::uint32_t site);
   GridRun& grid() { return grid_; }
 
  private:
@@ -70,13 +86,14 @@ class BlockRun {
   };
 
   void set_up(ThreadContext& context, std::uint32_t thread);
-  bool run_together();
+  void begin_together();
   bool run_one_by_one();
   bool run_warp(std::uint32_t warp);
   void pause(Thread& thread, State state);
   void finish_operations(std::uint32_t warp);
   bool is_complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation) const;
   void complete(std::uint32_t warp, std::uint32_t mask, WarpOperation operation);
+  void work_on_words(std::uint32_t warp, std::uint32_t members);
   bool release_active(std::uint32_t warp);
   void check_barrier(std::uint32_t id);
   [[noreturn]] void stop(ThreadContext& thread);
@@ -84,6 +101,8 @@ class BlockRun {
 
   GridRun& grid_;
   Stacks& stacks_;
+  const std::size_t first_stack_;
+  const bool in_company_;
   std::uint32_t threads_ = 0;
   std::uint32_t live_ = 0;
   std::uint32_t at_[3] = {};

@@ -29,7 +29,8 @@ struct ThreadContext {
   std::uint64_t steps;       // instructions executed by functions that have returned
   std::uint64_t step_limit;  // at a jump backwards with more steps than that, ptx_tick is called
   BlockRun* block;
-  std::uint32_t thread;  // number in the block
+  std::uint32_t thread;          // number in the block
+  std::uint64_t grid_workspace;  // of a cooperative launch: where its blocks wait for one another
 };
 
 using KernelEntry = void (*)(ThreadContext*);

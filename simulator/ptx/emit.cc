@@ -13,7 +13,7 @@ constexpr std::size_t kMostInstructions = 1u << 20;  // of a kernel with all tha
 
 Handler find_handler(std::string_view opcode) {
   for (const auto find : {find_arithmetic, find_float, find_logic, find_conversion, find_memory, find_atomic,
-                          find_control, find_warp, find_comparison}) {
+                          find_control, find_warp, find_comparison, find_texture, find_matrix, find_async}) {
     if (const Handler handler = find(opcode); handler != nullptr) return handler;
   }
   return nullptr;
@@ -192,6 +192,9 @@ std::string Emitter::read(const Operand& operand, Type type, bool may_be_wider) 
       }
       return from_bits(type, value);
     }
+    case Operand::Form::kSpecial:
+      if (type.is_float() || type.bits < 16) refuse("a special register where none can be");
+      return special(operand, type.bits);
     default:
       refuse("an operand of a kind that is not supported here");
   }
@@ -274,6 +277,8 @@ void Emitter::declare_slots() {
   line("%steps = alloca i64");
   line("store i64 0, i64* %steps");
   line("%copied = alloca i128");
+  line("%matrix = alloca [64 x i32], align 16");
+  line("%words = bitcast [64 x i32]* %matrix to i8*");
   line("%carry = alloca i1");
   line("store i1 false, i1* %carry");
 }
@@ -381,6 +386,8 @@ Emitted emit_kernel(const Module& module, const Function& kernel, const Variable
     emitter.run();
     code += emitter.result();
   }
+  if (kernel.needs_cluster && shared.out.uses_clusters)
+    throw Error("kernel code '" + std::string(kernel.name) + "': clusters of several blocks are not supported");
   // A loop that waits for another thread of its block ends only if that one runs meanwhile.
   if (shared.out.may_wait && shared.out.has_loops) shared.out.needs_fibers = true;
   std::string table;

@@ -40,7 +40,9 @@ struct Emitted {
   bool needs_fibers = false;  // threads of a block wait for one another
   bool may_wait = false;      // reads what another thread may be about to write
   bool has_loops = false;
-  bool is_ordered = false;  // blocks must run one after another: atomics, volatile accesses
+  bool uses_clusters = false;  // would compute something else in a cluster of several blocks
+  bool needs_heap = false;     // allocates or frees
+  bool is_ordered = false;     // blocks must run one after another: atomics, volatile accesses
   std::size_t instructions = 0;
   std::uint64_t stack_bytes = 0;  // of local variables and registers, all functions together
 };
@@ -105,6 +107,7 @@ class Emitter {
   std::string read_bits(const Operand& operand, unsigned bits, bool may_be_wider = false);
   void write(const Operand& operand, Type type, const std::string& value, bool may_be_wider = false);
   Type register_type(const Operand& operand) const;
+  std::string special(const Operand& operand, unsigned bits);  // emit_special.cc
 
   std::string as_bits(Type type, const std::string& value);    // to the integer of its size
   std::string from_bits(Type type, const std::string& value);  // and back
@@ -124,6 +127,9 @@ class Emitter {
   std::string pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes, bool writes,
                       const std::string& type);
   std::string parameter_slot(std::string_view name) const;
+  // Not checked: for helpers that do.
+  std::string generic_address(const Operand& operand, Space space);
+  std::string shared_base();  // address of the block's shared memory
   unsigned current_line() const { return current_ == nullptr ? 0 : current_->line; }
 
   // ---- control (emit_control.cc)
@@ -180,6 +186,10 @@ void emit_fma(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
 void emit_float_extreme(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_float_sign(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 
+// Of cp (emit_async.cc).
+void emit_copies_arrive(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
+void emit_bulk_copy(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
+
 using Handler = void (*)(Emitter&, const Instruction&, Modifiers&);
 struct Opcode {
   std::string_view name;
@@ -196,6 +206,9 @@ Handler find_atomic(std::string_view opcode);
 Handler find_control(std::string_view opcode);
 Handler find_warp(std::string_view opcode);
 Handler find_comparison(std::string_view opcode);
+Handler find_texture(std::string_view opcode);
+Handler find_matrix(std::string_view opcode);
+Handler find_async(std::string_view opcode);
 
 template <std::size_t N>
 Handler find_in(const Opcode (&table)[N], std::string_view opcode) {

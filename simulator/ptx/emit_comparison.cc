@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // mov, and what compares and chooses. Source: PTX ISA 9.0, 9.7.6, 9.7.7 and 9.7.9.3.
-#include <cstddef>
-
-#include "simulator/ptx/context.h"
 #include "simulator/ptx/emit.h"
 
 namespace simulator::ptx {
@@ -12,70 +9,6 @@ constexpr Type kWord{Kind::kBits, 32};
 constexpr Type kPredicate{Kind::kPredicate, 1};
 
 // ---- mov
-
-struct Special {
-  std::string_view name;
-  std::size_t offset;
-};
-
-constexpr Special kFields[] = {
-    {"%tid.x", offsetof(ThreadContext, tid)},           {"%tid.y", offsetof(ThreadContext, tid) + 4},
-    {"%tid.z", offsetof(ThreadContext, tid) + 8},       {"%ntid.x", offsetof(ThreadContext, ntid)},
-    {"%ntid.y", offsetof(ThreadContext, ntid) + 4},     {"%ntid.z", offsetof(ThreadContext, ntid) + 8},
-    {"%ctaid.x", offsetof(ThreadContext, ctaid)},       {"%ctaid.y", offsetof(ThreadContext, ctaid) + 4},
-    {"%ctaid.z", offsetof(ThreadContext, ctaid) + 8},   {"%nctaid.x", offsetof(ThreadContext, nctaid)},
-    {"%nctaid.y", offsetof(ThreadContext, nctaid) + 4}, {"%nctaid.z", offsetof(ThreadContext, nctaid) + 8},
-    {"%laneid", offsetof(ThreadContext, lane)},         {"%warpid", offsetof(ThreadContext, warp)},
-};
-
-std::string lane_mask(Emitter& to, std::string_view which) {
-  const std::string lane = to.context_field(offsetof(ThreadContext, lane), 32);
-  const std::string own = to.let("shl i32 1, " + lane);
-  const std::string below = to.let("sub i32 " + own + ", 1");
-  if (which == "%lanemask_eq") return own;
-  if (which == "%lanemask_lt") return below;
-  if (which == "%lanemask_le") return to.let("or i32 " + own + ", " + below);
-  if (which == "%lanemask_ge") return to.let("xor i32 " + below + ", -1");
-  return to.let("xor i32 " + to.let("or i32 " + own + ", " + below) + ", -1");
-}
-
-// One multiprocessor runs all blocks, one after another.
-std::string special(Emitter& to, const Operand& operand, unsigned* bits) {
-  *bits = 32;
-  const std::string_view name = operand.name;
-  for (const Special& entry : kFields) {
-    if (entry.name == name) return to.context_field(entry.offset, 32);
-  }
-  if (name.starts_with("%lanemask_")) return lane_mask(to, name);
-  if (name == "%clock64" || name == "%globaltimer") {
-    *bits = 64;
-    to.shared().out.is_ordered = true;
-    return to.call("i64", name == "%clock64" ? "ptx_clock" : "ptx_globaltimer",
-                   "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
-  }
-  if (name == "%clock" || name == "%clock_hi" || name == "%globaltimer_lo" || name == "%globaltimer_hi") {
-    std::string all = to.call("i64", name.starts_with("%clock") ? "ptx_clock" : "ptx_globaltimer",
-                              "i8* %ctx, i64 " + to.let("load i64, i64* %steps"));
-    if (name.ends_with("_hi")) all = to.let("lshr i64 " + all + ", 32");
-    return to.let("trunc i64 " + all + " to i32");
-  }
-  if (name == "%gridid") {
-    *bits = 64;
-    return to.context_field(offsetof(ThreadContext, grid_id), 64);
-  }
-  if (name == "%dynamic_smem_size" || name == "%total_smem_size") {
-    const std::size_t offset =
-        name[1] == 'd' ? offsetof(ThreadContext, dynamic_bytes) : offsetof(ThreadContext, shared_bytes);
-    return to.let("trunc i64 " + to.context_field(offset, 64) + " to i32");
-  }
-  if (name == "%nwarpid") return "64";
-  if (name == "%smid") return "0";
-  if (name == "%nsmid") return "1";
-  if (name == "WARP_SZ" || name == "%warp_size") return "32";
-  if (name.starts_with("%cluster_ctaid") || name == "%cluster_ctarank" || name == "%is_explicit_cluster") return "0";
-  if (name.starts_with("%cluster_nctaid") || name == "%cluster_nctarank") return "1";
-  to.refuse("special register '" + std::string(name) + "' is not supported");
-}
 
 std::string resized(Emitter& to, const std::string& value, unsigned from, unsigned into) {
   if (from == into) return value;
@@ -119,11 +52,6 @@ void emit_mov(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
   if (from.form == Operand::Form::kVector) return pack(to, instruction, type);
   if (instruction.operands[0].form == Operand::Form::kVector) return unpack(to, instruction, type);
   const bool is_name = from.form == Operand::Form::kSymbol;
-  if (from.form == Operand::Form::kSpecial || (is_name && from.name == "WARP_SZ")) {
-    unsigned bits = 0;
-    const std::string value = special(to, from, &bits);
-    return to.write(instruction.operands[0], {Kind::kBits, type.bits}, resized(to, value, bits, type.bits));
-  }
   if (!is_name) return to.write(instruction.operands[0], type, to.read(from, type));
   if (type.bits != 32 && type.bits != 64) to.refuse("an address has 32 or 64 bits");
   Space space = Space::kGeneric;

@@ -145,7 +145,8 @@ struct Builtin {
 };
 
 // Of the CUDA C++ Programming Guide's "Formatted Output", "Assertion" and "Dynamic Global Memory Allocation".
-constexpr Builtin kBuiltins[] = {{"vprintf", 1, 2}, {"__assertfail", 0, 5}, {"malloc", 1, 1}, {"free", 0, 1}};
+constexpr Builtin kBuiltins[] = {
+    {"vprintf", 1, 2}, {"__assertfail", 0, 5}, {"malloc", 1, 1}, {"free", 0, 1}, {"cudaGraphSetConditional", 0, 2}};
 
 void call_builtin(Emitter& to, const Instruction& instruction, const CallParts& parts, std::string_view name) {
   for (const Builtin& builtin : kBuiltins) {
@@ -160,8 +161,12 @@ void call_builtin(Emitter& to, const Instruction& instruction, const CallParts& 
       }
     }
     to.shared().out.is_ordered = true;
+    if (name == "malloc" || name == "free") to.shared().out.needs_heap = true;
     return to.call_void("ptx_" + std::string(name), arguments);
   }
+  if (name.starts_with("cudaLaunchDevice") || name.starts_with("cudaGetParameterBuffer") ||
+      name.starts_with("cudaCDP") || name.starts_with("__cudaCDP"))
+    to.refuse("launches kernels from a kernel ('" + std::string(name) + "'), which is not supported");
   to.refuse("calls '" + std::string(name) + "', which is not in the module and not known");
 }
 

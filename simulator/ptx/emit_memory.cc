@@ -74,6 +74,8 @@ std::string Emitter::parameter_slot(std::string_view name) const {
   return {};
 }
 
+std::string Emitter::shared_base() { return context_field(offsetof(ThreadContext, shared), 64); }
+
 // The address in its own space, without the operand's addend.
 std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std::uint64_t* bytes) {
   if (operand.is_local) {
@@ -176,6 +178,26 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
     address = let("add i64 " + context_field(offsetof(ThreadContext, shared), 64) + ", " + address);
   }
   return let("inttoptr i64 " + address + " to " + type + "*");
+}
+
+// From an address of the instruction to a generic one.
+std::string Emitter::generic_address(const Operand& operand, Space space) {
+  if (operand.form != Operand::Form::kAddress || operand.parts.size() != 1) refuse("expected an address");
+  const Operand& base = operand.parts[0];
+  std::string address;
+  if (base.form == Operand::Form::kSymbol) {
+    std::uint64_t bytes = 0;
+    Space own = Space::kGeneric;
+    address = address_of_symbol(base, &own, &bytes);
+    if (space == Space::kGeneric) space = own;
+  } else {
+    const unsigned bits = register_type(base).bits;
+    if (bits != 32 && bits != 64) refuse("an address has 32 or 64 bits");
+    address = read_bits(base, bits);
+    if (bits == 32) address = let("zext i32 " + address + " to i64");
+  }
+  if (operand.value != 0) address = let("add i64 " + address + ", " + std::to_string(operand.value));
+  return space == Space::kShared ? let("add i64 " + address + ", " + shared_base()) : address;
 }
 
 namespace {
@@ -311,6 +333,8 @@ void emit_isspacep(Emitter& to, const Instruction& instruction, Modifiers& modif
 // Copies that need not wait do not.
 void emit_cp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   if (!modifiers.take("async")) to.refuse("the instruction is not supported");
+  if (modifiers.take("bulk")) return emit_bulk_copy(to, instruction, modifiers);
+  if (modifiers.take("mbarrier")) return emit_copies_arrive(to, instruction, modifiers);
   if (modifiers.take("commit_group") || modifiers.take("wait_all") || modifiers.take("wait_group")) return;
   if (modifiers.take_any({"ca", "cg"}).empty() || modifiers.take_any({"shared", "shared::cta"}).empty() ||
       !modifiers.take("global"))

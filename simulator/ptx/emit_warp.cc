@@ -119,6 +119,7 @@ void emit_elect(Emitter& to, const Instruction& instruction, Modifiers& modifier
 void emit_bar(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   if (modifiers.take("cluster")) {
     // A cluster is one block here.
+    to.shared().out.uses_clusters = true;
     if (modifiers.take("arrive")) {
       modifiers.take_any({"release", "relaxed"});
       modifiers.take("aligned");

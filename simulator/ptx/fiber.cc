@@ -13,6 +13,9 @@ namespace simulator::ptx {
 namespace {
 
 constexpr std::size_t kGuard = 4096;
+// A guard is a mapping of its own, of which a process may have some 65,000. Blocks that run together may need more
+// stacks than that; frames are checked as functions begin, too (emit.cc), so the guard is a second check.
+constexpr std::size_t kMostGuarded = 8192, kOfSlab = 512;
 
 }  // namespace
 
@@ -25,10 +28,13 @@ Stacks::~Stacks() {
 bool Stacks::provide(std::size_t count) {
   while (stacks_.size() < count) {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
-    void* const at = mmap(nullptr, bytes_ + kGuard, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    const bool is_guarded = stacks_.size() < kMostGuarded;
+    const std::size_t together = is_guarded ? 1 : kOfSlab, each = bytes_ + kGuard;
+    void* const at = mmap(nullptr, together * each, PROT_READ | PROT_WRITE, kFlags, -1, 0);
     if (at == MAP_FAILED) return false;
-    mprotect(at, kGuard, PROT_NONE);
-    stacks_.push_back(reinterpret_cast<std::uint64_t>(at) + kGuard);
+    if (is_guarded) mprotect(at, kGuard, PROT_NONE);
+    for (std::size_t i = 0; i < together; ++i)
+      stacks_.push_back(reinterpret_cast<std::uint64_t>(at) + i * each + kGuard);
   }
   return true;
 }

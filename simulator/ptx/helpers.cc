@@ -61,9 +61,12 @@ std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t cou
   return thread->block->barrier(*thread, id, count, static_cast<BlockRun::BarrierKind>(kind), value != 0, site);
 }
 
-// Time passes by instructions: a cycle for each of the grid so far.
+// Time passes by instructions: a cycle for each of the grid so far, and more for each look at the clock, which takes
+// some on a device: kernels that wait until so many have passed would wait for long.
 std::uint64_t clock_of(ThreadContext* thread, std::uint64_t steps) {
-  return thread->block->grid().outcome.instructions + thread->steps + steps;
+  constexpr std::uint64_t kCyclesOfALook = 64;
+  GridRun& grid = thread->block->grid();
+  return grid.outcome.instructions + thread->steps + steps + kCyclesOfALook * grid.clock_looks++;
 }
 
 void print(ThreadContext* thread, std::uint32_t, const std::byte* result, const std::byte* format,
@@ -120,6 +123,9 @@ std::vector<Helper> make() {
   };
   add_float_helpers(&all);
   add_bit_helpers(&all);
+  add_texture_helpers(&all);
+  add_matrix_helpers(&all);
+  add_async_helpers(&all);
   return all;
 }
 

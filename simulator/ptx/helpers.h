@@ -16,5 +16,8 @@ struct Helper {
 const std::vector<Helper>& helpers();
 void add_float_helpers(std::vector<Helper>* to);
 void add_bit_helpers(std::vector<Helper>* to);
+void add_texture_helpers(std::vector<Helper>* to);
+void add_matrix_helpers(std::vector<Helper>* to);
+void add_async_helpers(std::vector<Helper>* to);
 
 }  // namespace simulator::ptx

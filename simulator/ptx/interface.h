@@ -8,7 +8,7 @@
 
 namespace simulator::ptx {
 
-inline constexpr unsigned kInterfaceVersion = 1;
+inline constexpr unsigned kInterfaceVersion = 2;
 inline constexpr std::size_t kMessageBytes = 1024;
 
 struct NamedAddress {
@@ -16,9 +16,30 @@ struct NamedAddress {
   std::uint64_t address;
 };
 
+// What a texture or a surface leads to, and how it is sampled.
+struct Texture {
+  enum class Channel : std::uint8_t { kUnsigned, kSigned, kFloat };
+  std::uint64_t address = 0;
+  std::uint64_t row_pitch = 0, slice_pitch = 0;  // bytes
+  std::uint32_t extent[3] = {1, 1, 1};           // texels; the third counts slices, layers or faces
+  std::uint32_t bits = 32;                       // of a channel
+  std::uint32_t channels = 1;
+  Channel channel = Channel::kUnsigned;
+  bool is_surface = false;
+  bool is_linear = false;               // plain memory: outside of it there are zeros
+  bool interpolates = false;            // else the nearest texel
+  bool normalized_coordinates = false;  // 0 to 1
+  bool reads_normalized = false;        // integers as numbers from 0 or -1 to 1
+  bool is_srgb = false;
+  std::uint32_t addressing[3] = {};  // CUaddress_mode: wrap, clamp, mirror, border
+  float border[4] = {};
+  std::uint64_t bytes() const { return slice_pitch * extent[2]; }
+};
+
 struct Launch {
   std::uint32_t grid[3], block[3];
   std::uint32_t dynamic_shared = 0;
+  bool is_cooperative = false;  // blocks wait for one another
   const void* parameters = nullptr;
   std::size_t parameter_bytes = 0;
   std::uint64_t grid_id = 0;
@@ -27,6 +48,12 @@ struct Launch {
   const std::uint32_t* pages = nullptr;
   bool (*may_touch)(void* asked, std::uint64_t at, std::uint64_t bytes, bool writes) = nullptr;
   void* asked = nullptr;
+  // False where no texture or surface has this handle.
+  bool (*find_texture)(std::uint64_t handle, Texture* out) = nullptr;
+  // Of a graph's conditional node; false where the kernel's graph has none of this handle.
+  bool (*set_condition)(std::uint64_t handle, std::uint32_t value) = nullptr;
+  // Memory that a kernel's malloc takes from, where it has one; a new generation knows nothing of what was allocated.
+  std::uint64_t heap = 0, heap_bytes = 0, heap_generation = 0;
 };
 
 enum class Fault : std::uint32_t {
@@ -53,6 +80,10 @@ struct Interface {
   void (*unload)(void* module);
   // The kernel, compiled; it lives as long as its module. nullptr with a sentence where it can not be run.
   void* (*find)(void* module, const char* name, char* error);
+  // What its launch must provide.
+  bool (*needs_heap)(void* kernel);
+  // Whether it asks for its cluster: a cluster of several blocks can not be launched then.
+  bool (*uses_clusters)(void* kernel);
   // On this thread, to its end or a fault. One at a time.
   void (*run)(void* kernel, const Launch* launch, Outcome* outcome);
 };

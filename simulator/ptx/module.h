@@ -91,6 +91,7 @@ struct Function {
   std::string_view name;
   bool is_entry = false;
   bool has_body = false;
+  bool needs_cluster = false;        // of several blocks, as `.reqnctapercluster` says
   std::vector<Variable> results;     // .param
   std::vector<Variable> parameters;  // .param
   std::vector<Register> registers;

@@ -294,8 +294,19 @@ class BodyParser {
     const std::string_view name = tokens_.next().text;
     Operand operand;
     if (name == "_") return operand;
+    if (name == "WARP_SZ") {
+      operand.form = Operand::Form::kInteger;
+      operand.value = 32;
+      return operand;
+    }
     if (find(name, &operand.index)) {
       operand.form = Operand::Form::kRegister;
+      // A part of it, `%r1.b0`, which video instructions read: kept for the refusal to name.
+      if (tokens_.kind() == PtxToken::Kind::kDirective && tokens_.text().data() == name.data() + name.size()) {
+        const std::string_view part = tokens_.next().text;
+        operand.form = Operand::Form::kSpecial;
+        operand.name = {name.data(), static_cast<std::size_t>(part.data() + part.size() - name.data())};
+      }
     } else if (name.starts_with('%')) {
       operand.form = Operand::Form::kSpecial;
       operand.name = name;

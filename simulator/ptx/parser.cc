@@ -81,7 +81,11 @@ class ModuleParser {
     if (tokens_.is("(")) function.parameters = read_parameters(tokens_);
     while (!tokens_.is("{") && !tokens_.is(";")) {
       if (tokens_.at_end()) tokens_.fail("the text ends inside a declaration");
-      tokens_.next();
+      if (tokens_.accept(".reqnctapercluster")) {
+        read_cluster(&function);
+      } else {
+        tokens_.next();
+      }
     }
     if (!tokens_.accept(";")) {
       function.has_body = true;
@@ -93,6 +97,16 @@ class ModuleParser {
     } else if (function.has_body) {
       module_->functions[known.first->second] = std::move(function);
     }
+  }
+
+  // `2, 1, 1`
+  void read_cluster(Function* function) {
+    do {
+      std::uint64_t blocks = 0;
+      if (!read_ptx_integer(tokens_.lexer().peek(), &blocks)) tokens_.fail("expected a number");
+      tokens_.next();
+      if (blocks > 1) function->needs_cluster = true;
+    } while (tokens_.accept(","));
   }
 
   Module* module_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "simulator/ptx/block.h"
 #include "simulator/ptx/interface.h"
@@ -72,16 +73,51 @@ Stacks& stacks_for(const Emitted& emitted, std::unique_ptr<Stacks>* own) {
   return **own;
 }
 
+// `body` of each block's place, until it answers false.
+template <typename Body>
+void for_blocks(const Launch& launch, Body body) {
+  std::uint32_t at[3] = {};
+  for (at[2] = 0; at[2] < launch.grid[2]; ++at[2]) {
+    for (at[1] = 0; at[1] < launch.grid[1]; ++at[1]) {
+      for (at[0] = 0; at[0] < launch.grid[0]; ++at[0]) {
+        if (!body(at)) return;
+      }
+    }
+  }
+}
+
+// Blocks that may wait for one another: each goes on until all of its threads wait, then the next.
+void run_in_company(GridRun& grid, Stacks& stacks) {
+  std::vector<std::unique_ptr<BlockRun>> blocks;
+  bool has_room = true;
+  for_blocks(grid.launch, [&](const std::uint32_t(&at)[3]) {
+    const std::size_t first = blocks.empty() ? 0 : blocks.size() * blocks[0]->stacks();
+    blocks.push_back(std::make_unique<BlockRun>(grid, stacks, first, true));
+    return has_room = blocks.back()->begin(at);
+  });
+  std::size_t live = has_room ? blocks.size() : 0;
+  while (live > 0) {
+    for (std::unique_ptr<BlockRun>& block : blocks) {
+      if (block == nullptr) continue;
+      const BlockRun::Progress progress = block->go_on();
+      if (progress == BlockRun::Progress::kPaused) continue;
+      if (progress == BlockRun::Progress::kFailed) return;
+      grid.outcome.instructions += block->take_steps();
+      block.reset();
+      --live;
+    }
+  }
+}
+
 void run(void* kernel, const Launch* launch, Outcome* outcome) {
   GridRun grid{*static_cast<Kernel*>(kernel), *launch, *outcome, {}};
   std::unique_ptr<Stacks> own;
-  BlockRun block(grid, stacks_for(grid.kernel.emitted, &own));
-  bool goes_on = true;
-  std::uint32_t at[3] = {};
-  for (at[2] = 0; at[2] < launch->grid[2] && goes_on; ++at[2]) {
-    for (at[1] = 0; at[1] < launch->grid[1] && goes_on; ++at[1]) {
-      for (at[0] = 0; at[0] < launch->grid[0] && goes_on; ++at[0]) goes_on = block.run(at);
-    }
+  Stacks& stacks = stacks_for(grid.kernel.emitted, &own);
+  if (launch->is_cooperative && grid.kernel.emitted.needs_fibers) {
+    run_in_company(grid, stacks);
+  } else {
+    BlockRun block(grid, stacks);
+    for_blocks(*launch, [&](const std::uint32_t(&at)[3]) { return block.run(at); });
   }
   if (!grid.printed.empty()) {
     std::fwrite(grid.printed.data(), 1, grid.printed.size(), stdout);
@@ -89,7 +125,11 @@ void run(void* kernel, const Launch* launch, Outcome* outcome) {
   }
 }
 
-constexpr Interface kInterface{kInterfaceVersion, load, unload, find, run};
+bool needs_heap(void* kernel) { return static_cast<Kernel*>(kernel)->emitted.needs_heap; }
+
+bool uses_clusters(void* kernel) { return static_cast<Kernel*>(kernel)->emitted.uses_clusters; }
+
+constexpr Interface kInterface{kInterfaceVersion, load, unload, find, needs_heap, uses_clusters, run};
 
 }  // namespace
 }  // namespace simulator::ptx

@@ -27,7 +27,9 @@ enum class WarpOperation : std::uint32_t {
   kOr,
   kXor,
   kElect,
-  kActive,  // whoever else waits here when nobody of the warp can go on
+  kMultiply,  // value: the lane's words (matrix.h), second: what to compute
+  kRows,      // ldmatrix and its like
+  kActive,    // whoever else waits here when nobody of the warp can go on
 };
 
 }  // namespace simulator::ptx

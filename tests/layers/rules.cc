@@ -90,8 +90,11 @@ std::optional<std::string> why_not(const std::string& from, const std::string& t
   if (target->name == rules.name) return why_not_inside(from, to);
   if (target->name == "simulator") {
     const bool open = std::ranges::find(kSimulatorHeaders, to) != kSimulatorHeaders.end();
-    const bool is_its_test = from.starts_with("tests/simulator/") ||
-                             (from.starts_with("tests/simulated_cudart/") && to.starts_with("simulator/cudart/"));
+    const bool is_its_test =
+        from.starts_with("tests/simulator/") ||
+        (from.starts_with("tests/simulated_cudart/") && to.starts_with("simulator/cudart/")) ||
+        (from.starts_with("tests/ptx/") && to.starts_with("simulator/ptx/")) ||
+        (from.starts_with("tests/fuzz/") && (to.starts_with("simulator/ptx/") || to.starts_with("simulator/image/")));
     if (is_its_test || (rules.may_use_simulator && open)) {
       return std::nullopt;
     }

@@ -115,4 +115,32 @@ TEST_F(StreamTest, AGarbageHandleIsRefused) {
   EXPECT_EQ(cuStreamCreate(&stream, 8), CUDA_ERROR_INVALID_VALUE);
 }
 
+// Its work comes before the origin's: nothing is lost with it.
+TEST_F(StreamTest, AStreamThatWasJoinedMayEndWhileItsCaptureGoesOn) {
+  for (const bool joins : {true, false}) {
+    const CUstream origin = make_stream(), other = make_stream();
+    CUevent forked = nullptr, joined = nullptr;
+    ASSERT_OK(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    ASSERT_OK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    const CUdeviceptr at = allocate(4);
+    ASSERT_OK(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ASSERT_OK(cuEventRecord(forked, origin));
+    ASSERT_OK(cuStreamWaitEvent(other, forked, 0));
+    ASSERT_OK(cuMemsetD32Async(at, 7, 1, other));
+    ASSERT_OK(cuEventRecord(joined, other));
+    if (joins) {
+      ASSERT_OK(cuStreamWaitEvent(origin, joined, 0));
+    }
+    ASSERT_OK(cuStreamDestroy(other));
+    CUgraph graph = nullptr;
+    const CUresult ended = cuStreamEndCapture(origin, &graph);
+    EXPECT_EQ(ended, joins ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    std::size_t nodes = 0;
+    if (joins) {
+      EXPECT_OK(cuGraphGetNodes(graph, nullptr, &nodes));
+    }
+    EXPECT_EQ(nodes, joins ? 1u : 0u);
+  }
+}
+
 }  // namespace

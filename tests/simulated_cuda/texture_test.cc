@@ -265,4 +265,17 @@ TEST_F(TextureTest, AKernelReadsArraysByTexturesAndWritesThemBySurfaces) {
   EXPECT_OK(cuSurfObjectDestroy(surface));
 }
 
+TEST_F(TextureTest, CubesHaveSixSquareFaces) {
+  const auto create = [](std::size_t width, std::size_t height, std::size_t depth, unsigned flags) {
+    const CUDA_ARRAY3D_DESCRIPTOR wanted{width, height, depth, CU_AD_FORMAT_FLOAT, 1, flags | CUDA_ARRAY3D_CUBEMAP};
+    CUarray made = nullptr;
+    return cuArray3DCreate(&made, &wanted);
+  };
+  EXPECT_OK(create(8, 8, 6, 0));
+  EXPECT_OK(create(8, 8, 12, CUDA_ARRAY3D_LAYERED));
+  EXPECT_EQ(create(8, 4, 6, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(create(8, 8, 12, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(create(8, 8, 8, CUDA_ARRAY3D_LAYERED), CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace

@@ -198,4 +198,16 @@ TEST_F(VirtualMemoryTest, WhatIsWrongIsRefused) {
   EXPECT_NE(cuMemAddressFree(at, kPage), CUDA_SUCCESS) << "something is mapped there";
 }
 
+// Its properties name the device. CUDA Driver API, cuMemCreate: an invalid context is not among its errors.
+TEST_F(VirtualMemoryTest, PhysicalMemoryNeedsNoContext) {
+  ASSERT_OK(cuCtxSetCurrent(nullptr));
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle made = 0;
+  EXPECT_OK(cuMemCreate(&made, kPage, &properties, 0));
+  ASSERT_OK(cuCtxSetCurrent(context_));
+  EXPECT_OK(cuMemRelease(made));
+}
+
 }  // namespace

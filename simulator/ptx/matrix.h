@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices whose parts the lanes of a warp hold: mma, wmma, ldmatrix, stmatrix. What is computed is a number that
+// generated code passes with each lane's words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace simulator::ptx {
+
+enum class Element : std::uint8_t { kF16, kBf16, kTf32, kF32, kF64, kS8, kU8, kS4, kU4, kB1, kS32, kE4m3, kE5m2 };
+
+constexpr unsigned bits_of(Element element) {
+  switch (element) {
+    case Element::kF64:
+      return 64;
+    case Element::kTf32:
+    case Element::kF32:
+    case Element::kS32:
+      return 32;
+    case Element::kF16:
+    case Element::kBf16:
+      return 16;
+    case Element::kS4:
+    case Element::kU4:
+      return 4;
+    case Element::kB1:
+      return 1;
+    default:
+      return 8;
+  }
+}
+
+// One of A (m rows, k columns), B (k, n), C and D (m, n).
+struct Fragment {
+  Element element = Element::kF32;
+  unsigned registers = 0;  // of 32 bits, or 64 where the element has as many
+
+  unsigned words() const { return registers * (bits_of(element) == 64 ? 2 : 1); }
+  // Elements in all of a lane's registers.
+  unsigned capacity() const { return words() * 32 / bits_of(element); }
+};
+
+struct MatrixShape {
+  unsigned m = 0, n = 0, k = 0;
+  Fragment a, b, c, d;
+  bool is_wmma = false;  // who holds what is ours to choose
+  bool saturates = false;
+  char bits = 0;  // of .b1: '^' or '&'
+
+  std::uint64_t packed() const;
+  static MatrixShape unpacked(std::uint64_t from);
+};
+
+// Places of the lane's words.
+inline constexpr unsigned kWordsOfA = 0, kWordsOfB = 16, kWordsOfC = 32, kWordsOfD = 48, kWordsOfLane = 64;
+
+// Of wmma: which element of a matrix of so many the lane's slot holds. Lanes hold runs of the rows one after another;
+// where there are more slots than elements, they hold them again.
+constexpr unsigned wmma_element(unsigned elements, unsigned lane, unsigned slot) {
+  const unsigned each = elements / 32;
+  return lane * each + slot % each;
+}
+
+// d = a * b + c. A lane that takes no part is nullptr, and counts as zero.
+void multiply(const MatrixShape& shape, std::uint32_t* const (&lanes)[32]);
+
+// ldmatrix and stmatrix: 8 x 8 halves each, 1, 2 or 4 of them. Words 0 and 1: the address of the lane's row; from
+// kWordsOfD on: the lane's registers.
+struct Rows {
+  unsigned matrices = 1;
+  bool transposes = false;
+  bool stores = false;
+
+  std::uint64_t packed() const { return matrices | (transposes ? 8u : 0u) | (stores ? 16u : 0u); }
+  static Rows unpacked(std::uint64_t from) {
+    return {static_cast<unsigned>(from & 7), (from & 8) != 0, (from & 16) != 0};
+  }
+};
+void move_rows(const Rows& rows, std::uint32_t* const (&lanes)[32]);
+
+}  // namespace simulator::ptx

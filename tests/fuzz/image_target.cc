@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as what a program loads: a fat binary, a cubin or PTX. Refused with one line, or an image in which nothing
+// reaches beyond anything.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "driver/check.h"
+#include "simulator/image/image.h"
+
+namespace thermocline::fuzz {
+namespace {
+
+void read(std::span<const std::byte> input) {
+  simulator::Image image;
+  const simulator::ImageResult result = simulator::read_image(input, &image);
+  if (!result.ok()) {
+    THERMOCLINE_CHECK(!result.reason.empty(), "who refuses says why");
+    return;
+  }
+  for (const simulator::ImageKernel& kernel : image.kernels) {
+    for (const simulator::ImageParameter& parameter : kernel.parameters)
+      THERMOCLINE_CHECK(parameter.offset + parameter.size <= kernel.parameter_bytes, "parameters lie within them all");
+  }
+  for (const simulator::ImageVariable& variable : image.variables) {
+    THERMOCLINE_CHECK(variable.contents.size() <= variable.bytes, "contents fit their variable");
+    for (const simulator::ImageAddress& word : variable.addresses)
+      THERMOCLINE_CHECK(word.offset + 8 <= variable.bytes, "addresses lie within their variable");
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  thermocline::fuzz::read(std::as_bytes(std::span(data, size)));
+  return 0;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text as PTX: refused with one line, or a module of which each kernel is refused with one line, or becomes code.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "driver/check.h"
+#include "simulator/ptx/emit.h"
+#include "simulator/ptx/parser.h"
+
+namespace thermocline::fuzz {
+namespace {
+
+void read(std::string_view input) {
+  using namespace simulator::ptx;
+  try {
+    const auto module = parse(input);
+    VariableAddresses addresses;
+    for (const Variable& variable : module->variables) addresses[variable.name] = 0x7f0000000000;
+    for (const Function& function : module->functions) {
+      if (!function.is_entry || !function.has_body) continue;
+      try {
+        THERMOCLINE_CHECK(!emit_kernel(*module, function, addresses).ir.empty(), "a kernel that is taken has code");
+      } catch (const Error& error) {
+        THERMOCLINE_CHECK(error.what()[0] != '\0', "who refuses says why");
+      }
+    }
+  } catch (const Error& error) {
+    THERMOCLINE_CHECK(error.what()[0] != '\0', "who refuses says why");
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  thermocline::fuzz::read({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

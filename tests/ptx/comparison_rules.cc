@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons and choices. Source: PTX ISA 9.0, 9.7.6 and 9.7.7.
+#include <type_traits>
+
+#include "tests/ptx/rules.h"
+#include "tests/ptx/values.h"
+
+namespace ptx_test {
+namespace {
+
+using V = const std::uint64_t*;
+
+// -1, 0, 1; 2: one of them is NaN.
+template <typename T>
+int order(std::uint64_t a, std::uint64_t b) {
+  const T x = value<T>(a), y = value<T>(b);
+  if (x < y) return -1;
+  if (x > y) return 1;
+  return x == y ? 0 : 2;
+}
+
+bool holds(const std::string& name, int order) {
+  const bool unordered = order == 2;
+  const std::string plain = name.size() == 3 && name.back() == 'u' ? name.substr(0, 2) : name;
+  if (name == "num") return !unordered;
+  if (name == "nan") return unordered;
+  if (unordered) return plain != name;
+  if (plain == "eq") return order == 0;
+  if (plain == "ne") return order != 0;
+  if (plain == "lt" || plain == "lo") return order < 0;
+  if (plain == "le" || plain == "ls") return order <= 0;
+  if (plain == "gt" || plain == "hi") return order > 0;
+  return order >= 0;
+}
+
+template <typename T>
+void add_type(std::vector<Rule>* to, const std::string& type, Kind kind, const std::vector<std::string>& names) {
+  const std::vector<Kind> two(2, kind);
+  for (const std::string& name : names) {
+    to->push_back({"setp." + name + type, Kind::kPredicate, two,
+                   [=](V v) { return std::uint64_t{holds(name, order<T>(v[0], v[1]))}; }});
+    to->push_back({"set." + name + ".u32" + type, Kind::k32, two,
+                   [=](V v) { return holds(name, order<T>(v[0], v[1])) ? std::uint64_t{0xffffffff} : 0; }});
+    to->push_back({"set." + name + ".f32" + type, Kind::kF32, two,
+                   [=](V v) { return holds(name, order<T>(v[0], v[1])) ? bits(1.0f) : 0; }});
+    to->push_back({"setp." + name + ".and" + type, Kind::kPredicate, {kind, kind, Kind::kPredicate}, [=](V v) {
+                     return std::uint64_t{holds(name, order<T>(v[0], v[1])) && v[2] != 0};
+                   }});
+    to->push_back({"setp." + name + ".xor" + type, Kind::kPredicate, {kind, kind, Kind::kPredicate}, [=](V v) {
+                     return std::uint64_t{holds(name, order<T>(v[0], v[1])) != (v[2] != 0)};
+                   }});
+  }
+}
+
+void add_choices(std::vector<Rule>* to, const std::string& type, Kind kind) {
+  to->push_back({"selp" + type, kind, {kind, kind, Kind::kPredicate}, [](V v) { return v[2] != 0 ? v[0] : v[1]; }});
+  to->push_back({"slct" + type + ".s32", kind, {kind, kind, Kind::k32}, [](V v) {
+                   return value<std::int32_t>(v[2]) >= 0 ? v[0] : v[1];
+                 }});
+  to->push_back({"slct" + type + ".f32", kind, {kind, kind, Kind::kF32}, [](V v) {
+                   return value<float>(v[2]) >= 0 ? v[0] : v[1];
+                 }});
+}
+
+}  // namespace
+
+void add_comparison_rules(std::vector<Rule>* to) {
+  const std::vector<std::string> of_signed = {"eq", "ne", "lt", "le", "gt", "ge"};
+  const std::vector<std::string> of_unsigned = {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"};
+  const std::vector<std::string> of_floats = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                              "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+  add_type<std::int16_t>(to, ".s16", Kind::k16, of_signed);
+  add_type<std::uint16_t>(to, ".u16", Kind::k16, of_unsigned);
+  add_type<std::int32_t>(to, ".s32", Kind::k32, of_signed);
+  add_type<std::uint32_t>(to, ".u32", Kind::k32, of_unsigned);
+  add_type<std::int64_t>(to, ".s64", Kind::k64, of_signed);
+  add_type<std::uint64_t>(to, ".u64", Kind::k64, of_unsigned);
+  add_type<float>(to, ".f32", Kind::kF32, of_floats);
+  add_type<double>(to, ".f64", Kind::kF64, of_floats);
+  add_choices(to, ".b16", Kind::k16);
+  add_choices(to, ".b32", Kind::k32);
+  add_choices(to, ".u64", Kind::k64);
+  add_choices(to, ".f32", Kind::kF32);
+  add_choices(to, ".f64", Kind::kF64);
+}
+
+}  // namespace ptx_test

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ptx/device.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace ptx_test {
+namespace {
+
+constexpr std::size_t kTableBytes = std::size_t{4} << 26;  // an entry a page, of 47 bits of addresses
+
+void* map(std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) std::abort();
+  return at;
+}
+
+}  // namespace
+
+Device::Device() {
+  void* const library = dlopen(PTX_LIBRARY, RTLD_NOW);
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    std::abort();
+  }
+  interface_ = reinterpret_cast<decltype(&thermocline_ptx_interface)>(dlsym(library, "thermocline_ptx_interface"))();
+  const auto first = reinterpret_cast<std::uintptr_t>(map(2 * kBytes));
+  memory_ = reinterpret_cast<std::byte*>((first + kBytes - 1) / kBytes * kBytes);
+  pages_ = static_cast<std::uint32_t*>(map(kTableBytes));
+  pages_[reinterpret_cast<std::uintptr_t>(memory_) >> 21] = 3u << 28 | 1;  // read and written
+}
+
+Device::~Device() { munmap(pages_, kTableBytes); }
+
+Device::Result Device::run(const std::string& text, std::uint32_t blocks, std::uint32_t threads,
+                           std::uint64_t most_steps) const {
+  Result result;
+  char error[simulator::ptx::kMessageBytes] = {};
+  void* const module = interface_->load(text.data(), text.size(), nullptr, 0, error);
+  if (module == nullptr) {
+    result.refused = error;
+    return result;
+  }
+  void* const kernel = interface_->find(module, "k", error);
+  if (kernel == nullptr) {
+    result.refused = error;
+  } else {
+    simulator::ptx::Launch launch{};
+    launch.grid[0] = blocks;
+    launch.block[0] = threads;
+    launch.grid[1] = launch.grid[2] = launch.block[1] = launch.block[2] = 1;
+    const auto address = reinterpret_cast<std::uint64_t>(memory_);
+    launch.parameters = &address;
+    launch.parameter_bytes = sizeof address;
+    launch.most_steps = most_steps;
+    launch.pages = pages_;
+    launch.may_touch = [](void*, std::uint64_t, std::uint64_t, bool) { return false; };
+    launch.dynamic_shared = 1024;
+    interface_->run(kernel, &launch, &result.outcome);
+  }
+  interface_->unload(module);
+  return result;
+}
+
+const Device& device() {
+  static const auto& once = *new Device;
+  return once;
+}
+
+std::string kernel_text(const std::string& body) {
+  return ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in)\n{\n"
+         ".reg .u64 %in;\nld.param.u64 %in, [in];\n" +
+         body + "ret;\n}\n";
+}
+
+}  // namespace ptx_test

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs PTX text through libthermocline_ptx.so, without a driver: a kernel `k` with one parameter, the address of memory
+// that is the test's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "simulator/ptx/interface.h"
+
+namespace ptx_test {
+
+class Device {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;  // one page of the device
+
+  Device();
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Memory that kernels may access, and nothing else.
+  std::byte* memory() const { return memory_; }
+
+  struct Result {
+    std::string refused;  // why the text, or its kernel, is not run; empty: it ran
+    simulator::ptx::Outcome outcome;
+    bool ran() const { return refused.empty() && outcome.fault == simulator::ptx::Fault::kNone; }
+  };
+  Result run(const std::string& text, std::uint32_t blocks, std::uint32_t threads,
+             std::uint64_t most_steps = 1u << 20) const;
+
+ private:
+  const simulator::ptx::Interface* interface_;
+  std::byte* memory_;
+  std::uint32_t* pages_;
+};
+
+// Of the whole process: the library stays loaded.
+const Device& device();
+
+// The head of a module, and a kernel `k` around these lines; %in is the address of the memory.
+std::string kernel_text(const std::string& body);
+
+}  // namespace ptx_test

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs without jumps: compiled, and by the interpreter of the same text. THERMOCLINE_TEST_SEEDS=33400 tries
+// 100,000; THERMOCLINE_TEST_SEED=n that one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <sstream>
+
+#include "tests/ptx/device.h"
+#include "tests/ptx/interpreter.h"
+#include "tests/ptx/rules.h"
+#include "tests/ptx/values.h"
+#include "tests/support/seeds.h"
+
+namespace ptx_test {
+namespace {
+
+constexpr std::uint32_t kThreads = 16;
+constexpr std::size_t kOfThread = 512;  // bytes of memory
+
+struct File {
+  Kind kind;
+  const char* prefix;
+  const char* type;
+  unsigned count;
+};
+
+constexpr File kFiles[] = {{Kind::kPredicate, "%p", "pred", 4}, {Kind::k16, "%h", "b16", 6},
+                           {Kind::k32, "%r", "b32", 8},         {Kind::k64, "%d", "b64", 6},
+                           {Kind::kF32, "%f", "f32", 6},        {Kind::kF64, "%g", "f64", 5}};
+
+const File& file_of(Kind kind) { return kFiles[static_cast<unsigned>(kind)]; }
+
+// Which NaN comes out is open: what lets its bits be seen by others is left out.
+bool may_be_in_programs(const Rule& rule) {
+  return rule.closeness != Closeness::kAbout && rule.closeness != Closeness::kFloat16 &&
+         rule.name.rfind("copysign", 0) != 0;
+}
+
+const std::vector<const Rule*>& usable() {
+  static const auto& all = *new std::vector<const Rule*>([] {
+    std::vector<const Rule*> made;
+    for (const Rule& rule : rules()) {
+      if (may_be_in_programs(rule)) made.push_back(&rule);
+    }
+    return made;
+  }());
+  return all;
+}
+
+class Writer {
+ public:
+  explicit Writer(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15u + 1) {}
+
+  std::string program() {
+    std::ostringstream text;
+    const std::size_t length = 10 + below(60);
+    for (std::size_t i = 0; i < length; ++i) text << line() << "\n";
+    return text.str();
+  }
+
+  // Small numbers, edges and anything.
+  std::uint64_t number() {
+    switch (below(5)) {
+      case 0:
+        return below(70);
+      case 1:
+        return ~std::uint64_t{0} << below(64);
+      case 2:
+        return std::uint64_t{1} << below(64);
+      case 3:  // of which the upper half is a float that is not huge
+        return bits(static_cast<double>(static_cast<std::int64_t>(random_())) *
+                    std::ldexp(1.0, -static_cast<int>(below(80))));
+      default:
+        return random_();
+    }
+  }
+  std::uint64_t of_kind(Kind kind) {
+    const std::uint64_t any = number();
+    if (kind == Kind::kF32) return bits(static_cast<float>(value<double>(any)));
+    return bits_of(kind) == 64 ? any : any & ((std::uint64_t{1} << bits_of(kind)) - 1);
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t most) { return random_() % most; }
+
+  std::string register_of(Kind kind) { return file_of(kind).prefix + std::to_string(below(file_of(kind).count)); }
+
+  std::string line() {
+    const Rule& rule = *usable()[below(usable().size())];
+    std::string text;
+    if (below(5) == 0) text = std::string(below(2) == 0 ? "@" : "@!") + register_of(Kind::kPredicate) + " ";
+    text += rule.name + " " + register_of(rule.out);
+    for (const Kind kind : rule.in) {
+      // PTX has no numbers of half precision.
+      const bool is_half = rule.name.find("f16") != std::string::npos;
+      const bool is_integer = !is_half && (kind == Kind::k16 || kind == Kind::k32 || kind == Kind::k64);
+      text += ", " + (is_integer && below(6) == 0 ? std::to_string(of_kind(kind)) : register_of(kind));
+    }
+    return text + rule.suffix + ";";
+  }
+
+  std::mt19937_64 random_;
+};
+
+// Registers from memory, the program, and back. Predicates are words there.
+std::string kernel_around(const std::string& program) {
+  std::ostringstream before, behind;
+  before << ".reg .b32 %t, %w;\n.reg .b64 %at;\nmov.u32 %t, %tid.x;\nmad.wide.u32 %at, %t, " << kOfThread << ", %in;\n";
+  std::size_t place = 0;
+  for (const File& file : kFiles) {
+    before << ".reg ." << file.type << " " << file.prefix << "<" << file.count << ">;\n";
+    for (unsigned i = 0; i < file.count; ++i, place += 8) {
+      const std::string name = file.prefix + std::to_string(i), at = "[%at+" + std::to_string(place) + "]";
+      if (file.kind == Kind::kPredicate) {
+        before << "ld.global.b32 %w, " << at << ";\nsetp.ne.b32 " << name << ", %w, 0;\n";
+        behind << "selp.b32 %w, 1, 0, " << name << ";\nst.global.b32 " << at << ", %w;\n";
+      } else {
+        before << "ld.global." << file.type << " " << name << ", " << at << ";\n";
+        behind << "st.global." << file.type << " " << at << ", " << name << ";\n";
+      }
+    }
+  }
+  return kernel_text(before.str() + program + behind.str());
+}
+
+template <typename Body>
+void for_registers(Body body) {
+  std::size_t place = 0;
+  for (const File& file : kFiles) {
+    for (unsigned i = 0; i < file.count; ++i) body(file, file.prefix + std::to_string(i), place++);
+  }
+}
+
+bool is_nan(Kind kind, std::uint64_t bits) {
+  return kind == Kind::kF32 ? std::isnan(value<float>(bits)) : kind == Kind::kF64 && std::isnan(value<double>(bits));
+}
+
+void check(std::uint64_t seed) {
+  Writer writer(seed);
+  const std::string program = writer.program();
+  std::vector<Registers> threads(kThreads);
+  auto* const words = reinterpret_cast<std::uint64_t*>(device().memory());
+  for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
+    for_registers([&](const File& file, const std::string& name, std::size_t place) {
+      const std::uint64_t bits = writer.of_kind(file.kind);
+      threads[thread][name] = bits;
+      words[thread * kOfThread / 8 + place] = bits;
+    });
+  }
+  const Device::Result result = device().run(kernel_around(program), 1, kThreads);
+  ASSERT_TRUE(result.ran()) << "seed " << seed << ": " << result.refused << result.outcome.message << "\n" << program;
+  for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
+    Registers& expected = threads[thread];
+    ASSERT_NO_THROW(interpret(program, &expected)) << "seed " << seed << "\n" << program;
+    for_registers([&](const File& file, const std::string& name, std::size_t place) {
+      const std::uint64_t found = words[thread * kOfThread / 8 + place];
+      if (found == expected[name] || (is_nan(file.kind, found) && is_nan(file.kind, expected[name]))) return;
+      ADD_FAILURE() << "seed " << seed << ", thread " << thread << ": " << name << " is 0x" << std::hex << found
+                    << ", expected 0x" << expected[name] << "\n"
+                    << program;
+    });
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(PtxRandom, ProgramsWithoutJumpsComputeWhatTheInterpreterSays) {
+  for (const std::uint64_t seed : thermocline::test_seeds(300)) {
+    check(seed);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace ptx_test
