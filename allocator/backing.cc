@@ -276,7 +276,6 @@ void Backing::lend_run(const Run& run) {
   taken->tag.lent = true;
   taken->tag.pending = pending;
   mapped_pages_ -= run.count;
-  lent_pages_ += run.count;
   space_->space().give(taken);
 }
 

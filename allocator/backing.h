@@ -95,7 +95,6 @@ class Backing {
   std::uint64_t set_accesses() const { return set_accesses_; }
   std::uint64_t unmaps() const { return unmaps_; }
   std::uint64_t harvested_pages() const { return harvested_pages_; }
-  std::uint64_t lent_pages() const { return lent_pages_; }
 
   void validate() const;
 
@@ -195,7 +194,6 @@ class Backing {
   std::uint64_t set_accesses_ = 0;
   std::uint64_t unmaps_ = 0;
   std::uint64_t harvested_pages_ = 0;
-  std::uint64_t lent_pages_ = 0;
 };
 
 }  // namespace thermocline

@@ -58,7 +58,8 @@ constexpr EngineObserver kMisuse{
 constexpr EngineObserver kPoolUsage{.engine_ended = [](const ActiveEngine& one) { forget_pool_memory(one.range); }};
 
 constexpr EngineObserver kStreamQueues{
-    .context_ends = [](CUcontext context, bool is_gone) { end_queues_in(context, is_gone); }};
+    .context_ends = [](CUcontext context, bool is_gone) { end_queues_in(context, is_gone); },
+    .forked = [] { abandon_queues(); }};
 
 constexpr EngineObserver kProxyStreams{
     .context_ended = [](CUcontext context, bool is_gone) { end_proxy_streams_in(context, is_gone); }};

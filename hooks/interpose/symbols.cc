@@ -207,13 +207,6 @@ constinit std::atomic<bool> unseen_variant{false};
 void a_variant_goes_unseen() noexcept { unseen_variant.store(true, std::memory_order_relaxed); }
 bool any_variant_goes_unseen() noexcept { return unseen_variant.load(std::memory_order_relaxed); }
 
-bool is_hook(const void* address) {
-  for (std::size_t i = 0; i < kHooked.size(); ++i) {
-    if (hook_of(static_cast<int>(i)) == address) return true;
-  }
-  return false;
-}
-
 const char* name_of(Function function) { return kNames[static_cast<std::size_t>(function)]; }
 
 void* real_address(Function function) {

@@ -64,7 +64,6 @@ void* hook_for_base(std::string_view base, const void* answer, int version, std:
 // The same by the arguments alone, for an answer that is no symbol's: null where nothing fits, or where the program
 // asks by a version that is newer than the table, which may have another shape.
 void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
-bool is_hook(const void* address);
 
 // A program was given a variant of a hooked function that is not hooked: what it does with it is not seen.
 void a_variant_goes_unseen() noexcept;

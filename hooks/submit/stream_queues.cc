@@ -76,10 +76,12 @@ struct Queues {
     return found == by_stream.end() ? nullptr : &found->second;
   }
 };
-Queues& queues() {
-  static auto* const all = new Queues;
-  return *all;
+// Never destroyed: streams may be used in a program's own destructors.
+Queues*& all_queues() {
+  static auto* all = new Queues;
+  return all;
 }
+Queues& queues() { return *all_queues(); }
 
 Key key_of(CUcontext context, StreamHandle stream) {
   thread_local constinit const char this_thread = 0;
@@ -197,6 +199,12 @@ CUresult CUDAAPI wait_counted(CUstream stream, CUevent event, unsigned int flags
 
 void end_queue_of(StreamHandle stream) {
   if (may_stand.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
+}
+
+// A thread that the child does not have may hold the parent's lock.
+void abandon_queues() {
+  may_stand.store(false, std::memory_order_relaxed);
+  all_queues() = new Queues;
 }
 
 void end_queues_in(CUcontext context, bool is_gone) {

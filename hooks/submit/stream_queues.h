@@ -25,5 +25,7 @@ void wait_for_queue(StreamHandle stream);
 // Nothing more is submitted to the stream, or to any of the context; `is_gone`: the driver has ended it already.
 void end_queue_of(StreamHandle stream);
 void end_queues_in(CUcontext context, bool is_gone);
+// In the child of a fork: its parent's streams are not its own.
+void abandon_queues();
 
 }  // namespace thermocline

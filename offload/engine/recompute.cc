@@ -180,6 +180,7 @@ Status Engine::State::recompute_all() {
 
 Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers, StreamHandle handle, bool as_planned) {
   const std::optional<Recipe> recipe = versions->recipe_for(buffers);
+  THERMOCLINE_CHECK(recipe || buffers.size() > 1, "what was dropped can be recomputed");
   // Together they are too many for one recipe.
   if (!recipe) return recompute_one_by_one(buffers, handle);
   std::vector<DeviceAddress> at(recipe->values.size());

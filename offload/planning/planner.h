@@ -45,9 +45,6 @@ struct Plan {
   // Of an iteration in which some contents are recomputed (recompute/rewriting.h); places and buffers above are of its
   // profile then. Null: nothing is.
   std::shared_ptr<const Rewriting> rewriting{};
-  // Others that fit, of other kinds, in case that this one takes longer than it was predicted to: copies alone, and
-  // recomputing alone.
-  std::vector<Plan> others{};
   void index(std::size_t places);
 };
 

@@ -20,8 +20,8 @@
 namespace thermocline {
 
 struct ReactiveOptions {
-  unsigned low_water_percent = 60;
-  unsigned clean_reserve_percent = 25;
+  unsigned low_water_percent;
+  unsigned clean_reserve_percent;
 };
 
 class Reactive {

@@ -220,13 +220,8 @@ class JointPlanner {
       : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping) {}
 
   Plan best() {
-    const Plan copies_alone = plan_iteration(profile_, limit_, link_);
-    best_ = copies_alone;
+    best_ = plan_iteration(profile_, limit_, link_);
     try_lists();
-    for (const Plan* other : {&copies_alone, &std::as_const(without_copies_)}) {
-      const bool is_best = best_.rewriting == other->rewriting && best_.gaps.size() == other->gaps.size();
-      if (other->fits && !is_best) best_.others.push_back(*other);
-    }
     return std::move(best_);
   }
 

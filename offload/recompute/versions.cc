@@ -203,16 +203,18 @@ std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const Buffe
 
 // As many as the relauncher remembers, or half of that again.
 void Versions::forget_old() {
-  if (records_.size() < Relauncher::kRemembered) return;
-  const auto half = static_cast<std::ptrdiff_t>(records_.size() / 2);
-  records_.erase(records_.begin(), records_.begin() + half);
-  first_ += static_cast<std::uint64_t>(half);
+  if (records_.size() < remembered_) return;
+  // What was dropped since too_old() was asked may be made of what is old.
+  std::uint64_t kept = first_ + records_.size() / 2;
+  for (const auto& [buffer, dropped] : dropped_) kept = std::min(kept, dropped.oldest);
+  records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(kept - first_));
+  first_ = kept;
   std::erase_if(deaths_, [this](const auto& death) { return death.second < first_; });
 }
 
 std::vector<Versions::BufferNumber> Versions::too_old() const {
   std::vector<BufferNumber> old;
-  if (records_.size() + 1 < Relauncher::kRemembered) return old;
+  if (records_.size() + 1 < remembered_) return old;
   for (const auto& [buffer, dropped] : dropped_) {
     if (dropped.oldest < first_ + records_.size() / 2 + 1) old.push_back(buffer);
   }

@@ -37,6 +37,9 @@ class Versions {
     OperandUse use;
   };
 
+  // About so many operations are remembered: more while dropped contents are made of them.
+  explicit Versions(std::uint64_t remembered = Relauncher::kRemembered) : remembered_(remembered) {}
+
   // An operation arrives; each buffer once. `may_run_again`: all of it is known. `is_all`: it accesses nothing else.
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
                bool is_all = true);
@@ -101,6 +104,7 @@ class Versions {
   std::optional<Recipe> recipe_without(std::span<const BufferNumber> buffers,
                                        std::span<const BufferNumber> going) const;
 
+  const std::uint64_t remembered_;
   std::deque<Record> records_;
   std::uint64_t first_ = 0;  // operation of records_[0]
   std::uint64_t found_ = 0;  // versions of which nothing is known

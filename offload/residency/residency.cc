@@ -67,8 +67,7 @@ void Residency::forget(Block& block) {
     place(part, Place::kUnmapped);
     block.uses.join(part.uses);
   }
-  state.~BlockState();
-  new (&state) BlockState;
+  state = {};
 }
 
 void Residency::succeed(const Buffer& buffer) {

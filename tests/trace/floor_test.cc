@@ -14,10 +14,17 @@ namespace {
 
 // The replay's clock is a float.
 constexpr double kRounding = 1e-6;
-// What planning and pages of 2 MiB cost at most beside that, in these workloads.
-constexpr double kMostOverTheBound = 1.08;
-// Of steps that the planner was not made on (bench/traces/holdout).
-constexpr double kMostOverTheBoundElsewhere = 1.16;
+// A recorded step, and how many times the bound it takes at most: what planning and pages of 2 MiB cost. The planner
+// was not made on those of the folder `holdout`.
+struct RecordedStep {
+  const char* trace;
+  double most_over_the_bound;
+};
+constexpr RecordedStep kRecordedSteps[] = {
+    {"unet3d_b1_128", 1.01},           {"resnet50_b64", 1.08},          {"gpt2_b8", 1.03},
+    {"holdout/densenet121_b64", 1.15}, {"holdout/googlenet_b64", 1.16}, {"holdout/unet_b8", 1.04},
+    {"holdout/vgg16_b64", 1.14},
+};
 constexpr std::size_t kSteps = 10;
 constexpr DeviceRates kReference{.flops_per_second = 40e12,
                                  .memory_bytes_per_second = 3500e9,
@@ -25,7 +32,7 @@ constexpr DeviceRates kReference{.flops_per_second = 40e12,
                                  .link_to_host_bytes_per_second = 50e9,
                                  .launch_seconds = 4e-6};
 
-class Floor : public testing::TestWithParam<const char*> {
+class Floor : public testing::TestWithParam<RecordedStep> {
  protected:
   ReplayResult replayed(Bytes budget) const {
     StepProgram program;
@@ -47,7 +54,7 @@ class Floor : public testing::TestWithParam<const char*> {
 
 TEST_P(Floor, NoStepIsFasterThanTheBoundNorMuchSlower) {
   TraceError error;
-  ASSERT_TRUE(read_trace(std::string(THERMOCLINE_TRACES "/") + GetParam() + ".jsonl.gz", &trace_, &error))
+  ASSERT_TRUE(read_trace(std::string(THERMOCLINE_TRACES "/") + GetParam().trace + ".jsonl.gz", &trace_, &error))
       << error.text();
   const SwapBounds bounds(trace_, kReference);
   for (const Bytes percent : {80, 60, 50}) {
@@ -59,13 +66,10 @@ TEST_P(Floor, NoStepIsFasterThanTheBoundNorMuchSlower) {
     EXPECT_GT(result.statistics.evicted_bytes, 0u);
     const double step_ms = result.steps.back().ms, bound_ms = bounds.under(budget).bound_ms;
     EXPECT_GE(step_ms * (1 + kRounding), bound_ms);
-    const bool elsewhere = std::string_view(GetParam()).starts_with("holdout/");
-    EXPECT_LE(step_ms, (elsewhere ? kMostOverTheBoundElsewhere : kMostOverTheBound) * bound_ms);
+    EXPECT_LE(step_ms, GetParam().most_over_the_bound * bound_ms);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Traces, Floor,
-                         testing::Values("unet3d_b1_128", "resnet50_b64", "gpt2_b8", "holdout/densenet121_b64",
-                                         "holdout/googlenet_b64", "holdout/unet_b8"));
+INSTANTIATE_TEST_SUITE_P(Traces, Floor, testing::ValuesIn(kRecordedSteps));
 
 }  // namespace
 }  // namespace thermocline::test
