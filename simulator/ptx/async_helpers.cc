@@ -95,6 +95,24 @@ void give_back(ThreadContext* thread, std::uint32_t site, const std::byte* point
     thread->block->fail(*thread, Fault::kIllegalAddress, at, "frees what was not allocated", static_cast<int>(site));
 }
 
+// atom.sys.inc and .dec: a thread of the host may change the word meanwhile.
+template <typename Next>
+std::uint32_t replace(std::uint64_t address, Next next) {
+  auto* const word = reinterpret_cast<std::uint32_t*>(address);
+  std::uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+  while (!__atomic_compare_exchange_n(word, &old, next(old), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+  return old;
+}
+
+std::uint32_t increment(std::uint64_t address, std::uint32_t limit) {
+  return replace(address, [&](std::uint32_t old) { return old >= limit ? 0 : old + 1; });
+}
+
+std::uint32_t decrement(std::uint64_t address, std::uint32_t limit) {
+  return replace(address, [&](std::uint32_t old) { return old == 0 || old > limit ? limit : old - 1; });
+}
+
 void set_condition(ThreadContext* thread, std::uint32_t site, const std::byte* handle, const std::byte* value) {
   std::uint64_t of = 0;
   std::uint32_t to = 0;
@@ -110,6 +128,8 @@ void set_condition(ThreadContext* thread, std::uint32_t site, const std::byte* h
 void add_async_helpers(std::vector<Helper>* to) {
   to->push_back({"ptx_mbarrier", reinterpret_cast<const void*>(use)});
   to->push_back({"ptx_copy", reinterpret_cast<const void*>(copy)});
+  to->push_back({"ptx_inc_shared_with_host", reinterpret_cast<const void*>(increment)});
+  to->push_back({"ptx_dec_shared_with_host", reinterpret_cast<const void*>(decrement)});
   to->push_back({"ptx_malloc", reinterpret_cast<const void*>(allocate)});
   to->push_back({"ptx_cudaGraphSetConditional", reinterpret_cast<const void*>(set_condition)});
   to->push_back({"ptx_free", reinterpret_cast<const void*>(give_back)});

@@ -50,11 +50,32 @@ std::string computed_float(Emitter& to, std::string_view op, Type type, const st
   return to.as_bits(type, to.let("fadd " + llvm_type(type) + " " + x + ", " + y));
 }
 
+// Between the device and threads of the host, which run meanwhile: `.sys` integers in the host's own atomic operations.
+// Empty where there is none.
+std::string computed_for_host(Emitter& to, std::string_view op, Type type, const std::string& pointer,
+                              const std::string& b, const std::string& c) {
+  if (type.bits != 32 && type.bits != 64) return {};
+  const std::string t = integer_type(type.bits);
+  if (op == "cas") {
+    const std::string both =
+        to.let("cmpxchg " + t + "* " + pointer + ", " + t + " " + b + ", " + t + " " + c + " seq_cst seq_cst");
+    return to.let("extractvalue { " + t + ", i1 } " + both + ", 0");
+  }
+  std::string name(op);
+  if (op == "exch") name = "xchg";
+  if (op == "min" || op == "max") name = (type.is_signed() ? "" : "u") + name;
+  if ((op == "inc" || op == "dec") && type.bits == 32)
+    return to.call(t, "ptx_" + name + "_shared_with_host",
+                   "i64 " + to.let("ptrtoint i32* " + pointer + " to i64") + ", i32 " + b);
+  if (op == "inc" || op == "dec" || (type.is_float() && op != "exch")) return {};
+  return to.let("atomicrmw " + name + " " + t + "* " + pointer + ", " + t + " " + b + " seq_cst");
+}
+
 void emit_atomic(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const bool returns = instruction.opcode == "atom";
   modifiers.take("async");
   modifiers.take_any({"relaxed", "acquire", "release", "acq_rel", "seq_cst"});
-  modifiers.take_any({"cta", "cluster", "gpu", "sys"});
+  const bool with_host = modifiers.take_any({"cta", "cluster", "gpu", "sys"}) == "sys";
   const Space space = take_space(modifiers);
   const std::string_view op =
       modifiers.take_any({"add", "exch", "cas", "min", "max", "inc", "dec", "and", "or", "xor"});
@@ -71,6 +92,13 @@ void emit_atomic(Emitter& to, const Instruction& instruction, Modifiers& modifie
   const std::string b = to.read_bits(instruction.operands[at + 1], type.bits);
   const std::string c = op == "cas" ? to.read_bits(instruction.operands[at + 2], type.bits) : "";
   const std::string pointer = to.pointer(instruction, instruction.operands[at], space, type.bytes(), true, t);
+  if (with_host) {
+    const std::string found = computed_for_host(to, op, type, pointer, b, c);
+    if (!found.empty()) {
+      if (returns) to.write(instruction.operands[0], {Kind::kBits, type.bits}, found);
+      return;
+    }
+  }
   const std::string old = to.let("load volatile " + t + ", " + t + "* " + pointer);
   const bool is_float = type.is_float() && op != "cas";
   const std::string value = is_float ? computed_float(to, op, type, old, b) : computed(to, op, type, old, b, c);

@@ -2,8 +2,10 @@
 // Every instruction of the table (rules.h), alone, with all combinations of edge values and some random ones.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "tests/ptx/device.h"
 #include "tests/ptx/rules.h"
@@ -212,6 +214,37 @@ TEST(PtxSemantics, CarriesGoFromWordToWord) {
     EXPECT_EQ(mine[6], static_cast<std::uint64_t>(product)) << described({a, b});
     EXPECT_EQ(mine[7], static_cast<std::uint64_t>(product >> 64)) << described({a, b});
   }
+}
+
+// Of all threads in turn, and of the host at once.
+TEST(PtxSemantics, AtomicOperationsOfTheSystemAreTheHostsToo) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
+  const std::uint32_t before[] = {5, 0xffffffff, 0xf0, 0x0f, 3, 100, 100, 7, 0, 0};
+  std::copy(std::begin(before), std::end(before), words);
+  const std::string text =
+      ".reg .b32 %t, %o;\n.reg .b64 %d;\nmov.u32 %t, %tid.x;\natom.global.sys.add.u32 %o, [%in], 1;\n"
+      "atom.global.sys.and.b32 %o, [%in+4], 0xfffffff0;\natom.global.sys.or.b32 %o, [%in+8], 1;\n"
+      "atom.global.sys.xor.b32 %o, [%in+12], 1;\natom.global.sys.max.u32 %o, [%in+16], %t;\n"
+      "atom.global.sys.min.s32 %o, [%in+20], -5;\nadd.u32 %t, %t, 7;\n"
+      "atom.global.sys.cas.b32 %o, [%in+28], %t, %t;\nadd.u32 %o, %t, 1;\n"
+      "atom.global.sys.cas.b32 %o, [%in+28], %t, %o;\nred.global.sys.add.u32 [%in+24], 2;\n"
+      "atom.global.sys.inc.u32 %o, [%in+32], 6;\natom.global.sys.dec.u32 %o, [%in+36], 6;\n";
+  constexpr std::uint32_t kThreads = 10;
+  std::atomic<bool> over = false;
+  std::uint32_t added = 0;
+  std::thread host([&] {
+    while (!over || added < 1000) {
+      __atomic_fetch_add(words, 1, __ATOMIC_SEQ_CST);
+      ++added;
+    }
+  });
+  const Device::Result result = device().run(kernel_text(text), 1, kThreads);
+  over = true;
+  host.join();
+  ASSERT_TRUE(result.ran()) << result.refused << result.outcome.message;
+  const std::uint32_t expected[] = {5 + kThreads + added,           0xfffffff0, 0xf1,         0x0f, 9,
+                                    static_cast<std::uint32_t>(-5), 120,        7 + kThreads, 3,    4};
+  for (std::size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(words[i], expected[i]) << i;
 }
 
 TEST(PtxSemantics, Integers) { check_part(add_integer_rules); }
