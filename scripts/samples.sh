@@ -3,7 +3,7 @@
 # samples.sh FOLDER [BUILD_FOLDER [NAME...]]: runs the CUDA programs of FOLDER, which somebody built with `nvcc -cudart shared`, on the simulated
 # device: plain, and with a budget of half of what they hold. A program is an executable that has the name of the folder that it is in. Its own
 # exit status and its own words say whether it is right; 2 is the status with which samples of CUDA's say that they can not run here.
-# Writes BUILD_FOLDER/bench/samples.json, which bench/results/samples.json was copied from. Environment: DEVICE (h200), LIMIT (seconds for
+# Writes BUILD_FOLDER/bench/samples.json; bench/results/samples.json was put together from such. Environment: DEVICE (h200), LIMIT (seconds for
 # each run, 120). FOLDER/arguments has lines of a program's name and what it is to be given.
 set -euo pipefail
 folder=${1:?the folder of programs}
