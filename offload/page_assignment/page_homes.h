@@ -39,7 +39,8 @@ struct PageHomes {
 
   // Slower by more than three in a thousand, and the time lost weighs more than the calls that are saved. Who finds no
   // home takes another's, who takes a third one's in turn, and each waits for what it takes: with 22 of 7,706 homeless
-  // a recorded step (ResNet-50) took 16 % longer, with 22 of 17,916 another (ResNet-1001, recomputed at 60 %) 42 % less.
+  // a recorded step (ResNet-50) took 16 % longer, with 22 of 17,916 another (ResNet-1001, recomputed at 60 %) 42 %
+  // less.
   bool is_worth_it() const {
     return page_owners > 0 && homeless * 500 <= page_owners && at_home_ns <= 1.003 * anywhere_ns;
   }

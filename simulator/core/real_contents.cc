@@ -17,7 +17,7 @@ namespace simulator {
 namespace {
 
 constexpr Bytes kSystemPage = 4096;
-constexpr Bytes kLeastHole = 256 * 1024;
+constexpr Bytes kLeastHole = Bytes{256} << 10;
 
 void* pointer(Address at) { return reinterpret_cast<void*>(at); }
 
