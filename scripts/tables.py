@@ -87,6 +87,15 @@ def offload_summary() -> str:
     )
 
 
+def trusting_maps() -> str:
+    rows = [row for row in results("offload")["rows"] if row["policy"] == "trusting" and row["workload"] != "nmt_varlen_b128"]
+    cells = {(row["workload"], row["budget_percent"]): f"{row['maps_per_step']:,} pages, {row['steady_step_ms']:.1f} ms" for row in rows}
+    return table(
+        ["workload", *(f"{percent} %" for percent in percents(rows))],
+        [[TITLES[name], *(cells.get((name, percent), "-") for percent in percents(rows))] for name in in_order(rows)],
+    )
+
+
 def recompute() -> str:
     policies = ("swap", "recompute", "joint", "sqrt")
     body = []
@@ -120,6 +129,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "learned-over-bound": lambda: learned_over_bound("offload"),
     "offload-summary": offload_summary,
     "holdout-over-bound": lambda: learned_over_bound("holdout"),
+    "trusting-maps": trusting_maps,
     "recompute": recompute,
     "tune": tune,
 }

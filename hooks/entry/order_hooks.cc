@@ -156,13 +156,13 @@ THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream h
 
 // The stream may stand behind the function.
 THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
-  streams_may_stand();
+  streams_may_block();
   wait_for_queue(stream_of(hStream));
   return real<kFunction>(hStream, fn, userData);
 })
 THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
                       (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
-                        streams_may_stand();
+                        streams_may_block();
                         wait_for_queue(stream_of(hStream));
                         return real<kFunction>(hStream, callback, userData, flags);
                       })

@@ -89,7 +89,7 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
       if (!ask_values(node, &accesses)) return false;
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
-      streams_may_stand();
+      streams_may_block();
       return true;
     case CU_GRAPH_NODE_TYPE_EMPTY:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

@@ -129,15 +129,12 @@ CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
   if constexpr (waits_for_the_device(F)) {
-    if (!Inside::now()) {
-      about_to_wait(name_of(F));
-      const CUresult result = function(arguments...);
-      note_lost_context(result);
-      return result;
-    }
-    // Ours; or a program's within a host function that the driver runs in a call of ours, which it refuses.
+    // Ours, else the program's; or the program's within a host function that the driver runs in a call of ours, which
+    // it refuses.
+    const bool is_ours = Inside::now();
+    if (!is_ours) about_to_wait(name_of(F));
     const CUresult result = function(arguments...);
-    if (result != CUDA_ERROR_NOT_PERMITTED) about_to_wait(name_of(F));
+    if (is_ours && result != CUDA_ERROR_NOT_PERMITTED) about_to_wait(name_of(F));
     note_lost_context(result);
     return result;
   }

@@ -23,7 +23,7 @@ constexpr unsigned kOperationsPerMark = 32;
 // About a thousand, less what one operation may add by waits, and what threads add that come at the same time.
 constexpr unsigned kMostOperations = 896;
 
-std::atomic<bool> may_stand{false};
+std::atomic<bool> may_block{false};
 
 // Recorded in the stream: what was submitted before has gone on when it has.
 class Mark {
@@ -136,7 +136,7 @@ void forget_passed(Queue* queue) {
 }
 
 void count_one(CUstream stream) {
-  if (!may_stand.load(std::memory_order_relaxed)) return;
+  if (!may_block.load(std::memory_order_relaxed)) return;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return;
   const StreamHandle handle = legacy(stream);
@@ -166,11 +166,11 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 }  // namespace
 
-void streams_may_stand() noexcept { may_stand.store(true, std::memory_order_relaxed); }
+void streams_may_block() noexcept { may_block.store(true, std::memory_order_relaxed); }
 
 void wait_for_queue(StreamHandle stream) {
   // Without an engine there is no lock of its.
-  if (!may_stand.load(std::memory_order_relaxed) || engines_now() == nullptr || is_recording(stream)) return;
+  if (!may_block.load(std::memory_order_relaxed) || engines_now() == nullptr || is_recording(stream)) return;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current == nullptr) return;
   static_cast<void>(guarded([&] {
@@ -198,17 +198,17 @@ CUresult CUDAAPI wait_counted(CUstream stream, CUevent event, unsigned int flags
 }
 
 void end_queue_of(StreamHandle stream) {
-  if (may_stand.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
+  if (may_block.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
 }
 
 // A thread that the child does not have may hold the parent's lock.
 void abandon_queues() {
-  may_stand.store(false, std::memory_order_relaxed);
+  may_block.store(false, std::memory_order_relaxed);
   all_queues() = new Queues;
 }
 
 void end_queues_in(CUcontext context, bool is_gone) {
-  if (may_stand.load(std::memory_order_relaxed)) forget(is_gone, context, {});
+  if (may_block.load(std::memory_order_relaxed)) forget(is_gone, context, {});
 }
 
 }  // namespace thermocline

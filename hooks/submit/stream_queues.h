@@ -17,7 +17,7 @@
 namespace thermocline {
 
 // The program has asked for what a stream may stand behind.
-void streams_may_stand() noexcept;
+void streams_may_block() noexcept;
 
 // Before a call puts something into the stream. Waits while there is too much in it: no lock is held by the caller.
 void wait_for_queue(StreamHandle stream);

@@ -274,11 +274,11 @@ PageHomes assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTi
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return goes_before(by, history.page_owners[a], history.page_owners[b]);
   });
-  for (const std::uint32_t i : order) result.homeless += assignment.place(i);
+  for (const std::uint32_t i : order) result.unassigned += assignment.place(i);
   result.homes = assignment.homes();
   result.pages = assignment.pages();
   result.anywhere_ns = times.iteration_ns;
-  result.at_home_ns = time_with_pages(history, pages_by_stay(history, result.homes), costs);
+  result.assigned_ns = time_with_pages(history, pages_by_stay(history, result.homes), costs);
   return result;
 }
 

@@ -33,16 +33,16 @@ struct PageHomes {
   std::vector<PageHome> homes;
   std::uint32_t pages = 0;        // their homes are below that
   std::uint64_t page_owners = 0;  // pages of page owners that come and go
-  std::uint64_t homeless = 0;     // of these, without a home for some of their stays
+  std::uint64_t unassigned = 0;   // of these, without a home for some of their stays
   // An iteration, where everybody takes any page, and at home.
-  double anywhere_ns = 0, at_home_ns = 0;
+  double anywhere_ns = 0, assigned_ns = 0;
 
   // Slower by more than three in a thousand, and the time lost weighs more than the calls that are saved. Who finds no
-  // home takes another's, who takes a third one's in turn, and each waits for what it takes: with 22 of 7,706 homeless
-  // a recorded step (ResNet-50) took 16 % longer, with 22 of 17,916 another (ResNet-1001, recomputed at 60 %) 42 %
+  // home takes another's, who takes a third one's in turn, and each waits for what it takes: with 22 of 7,706 without
+  // one a recorded step (ResNet-50) took 16 % longer, with 22 of 17,916 another (ResNet-1001, recomputed at 60 %) 42 %
   // less.
   bool is_worth_it() const {
-    return page_owners > 0 && homeless * 500 <= page_owners && at_home_ns <= 1.003 * anywhere_ns;
+    return page_owners > 0 && unassigned * 500 <= page_owners && assigned_ns <= 1.003 * anywhere_ns;
   }
 };
 

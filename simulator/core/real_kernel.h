@@ -28,7 +28,9 @@ using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 class RealKernel {
  public:
   virtual ~RealKernel() = default;
+  // It calls malloc or free.
   virtual bool needs_heap() const { return false; }
+  // It asks for the cluster that its block is in: only clusters of one block can be run then.
   virtual bool uses_clusters() const { return false; }
   // On this thread, to its end or a fault. May be left by a jump out of a signal handler (fault_guard.h).
   virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,

@@ -10,9 +10,8 @@ namespace {
 
 CUresult load(Call& call, Image image, CUlibrary* out) {
   CUmodule module = nullptr;
-  Image kept = image;
-  if (const CUresult result = load_module(call, std::move(image), &module); result != CUDA_SUCCESS) return result;
-  const CUlibrary library = call.state().libraries.add({module, {}, std::move(kept), {}});
+  if (const CUresult result = load_module(call, image, &module); result != CUDA_SUCCESS) return result;
+  const CUlibrary library = call.state().libraries.add({module, {}, std::move(image), {}});
   for (const auto& [name, function] : module->functions)
     library->kernels.emplace(name, call.state().kernels.add({library, function}));
   *out = library;

@@ -109,7 +109,7 @@ struct CUfunc_st {
 struct CUlib_st {
   CUmodule module = nullptr;  // on the device where it was loaded
   std::map<std::string, CUkernel, std::less<>> kernels;
-  simulator::Image image;                          // for other devices, and for contexts that come
+  simulator::Image image;                          // other devices, and later contexts, get theirs from it
   std::map<simulator::DeviceId, CUmodule> others;  // made when first needed
 };
 

@@ -81,7 +81,7 @@ TEST(PageHomes, WhoComesAfterAnotherHasGoneSharesItsPages) {
   it.change(Kind::kTakes, b, 300);
   it.change(Kind::kFrees, b, 400);
   const PageHomes homes = assign_homes(it.end(), 3, {});
-  EXPECT_EQ(homes.homeless, 0u);
+  EXPECT_EQ(homes.unassigned, 0u);
   EXPECT_EQ(homes.page_owners, 6u);
   EXPECT_EQ(homes.pages, 3u);
   EXPECT_EQ(check(it.history, homes), 6u);
@@ -108,7 +108,7 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
   it.change(Kind::kReturns, a, 400);
   it.change(Kind::kUses, a, 500);
   const PageHomes homes = assign_homes(it.end(), 0, {10, 10});
-  EXPECT_EQ(homes.homeless, 0u);
+  EXPECT_EQ(homes.unassigned, 0u);
   EXPECT_EQ(check(it.history, homes), 4u);
   std::map<std::uint32_t, std::vector<PageNumber>> of_a;
   for (const PageHome& one : homes.homes) {
@@ -132,8 +132,8 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   it.change(Kind::kReturns, a, 8000);
   it.change(Kind::kUses, a, 10000);
   const PageHomes homes = assign_homes(it.end(), 1, {1000, 1000});
-  EXPECT_EQ(homes.homeless, 0u);
-  EXPECT_DOUBLE_EQ(homes.at_home_ns, homes.anywhere_ns);
+  EXPECT_EQ(homes.unassigned, 0u);
+  EXPECT_DOUBLE_EQ(homes.assigned_ns, homes.anywhere_ns);
   PageNumber of_a = 0, of_b = 0;
   for (const PageHome& one : homes.homes) {
     if (one.page_owner == a) of_a = one.home;
@@ -157,7 +157,7 @@ TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   it.change(Kind::kTakes, b, 900);
   const PageHomes homes = assign_homes(it.end(), 0, {});
   check(it.history, homes);
-  EXPECT_EQ(homes.homeless, 0u);
+  EXPECT_EQ(homes.unassigned, 0u);
   std::vector<PageNumber> of_c;
   for (const PageHome& one : homes.homes) {
     if (one.page_owner == c) of_c.push_back(one.home);
@@ -174,7 +174,7 @@ TEST(PageHomes, WhoFindsNoPageIsCounted) {
   it.change(Kind::kFrees, b, 300);
   it.change(Kind::kFrees, a, 400);
   const PageHomes homes = assign_homes(it.end(), 4, {});
-  EXPECT_EQ(homes.homeless, 1u);
+  EXPECT_EQ(homes.unassigned, 1u);
   EXPECT_EQ(check(it.history, homes), 4u);
   EXPECT_FALSE(homes.is_worth_it());
 }
@@ -213,7 +213,7 @@ TEST(PageHomes, OfRandomIterationsNoTwoOwnersMeet) {
     const auto loose = static_cast<std::uint32_t>(peak - pages + pick(4));
     const PageHomes homes = assign_homes(it.end(), loose, {double(pick(500)), double(pick(500))});
     const std::uint64_t complete = check(it.history, homes);
-    EXPECT_EQ(complete + homes.homeless, homes.page_owners);
+    EXPECT_EQ(complete + homes.unassigned, homes.page_owners);
     EXPECT_LE(homes.pages, pages + loose);
     if (testing::Test::HasFailure()) return;
   }
