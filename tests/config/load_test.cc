@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "config/option_table.h"
 #include "config/trusted_file.h"
+#include "tests/support/subprocess.h"
 
 namespace thermocline {
 namespace {
@@ -270,6 +272,21 @@ TEST_F(Load, APrivilegedProgramHeedsTheSystemFileAlone) {
   EXPECT_EQ(plain.variables.at("THERMOCLINE_POLICY"), "none");
   EXPECT_TRUE(privileged.variables.empty());
   EXPECT_EQ(settings_files(privileged), std::vector<std::string>{"/etc/thermocline/config.toml"});
+}
+
+// The kernel tells it (AT_SECURE, getauxval(3)), here of a program that runs as another user than its caller.
+TEST_F(Load, AProgramOfAnotherUserIsPrivileged) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  struct statvfs mounted {};
+  ASSERT_EQ(statvfs(folder_.c_str(), &mounted), 0);
+  if ((mounted.f_flag & ST_NOSUID) != 0) GTEST_SKIP() << "set-user-ID programs do not count in " << folder_;
+  const std::string program = path("says_who_rules");
+  std::filesystem::copy_file(SAYS_WHO_RULES, program);
+  EXPECT_EQ(test::run_process({program}, {"THERMOCLINE_POLICY=none"}).out, "0 none\n");
+  constexpr uid_t kNobodyElse = 54321;
+  ASSERT_EQ(chown(program.c_str(), kNobodyElse, kNobodyElse), 0);
+  ASSERT_EQ(chmod(program.c_str(), S_ISUID | 0755), 0);
+  EXPECT_EQ(test::run_process({program}, {"THERMOCLINE_POLICY=none"}).out, "1 unset\n");
 }
 
 }  // namespace
