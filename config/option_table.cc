@@ -143,7 +143,8 @@ constexpr std::array kOptions = {
                                  "What operators are, by name, before the built-in rules: PATTERN=CLASS, ... "
                                  "(docs/offload.md; tables: docs/hidden_pointers.md)."),
     option<&Settings::strict>("strict", "THERMOCLINE_STRICT", OptionType::kBool, "false",
-                              "Turn a bad setting, an unknown driver function or a missing capability into an error."),
+                              "Turn a bad setting, an unknown driver function or a missing capability into an error: "
+                              "allocations fail."),
     option<&Settings::stats>("stats", "THERMOCLINE_STATS", OptionType::kChoice, "off",
                              "Statistics when the program ends, on stderr: off, table (for people; also: true), line "
                              "(KEY=VALUE ...), json (one object).",
@@ -181,8 +182,11 @@ constexpr std::array kOptions = {
                                "Answer 'thermocline stats': a page in /dev/shm and a thread that sleeps."),
     option<&Settings::nvtx>("nvtx", "THERMOCLINE_NVTX", OptionType::kBool, "false",
                             "Tell tools about every buffer through NVTX's memory extension."),
-    option<&Settings::log_level>("log_level", "THERMOCLINE_LOG_LEVEL", OptionType::kChoice, "warning",
-                                 "How much to write to stderr: quiet, error, warning, info or debug.", kLogLevels),
+    option<&Settings::log_level>("log_level", "THERMOCLINE_LOG_LEVEL", OptionType::kChoice, "info",
+                                 "How much to write to stderr: quiet (nothing), error (what fails), warning (also what "
+                                 "is done less well), info (also what was chosen), debug (also a line for each "
+                                 "eviction and each fetch, with its reason).",
+                                 kLogLevels),
 };
 
 constexpr std::string_view kTrue[] = {"true", "1", "on", "yes"};

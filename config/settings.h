@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/duration.h"
+#include "config/log_level.h"
 #include "config/size.h"
 #include "driver/units.h"
 #include "offload/engine/engine.h"
@@ -17,7 +18,6 @@ enum class StatsForm { kOff, kTable, kLine, kJson };
 // What a program that asks how much memory there is (cuMemGetInfo) is told.
 enum class Advertise { kBudget, kDevice, kBudgetAndHost };
 enum class DebugMode { kOff, kTrack, kGuard };
-enum class LogLevel { kQuiet, kError, kWarning, kInfo, kDebug };
 
 // Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the
 // table.

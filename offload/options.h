@@ -9,6 +9,7 @@
 namespace thermocline {
 
 class HostLedger;
+class MovementObserver;
 class Relauncher;
 
 // none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings
@@ -75,6 +76,8 @@ struct EngineOptions {
   RecomputePlans recompute_plans = RecomputePlans::kJoint;
   // Runs operations again; outlives the engine. Null: none may run again.
   Relauncher* relauncher = nullptr;
+  // Is told of every movement (movement.h); outlives the engine. Null: nobody is.
+  MovementObserver* movements = nullptr;
 };
 
 }  // namespace thermocline

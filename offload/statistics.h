@@ -7,6 +7,7 @@
 
 #include "allocator/size_class.h"
 #include "driver/units.h"
+#include "offload/movement.h"
 
 namespace thermocline {
 
@@ -40,7 +41,8 @@ struct EngineStatistics {
   Bytes evicted_bytes = 0, restored_bytes = 0;    // copied out and in
   std::uint64_t allocations = 0, frees = 0;
   std::uint64_t operations = 0;
-  std::uint64_t evictions = 0, restores = 0;  // blocks that left and came back
+  std::uint64_t evictions = 0, restores = 0;  // eviction units that left, and whose contents came back
+  MovementCounts movements;                   // the same, and what was copied, by reason
   std::uint64_t prefetches = 0, wasted_prefetches = 0;
   // Under a host fallback: units evicted with a host mapping, evicted without one, and that came back
   // changed.

@@ -38,7 +38,30 @@ constexpr Statistic class_buffers(const char* name, const char* help) {
           [](const EngineStatistics& s) { return s.size_classes[size_class].buffers; }};
 }
 
+template <EvictReason reason>
+constexpr Statistic evictions_for(const char* name, const char* help) {
+  return {name, StatisticKind::kTotal, false, help,
+          [](const EngineStatistics& s) { return s.movements.of(reason).units; }};
+}
+template <EvictReason reason>
+constexpr Statistic evicted_bytes_for(const char* name, const char* help) {
+  return {name, StatisticKind::kTotal, true, help,
+          [](const EngineStatistics& s) { return s.movements.of(reason).copied_bytes; }};
+}
+template <FetchReason reason>
+constexpr Statistic restores_for(const char* name, const char* help) {
+  return {name, StatisticKind::kTotal, false, help,
+          [](const EngineStatistics& s) { return s.movements.of(reason).units; }};
+}
+template <FetchReason reason>
+constexpr Statistic restored_bytes_for(const char* name, const char* help) {
+  return {name, StatisticKind::kTotal, true, help,
+          [](const EngineStatistics& s) { return s.movements.of(reason).copied_bytes; }};
+}
+
 using S = EngineStatistics;
+using E = EvictReason;
+using F = FetchReason;
 
 constexpr std::array kTable = {
     bytes<&S::budget_bytes>("budget_bytes", "Most that may be held on the device."),
@@ -122,7 +145,28 @@ constexpr std::array kTable = {
     calls<&S::untracked_uploads>("untracked_uploads", "Copies of graphs that were not searched for addresses."),
     calls<&S::unseen_collectives>("unseen_collectives", "Kernels of NCCL whose call was not seen, or not to its end."),
     calls<&S::refused_shares>("refused_shares", "Requests to share memory with other processes that were refused."),
+    evictions_for<E::kPressure>("evictions_pressure", "Evictions because an operation or a pin needed room."),
+    evictions_for<E::kWriteBehind>("evictions_write_behind", "Of what was copied out early, because it was idle."),
+    evictions_for<E::kPlanned>("evictions_planned", "Evictions by the plan of the iteration."),
+    evictions_for<E::kLimitLowered>("evictions_limit_lowered", "Because the library may hold less from then on."),
+    evictions_for<E::kRequested>("evictions_requested", "Evictions that the program asked for."),
+    evicted_bytes_for<E::kPressure>("evicted_bytes_pressure", "Copied out because an operation or a pin needed room."),
+    evicted_bytes_for<E::kWriteBehind>("evicted_bytes_write_behind", "Copied out early, because it was idle."),
+    evicted_bytes_for<E::kPlanned>("evicted_bytes_planned", "Copied out by plan."),
+    evicted_bytes_for<E::kLimitLowered>("evicted_bytes_limit_lowered", "Copied out because of a lower limit."),
+    evicted_bytes_for<E::kRequested>("evicted_bytes_requested", "Copied out because the program asked for it."),
+    restores_for<F::kAccessed>("restores_accessed", "Fetches that an operation was waiting for."),
+    restores_for<F::kPinned>("restores_pinned", "Fetches of what may not leave any more."),
+    restores_for<F::kPredicted>("restores_predicted", "Fetches of what left last, without a plan."),
+    restores_for<F::kPlanned>("restores_planned", "Fetches by the plan of the iteration."),
+    restores_for<F::kRequested>("restores_requested", "Fetches that the program asked for."),
+    restored_bytes_for<F::kAccessed>("restored_bytes_accessed", "Copied in for an operation that was waiting."),
+    restored_bytes_for<F::kPinned>("restored_bytes_pinned", "Copied in because it may not leave any more."),
+    restored_bytes_for<F::kPredicted>("restored_bytes_predicted", "Copied in as left last, without a plan."),
+    restored_bytes_for<F::kPlanned>("restored_bytes_planned", "Copied in by plan."),
+    restored_bytes_for<F::kRequested>("restored_bytes_requested", "Copied in because the program asked for it."),
 };
+static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 
 // Both count what was asked for, so that theirs are the same number here.

@@ -57,6 +57,7 @@ void write_copies(const Told& told, PerfettoWriter& writer) {
     const int lane = copy.to_host ? kToHostLane : kToDeviceLane;
     json arguments = {{"bytes", copy.bytes}};
     std::string name = copy.to_host ? "evict" : "restore";
+    arguments["reason"] = copy.reason;
     if (copy.buffer != kNobody) {
       const StoryBuffer& buffer = story.buffers[copy.buffer];
       name += " buffer " + std::to_string(buffer.id);
@@ -152,7 +153,7 @@ void export_csv(const Told& told, OutputFile& out) {
   for (const StoryCopy& copy : story.copies) {
     const std::string id = copy.buffer == kNobody ? "" : std::to_string(story.buffers[copy.buffer].id);
     add(copy.begin_us, std::string(copy.to_host ? "evict" : "restore") + "," + duration(copy.end_us - copy.begin_us) +
-                           ",,," + id + "," + std::to_string(copy.bytes) + ",,");
+                           "," + in_quotes(copy.reason) + ",," + id + "," + std::to_string(copy.bytes) + ",,");
   }
   for (std::size_t i = 0; i < story.step_end_us.size(); ++i) {
     add(story.step_end_us[i], "step,," + in_quotes("step " + std::to_string(i)) + ",,,,,");

@@ -289,6 +289,14 @@ const char* name_of(Policy policy) {
   return "";
 }
 
+template <std::size_t count>
+ordered_json by_reason(const std::array<MovementCount, count>& counts, const std::array<const char*, count>& names) {
+  ordered_json all = ordered_json::object();
+  for (std::size_t i = 0; i < count; ++i)
+    all[names[i]] = {{"units", counts[i].units}, {"copied_bytes", counts[i].copied_bytes}};
+  return all;
+}
+
 ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome) {
   const ReplayResult& result = outcome.with_budget;
   const bool complete = is_complete(outcome);
@@ -326,6 +334,10 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"events_per_second", result.events_per_second},
       {"evicted_bytes", result.statistics.evicted_bytes},
       {"restored_bytes", result.statistics.restored_bytes},
+      {"evictions", result.statistics.evictions},
+      {"restores", result.statistics.restores},
+      {"evictions_by_reason", by_reason(result.statistics.movements.evictions, kEvictReasonNames)},
+      {"restores_by_reason", by_reason(result.statistics.movements.fetches, kFetchReasonNames)},
       {"host_waits", result.statistics.host_waits},
       {"report", complete ? ordered_json(nullptr) : ordered_json(result.report)},
   };

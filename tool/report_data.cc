@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -53,6 +55,7 @@ class RunWriter {
     const EngineStatistics& end = story_.result.statistics;
     out["pinned"] = {{"buffers", end.pinned_buffers}, {"bytes", end.pinned_bytes}};
     out["fragmentation"] = {{"blocks", end.block_bytes}, {"live", end.live_bytes}, {"free", end.free_mapped_bytes}};
+    out["reasons"] = {{"out", kEvictReasonNames}, {"in", kFetchReasonNames}};
     out["minOffload"] = run_.told.min_offload_bytes;
     out["ops"] = operators();
     out["buffers"] = buffers();
@@ -141,9 +144,17 @@ class RunWriter {
             {"c", classes}, {"p", producers}, {"u", uses},  {"g", tags}};
   }
 
+  // In the page's list of names; -1: not known.
+  static std::int64_t reason_of(const StoryCopy& copy) {
+    const std::span<const char* const> names =
+        copy.to_host ? std::span<const char* const>(kEvictReasonNames) : kFetchReasonNames;
+    const auto found = std::ranges::find(names, std::string_view(copy.reason));
+    return found == names.end() ? -1 : found - names.begin();
+  }
+
   void write_copies(ordered_json* out) const {
     struct Lane {
-      std::vector<std::int64_t> times, durations, buffers, restores;
+      std::vector<std::int64_t> times, durations, buffers, restores, reasons;
       std::vector<std::uint64_t> bytes;
       std::int64_t before = 0;
     };
@@ -161,13 +172,14 @@ class RunWriter {
       lane.bytes.push_back(copy.bytes);
       const auto shown = shown_.find(copy.buffer);
       lane.buffers.push_back(shown == shown_.end() ? -1 : shown->second);
+      lane.reasons.push_back(reason_of(copy));
       const auto place = places.find(copy.restores);
       lane.restores.push_back(place == places.end() ? -1 : place->second);
     }
     for (const bool to_host : {true, false}) {
       const Lane& lane = lanes[to_host ? 0 : 1];
-      (*out)[to_host ? "out" : "in"] = {
-          {"t", lane.times}, {"d", lane.durations}, {"n", lane.bytes}, {"b", lane.buffers}, {"r", lane.restores}};
+      (*out)[to_host ? "out" : "in"] = {{"t", lane.times},   {"d", lane.durations}, {"n", lane.bytes},
+                                        {"b", lane.buffers}, {"r", lane.restores},  {"w", lane.reasons}};
     }
   }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace thermocline {
 namespace {
 
 // In the replay's order; times are known only when it has ended.
-class Listener : public ReplayWatcher {
+class Listener : public ReplayWatcher, public MovementObserver {
  public:
   Listener(const Trace& trace, Story* story) : trace_(trace), story_(story), current_(trace.buffers.size(), kNobody) {}
 
@@ -71,10 +72,27 @@ class Listener : public ReplayWatcher {
   }
   void step_ended() override { story_->step_ends.push_back(operators()); }
 
+  void copying_out(const MovedUnit& unit, EvictReason reason) override { add_reason(true, unit, name_of(reason)); }
+  void evicted(const MovedUnit&, EvictReason) override {}
+  void fetching(const MovedUnit& unit, FetchReason reason) override { add_reason(false, unit, name_of(reason)); }
+
+  // Of the next copy there in that direction: those of one unit are done in the order in which they are submitted.
+  const char* take_reason(bool to_host, std::uint64_t address) {
+    const auto found = reasons_.find({address, to_host});
+    if (found == reasons_.end() || found->second.empty()) return "unknown";
+    const char* const reason = found->second.front();
+    found->second.pop_front();
+    return reason;
+  }
+
  private:
   void rename_all() {
     for (const auto& [carried, at] : renames_) current_[carried] = at;
     renames_.clear();
+  }
+
+  void add_reason(bool to_host, const MovedUnit& unit, const char* reason) {
+    reasons_[{unit.address.value, to_host}].push_back(reason);
   }
 
   std::uint32_t operators() const { return static_cast<std::uint32_t>(story_->operators.size()); }
@@ -91,7 +109,8 @@ class Listener : public ReplayWatcher {
   Story* story_;
   std::vector<std::uint32_t> current_;  // by the trace's index: of the story's buffers
   std::vector<std::pair<std::uint32_t, std::uint32_t>> renames_;
-  std::vector<Life> lives_;  // by the story's index
+  std::vector<Life> lives_;                                                    // by the story's index
+  std::map<std::pair<std::uint64_t, bool>, std::deque<const char*>> reasons_;  // by address and direction
 };
 
 class FileDescriptor {
@@ -193,10 +212,11 @@ struct TimedCopy {
   std::uint64_t address;
 };
 
-void place_copies(std::vector<TimedCopy>& timed, Story* story) {
+void place_copies(std::vector<TimedCopy>& timed, Listener& listener, Story* story) {
   std::ranges::stable_sort(timed, {}, [](const TimedCopy& t) { return t.copy.begin_us; });
   std::map<std::uint64_t, std::uint32_t> last_out;  // by address
   for (TimedCopy& t : timed) {
+    t.copy.reason = listener.take_reason(t.copy.to_host, t.address);
     if (t.copy.to_host) {
       last_out[t.address] = static_cast<std::uint32_t>(story->copies.size());
     } else {
@@ -211,7 +231,7 @@ void place_copies(std::vector<TimedCopy>& timed, Story* story) {
   }
 }
 
-bool read_timeline(const std::string& path, const Listener& listener, Story* story, std::string* reason) {
+bool read_timeline(const std::string& path, Listener& listener, Story* story, std::string* reason) {
   const Residents residents(*story, listener.lives());
   GzipLines lines(path);
   std::vector<TimedCopy> timed;
@@ -232,7 +252,8 @@ bool read_timeline(const std::string& path, const Listener& listener, Story* sto
                         .end_us = end_us,
                         .bytes = static_cast<Bytes>(ran.bytes),
                         .buffer = residents.at(address, ran.submitted_us),
-                        .restores = kNobody},
+                        .restores = kNobody,
+                        .reason = nullptr},
                        address});
     }
   }
@@ -240,7 +261,7 @@ bool read_timeline(const std::string& path, const Listener& listener, Story* sto
     *reason = lines.error();
     return false;
   }
-  place_copies(timed, story);
+  place_copies(timed, listener, story);
   return true;
 }
 
@@ -284,6 +305,7 @@ bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions op
   const std::string path = "/proc/self/fd/" + std::to_string(memory.get());
   Listener listener(trace, out);
   options.watcher = &listener;
+  options.engine.movements = &listener;
   options.device.timeline = path;
   if (!replay(trace, program, options, &out->result, reason)) return false;
   if (!read_timeline(path, listener, out, reason)) return false;

@@ -43,6 +43,7 @@ struct StoryCopy {
   Bytes bytes;
   std::uint32_t buffer;    // kNobody: of no buffer that was alive
   std::uint32_t restores;  // index of the copy to the host whose bytes come back; kNobody for those to the host
+  const char* reason;      // of the eviction or the fetch (offload/movement.h)
 };
 
 // A buffer begins or ends. In program order, which is an order in which no address is taken twice; times do not fall.
@@ -62,7 +63,7 @@ struct Story {
   ReplayResult result;
 };
 
-// Replays with `options` (whose watcher and timeline are taken) and tells. Needs about 250 bytes of memory an
+// Replays with `options` (whose watchers and timeline are taken) and tells. Needs about 250 bytes of memory an
 // operation.
 bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions options, Story* out, std::string* reason);
 

@@ -28,14 +28,15 @@ void report_bypassing_libraries() {
   const std::vector<PastUs> objects = bypassing_libraries();
   if (objects.empty()) return;
   for (std::size_t i = 0; i < objects.size(); ++i) count(Counter::kBypassingLibraries);
-  log_line("the driver was called past the library by %s: what that did to memory was not seen (RTLD_DEEPBIND?)",
+  log_line(LogLevel::kWarning,
+           "the driver was called past the library by %s: what that did to memory was not seen (RTLD_DEEPBIND?)",
            bypass_text(objects).c_str());
 }
 
 void print_statistics(StatsForm form, const EngineStatistics& statistics, const std::string& budget_origin) {
   const std::optional<Rank> rank = rank_of_process();
   if (form == StatsForm::kLine) {
-    print_line((statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : "")).c_str());
+    print_whole_line(statistics_line(statistics) + (rank ? " rank=" + std::to_string(rank->rank) : ""));
   } else if (form == StatsForm::kJson) {
     print_text(statistics_json(statistics, getpid(), rank ? std::optional(rank->rank) : std::nullopt));
   } else {
@@ -52,7 +53,7 @@ __attribute__((destructor)) void say_statistics() {
   try {
     report_bypassing_libraries();
     if (!runtime.has_run()) return;
-    if (runtime.wants_audit()) print_line(audit_text(runtime.audit()).c_str());
+    if (runtime.wants_audit()) print_whole_line(audit_text(runtime.audit()));
     const StatsForm form = runtime.stats_form();
     if (form == StatsForm::kOff) return;
     EngineStatistics statistics;
@@ -61,9 +62,9 @@ __attribute__((destructor)) void say_statistics() {
       return;
     }
     print_statistics(form, statistics, runtime.budget_origin());
-    if (const std::string text = fallbacks_text(statistics); !text.empty()) print_line(text.c_str());
+    if (const std::string text = fallbacks_text(statistics); !text.empty()) print_whole_line(text);
     if (const std::string names = unknown_functions(); !names.empty()) {
-      print_line(("driver functions that are not known here, and went unseen: " + names).c_str());
+      print_whole_line("driver functions that are not known here, and went unseen: " + names);
     }
   } catch (...) {
     print_line("no statistics");

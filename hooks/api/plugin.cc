@@ -297,7 +297,7 @@ THERMOCLINE_EXPORT void thermocline_free(void* address, size_t /*bytes*/, int de
   const CUresult result = release(address, device, handle_of(stream));
   // At the end of a process the driver may be gone already.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) {
-    THERMOCLINE_LOG_ONCE("memory could not be freed: CUDA error %d", static_cast<int>(result));
+    THERMOCLINE_LOG_ONCE(LogLevel::kWarning, "memory could not be freed: CUDA error %d", static_cast<int>(result));
   }
 }
 

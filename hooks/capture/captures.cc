@@ -131,7 +131,8 @@ void invalidate_capture(StreamHandle stream) noexcept {
     all.refused.push_back(*number);
     all.any_refused.store(true, std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
-    THERMOCLINE_LOG_ONCE("host memory is exhausted; a graph lacks what was refused while it was recorded");
+    THERMOCLINE_LOG_ONCE(LogLevel::kError,
+                         "host memory is exhausted; a graph lacks what was refused while it was recorded");
   }
 }
 

@@ -61,7 +61,7 @@ void report(const char* what, DeviceAddress at, const BufferRecord* record, cons
   const unsigned number = watch().reports.fetch_add(1);
   if (number > kMostReports) return;
   if (number == kMostReports) {
-    log_line("more misuse of buffers is not reported");
+    log_line(LogLevel::kError, "more misuse of buffers is not reported");
     return;
   }
   char line[256];
@@ -76,7 +76,7 @@ void report(const char* what, DeviceAddress at, const BufferRecord* record, cons
   text += '\n';
   if (now != nullptr) text += text_of(*now, "now");
   if (record != nullptr) text += sites_of(*record);
-  log_text(text);
+  log_text(LogLevel::kError, text);
 }
 
 CUstream stream_or_default(std::optional<StreamHandle> stream) {

@@ -112,7 +112,7 @@ std::uint64_t limit() {
   char* end = nullptr;
   const std::uint64_t bytes = std::strtoull(text, &end, 10);
   if (*end == '\0' && bytes > 0) return std::max(bytes, kLeastLimit);
-  log_line("THERMOCLINE_RECORD_LIMIT: '%s' is no number of bytes; there is no limit", text);
+  log_line(LogLevel::kWarning, "THERMOCLINE_RECORD_LIMIT: '%s' is no number of bytes; there is no limit", text);
   return 0;
 }
 
@@ -147,7 +147,8 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
   const char* const base = variable_of_process("THERMOCLINE_RECORD");
   if (base == nullptr || *base == '\0') return;
   if (get() != nullptr) {
-    THERMOCLINE_LOG_ONCE("the program uses several devices; what it does on the first of them is recorded");
+    THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
+                         "the program uses several devices; what it does on the first of them is recorded");
     return;
   }
   const std::optional<Rank> rank = rank_of_process();
@@ -156,7 +157,7 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
   // A second engine of the process goes on where the first one ended.
   const int file = open_own(path, 0);
   if (file < 0 || (lseek(file, 0, SEEK_END) == 0 && !write_whole(file, std::string(kRecordingHeader)))) {
-    log_line("%s: can not be written: %s; nothing is recorded", path.c_str(), std::strerror(errno));
+    log_line(LogLevel::kError, "%s: can not be written: %s; nothing is recorded", path.c_str(), std::strerror(errno));
     if (file >= 0) close(file);
     return;
   }
@@ -168,7 +169,8 @@ void Recorder::end(bool without_driver) noexcept {
   // The handler of a signal that came in the middle of an event ends the process: its thread has the lock.
   if (Writing::now()) {
     recorder.store(nullptr);
-    log_line("the process ended inside a call that was being recorded: the end of the recording is lost");
+    log_line(LogLevel::kError,
+             "the process ended inside a call that was being recorded: the end of the recording is lost");
     return;
   }
   Recorder* const ending = recorder.exchange(nullptr);
@@ -185,7 +187,7 @@ void Recorder::end(bool without_driver) noexcept {
     ending->ended_ = true;
     close(ending->file_);
   } catch (...) {
-    log_line("the end of the recording is lost");
+    log_line(LogLevel::kError, "the end of the recording is lost");
   }
 }
 
@@ -287,7 +289,8 @@ void Recorder::begin_part() {
   const std::string older = path_ + std::string(kOlderPart);
   const int file = std::rename(path_.c_str(), older.c_str()) == 0 ? open_own(path_, O_EXCL) : -1;
   if (file < 0 || !write_whole(file, std::string(kRecordingHeader))) {
-    log_line("%s: can not be written: %s; the recording ends here", path_.c_str(), std::strerror(errno));
+    log_line(LogLevel::kError, "%s: can not be written: %s; the recording ends here", path_.c_str(),
+             std::strerror(errno));
     if (file >= 0) close(file);
     ended_ = true;
     return;
@@ -315,7 +318,7 @@ bool Recorder::write_block() {
   written_bytes_ += block.size();
   newest_block_ = std::chrono::steady_clock::now();
   if (write_whole(file_, block)) return true;
-  log_line("the recording ends here: %s", std::strerror(errno));
+  log_line(LogLevel::kError, "the recording ends here: %s", std::strerror(errno));
   return false;
 }
 

@@ -13,13 +13,24 @@ namespace thermocline {
 namespace {
 
 struct Field {
-  const char* name;
+  std::string name;
   std::uint64_t value;
 };
 
+void add_reasons(const MovementCounts& counts, std::vector<Field>* fields) {
+  for (std::size_t i = 0; i < kEvictReasons; ++i) {
+    fields->push_back({std::string("evictions_") + kEvictReasonNames[i], counts.evictions[i].units});
+    fields->push_back({std::string("evicted_bytes_") + kEvictReasonNames[i], counts.evictions[i].copied_bytes});
+  }
+  for (std::size_t i = 0; i < kFetchReasons; ++i) {
+    fields->push_back({std::string("restores_") + kFetchReasonNames[i], counts.fetches[i].units});
+    fields->push_back({std::string("restored_bytes_") + kFetchReasonNames[i], counts.fetches[i].copied_bytes});
+  }
+}
+
 // The first eight stand in the documented order; more may follow.
 std::vector<Field> fields_of(const EngineStatistics& statistics) {
-  return {
+  std::vector<Field> fields = {
       {"peak_live_bytes", statistics.peak_live_bytes},
       {"peak_device_bytes", statistics.peak_device_bytes},
       {"budget_bytes", statistics.budget_bytes},
@@ -64,6 +75,8 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"refused_shares", counted(Counter::kRefusedShares)},
       {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
   };
+  add_reasons(statistics.movements, &fields);
+  return fields;
 }
 
 [[gnu::format(printf, 2, 3)]] void add_row(std::string* text, const char* format, ...) {

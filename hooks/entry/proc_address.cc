@@ -74,6 +74,7 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
   if (version <= kNewestKnownVersion) return;
   a_variant_goes_unseen();
   THERMOCLINE_LOG_ONCE(
+      LogLevel::kWarning,
       "the driver has a variant of %s that is not known; it is left alone, and nothing is evicted where "
       "the library has not begun",
       base);

@@ -26,6 +26,7 @@ constexpr const char* kTexture = "a texture reads it";
 void say_refused(CUresult answer) {
   count(Counter::kRefusedShares);
   THERMOCLINE_LOG_ONCE(
+      LogLevel::kWarning,
       "the driver does not share memory of the library with other processes or devices (error %d): set shareable = "
       "true (THERMOCLINE_SHAREABLE=1), which leaves to the driver what cuMemAlloc gives",
       static_cast<int>(answer));

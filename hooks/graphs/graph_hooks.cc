@@ -50,11 +50,12 @@ void note(CUgraphExec exec, Note body) {
 
 // Of a graph that the device launches, nobody sees when: what it names stays.
 CUresult keep_for_device(const GraphContents& contents, Call call) {
-  THERMOCLINE_LOG_ONCE("a graph is launched by the device; what it names stays on the device");
+  THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "a graph is launched by the device; what it names stays on the device");
   AccessList accesses;
   for (const auto& [node, one] : contents) {
     if (!one.is_known) {
-      THERMOCLINE_LOG_ONCE("a graph that the device launches has a node that can not be read; it is refused");
+      THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                           "a graph that the device launches has a node that can not be read; it is refused");
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     for (const MemoryAccess& access : one.accesses) accesses.add(access);

@@ -16,11 +16,13 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kLongestLine = 1024;
-std::atomic<bool> silent{false};
+std::atomic<LogLevel> shown{LogLevel::kInfo};
 
 }  // namespace
 
-void silence_log() { silent.store(true, std::memory_order_relaxed); }
+void set_log_level(LogLevel level) { shown.store(level, std::memory_order_relaxed); }
+
+bool is_logged(LogLevel level) { return level <= shown.load(std::memory_order_relaxed); }
 
 void print_line(const char* text) {
   const Undisturbed undisturbed;
@@ -34,8 +36,10 @@ void print_line(const char* text) {
   errno = saved;
 }
 
-void log_text(const std::string& text) {
-  if (!silent.load(std::memory_order_relaxed)) print_text(text);
+void print_whole_line(const std::string& text) { print_text("thermocline: " + text + '\n'); }
+
+void log_text(LogLevel level, const std::string& text) {
+  if (is_logged(level)) print_text(text);
 }
 
 void print_text(const std::string& text) {
@@ -49,8 +53,8 @@ void print_text(const std::string& text) {
   errno = saved;
 }
 
-void log_line(const char* format, ...) {
-  if (silent.load(std::memory_order_relaxed)) return;
+void log_line(LogLevel level, const char* format, ...) {
+  if (!is_logged(level)) return;
   char text[kLongestLine];
   std::va_list arguments;
   va_start(arguments, format);

@@ -6,17 +6,23 @@
 #include <atomic>
 #include <string>
 
+#include "config/log_level.h"
+
 namespace thermocline {
 
-__attribute__((format(printf, 1, 2))) void log_line(const char* format, ...);
+__attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format, ...);
 
-// The log level "quiet" silences log_line; what was asked for is printed all the same.
-void silence_log();
+// kInfo until the settings are known.
+void set_log_level(LogLevel level);
+bool is_logged(LogLevel level);
+// What was asked for is printed at any level.
+// A line of any length; the others end after a thousand characters, and allocate nothing.
+void print_whole_line(const std::string& text);
 void print_line(const char* text);
 // Several lines, as they are.
 void print_text(const std::string& text);
-// The same, silenced like log_line.
-void log_text(const std::string& text);
+// The same, at a level.
+void log_text(LogLevel level, const std::string& text);
 
 }  // namespace thermocline
 

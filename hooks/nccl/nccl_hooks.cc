@@ -96,7 +96,8 @@ CUresult show(const Held& held) {
 
 // What NCCL has recorded names its buffers nowhere that we could read.
 CUresult keep_recorded(const Held& held) {
-  THERMOCLINE_LOG_ONCE("NCCL was recorded into a graph; the buffers that it works on stay on the device");
+  THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
+                       "NCCL was recorded into a graph; the buffers that it works on stay on the device");
   return keep(held.accesses, kRecorded, [] { return CUDA_SUCCESS; });
 }
 
@@ -117,7 +118,8 @@ bool hold(Held* held) {
 
 void finish(Held* held, bool in_background) {
   if (in_background) {
-    THERMOCLINE_LOG_ONCE("a communicator of NCCL does not block; the buffers that it works on stay on the device");
+    THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
+                         "a communicator of NCCL does not block; the buffers that it works on stay on the device");
     count(Counter::kUnseenCollectives);
     keep(held->accesses, kBackground, [] { return CUDA_SUCCESS; });
   }
@@ -231,7 +233,8 @@ ncclResult_t inside_nccl(Arguments... arguments) {
 
 void nccl_launches() {
   if (InNccl::now()) return;
-  THERMOCLINE_LOG_ONCE("NCCL is called in a way that is not seen (linked statically?); its buffers may be absent");
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                       "NCCL is called in a way that is not seen (linked statically?); its buffers may be absent");
   count(Counter::kUnseenCollectives);
 }
 

@@ -20,6 +20,7 @@ bool Backoff::wait() {
   if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + kLongest;
   if (now >= end_) {
     THERMOCLINE_LOG_ONCE(
+        LogLevel::kError,
         "out of memory: what could leave the device is used by streams that wait for values, and nobody has written "
         "these for %d seconds",
         static_cast<int>(kLongest.count()));

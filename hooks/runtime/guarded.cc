@@ -25,7 +25,7 @@ CUresult guarded_lightly(Call body) {
   } catch (const BrokenInvariant&) {
     return CUDA_ERROR_UNKNOWN;
   } catch (const std::bad_alloc&) {
-    THERMOCLINE_LOG_ONCE("host memory is exhausted");
+    THERMOCLINE_LOG_ONCE(LogLevel::kError, "host memory is exhausted");
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }

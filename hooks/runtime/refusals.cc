@@ -33,7 +33,7 @@ Callback& callback() {
 // is written whole, then the second, the fourth, the eighth; of the others a line.
 void write_to_log(const std::string& report) {
   const bool whole = std::has_single_bit(refusals.fetch_add(1, std::memory_order_relaxed) + 1);
-  log_text(whole ? report : report.substr(0, report.find('\n') + 1));
+  log_text(LogLevel::kError, whole ? report : report.substr(0, report.find('\n') + 1));
 }
 
 void give_out() {

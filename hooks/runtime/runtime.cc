@@ -27,6 +27,7 @@
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/runtime/engine_observer.h"
+#include "hooks/runtime/movement_log.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/runtime/statistics.h"
 #include "hooks/runtime/stream_context.h"
@@ -78,7 +79,7 @@ std::shared_mutex& in_use() {
 thread_local bool taking_down = false;
 
 void on_broken_invariant(const char* file, int line, const char* condition, const char* sentence) {
-  log_line("%s:%d: this does not hold: %s (%s)", file, line, sentence, condition);
+  log_line(LogLevel::kError, "%s:%d: this does not hold: %s (%s)", file, line, sentence, condition);
   if (taking_down) return;
   Runtime::get().declare_broken();
   throw BrokenInvariant();
@@ -124,6 +125,7 @@ class Runtime::State {
   void load();
   bool may_use(const LoadedSettings& loaded);
   bool share_host_limit(EngineOptions* options);
+  static const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
   const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
@@ -167,18 +169,19 @@ void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device
   if (device.has_value() && others != nullptr && static_cast<std::size_t>(*device) < EngineSet::kMost) {
     left_alone.fetch_or(std::uint64_t{1} << *device);
     if (settings.strict) refused.fetch_or(std::uint64_t{1} << *device);
-    log_line("device %d: %s; %s", *device, why,
+    log_line(settings.strict ? LogLevel::kError : LogLevel::kWarning, "device %d: %s; %s", *device, why,
              settings.strict ? "allocations fail there, because strict is set" : "its memory is left to the driver");
     return;
   }
   mode.store(Mode::kPassThrough);
   refuses.store(settings.strict);
-  log_line("%s; %s", why,
+  log_line(settings.strict ? LogLevel::kError : LogLevel::kWarning, "%s; %s", why,
            settings.strict ? "allocations fail, because strict is set" : "the program runs without the library");
 }
 
 bool Runtime::State::may_use(const LoadedSettings& loaded) {
-  for (const Problem& problem : loaded.problems) log_line("%s", problem.text().c_str());
+  const LogLevel level = settings.strict ? LogLevel::kError : LogLevel::kWarning;
+  for (const Problem& problem : loaded.problems) log_line(level, "%s", problem.text().c_str());
   return loaded.problems.empty() || !settings.strict;
 }
 
@@ -192,7 +195,7 @@ void Runtime::State::load() {
   advertise.store(settings.advertise);
   wants_audit.store(settings.audit);
   shareable.store(settings.shareable);
-  if (settings.log_level == LogLevel::kQuiet) silence_log();
+  set_log_level(settings.log_level);
   notify(&EngineObserver::settings_loaded, settings);
   if (!may_use(loaded)) stand_aside("a setting is wrong");
   set_check_handler(&on_broken_invariant);
@@ -215,8 +218,19 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
     stand_aside(("host_limit_shared can not be kept: " + why).c_str());
     return false;
   }
-  log_line("host_limit_shared can not be kept: %s; the program runs without this limit", why.c_str());
+  log_line(LogLevel::kWarning, "host_limit_shared can not be kept: %s; the program runs without this limit",
+           why.c_str());
   return true;
+}
+
+// What the library would do without, and `strict` does not; null: nothing.
+const char* Runtime::State::missing_capability(const EngineOptions& options, const DeviceFacts& facts) {
+  if (counted(Counter::kUnknownFunctions) > 0) return "the program has asked for driver functions that are not known";
+  if (!sees_operations()) return "the program's operations are not seen";
+  if (any_variant_goes_unseen()) return "the driver has a variant of a function that is not known";
+  if (!driver_tells_parameters()) return "the driver does not tell what kernels are given";
+  const bool full = options.host_fallback == HostFallback::kFull;
+  return full && !facts.can_map_host ? "the device can not map memory of the host" : nullptr;
 }
 
 std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
@@ -238,17 +252,26 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   layouts().set_rules(settings.operators);
   EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
   if (options.budget_bytes == 0 && !settings.audit) options.budget_bytes = free_to_take(driver, *facts);
+  if (settings.strict) {
+    if (const char* const missing = missing_capability(options, *facts); missing != nullptr) {
+      stand_aside(missing, facts->device);
+      return nullptr;
+    }
+  }
   if (!sees_operations() || any_variant_goes_unseen()) options.policy = Policy::kNone;
   if (!driver_tells_parameters()) {
     THERMOCLINE_LOG_ONCE(
+        LogLevel::kWarning,
         "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
     options.policy = Policy::kNone;
   }
   if (!share_host_limit(&options)) return nullptr;
   options.waits_without_lock = true;
+  options.movements = movement_log();
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !facts->can_map_host) {
-    THERMOCLINE_LOG_ONCE("host_fallback = \"full\": the device can not map memory of the host; there is no net");
+    THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                         "host_fallback = \"full\": the device can not map memory of the host; there is no net");
   }
   if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
     stand_aside("the driver refused what the library needs to begin", facts->device);
@@ -256,8 +279,9 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   }
   largest_device_bytes.store(std::max(largest_device_bytes.load(), facts->total_memory));
   if (settings.budget.is_percent() && options.budget_bytes != 0) {
-    THERMOCLINE_LOG_ONCE("budget %s = %s of the device's %s", human_bytes(options.budget_bytes).c_str(),
-                         settings.budget.text().c_str(), human_bytes(facts->total_memory).c_str());
+    THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "budget %s = %s of the device's %s",
+                         human_bytes(options.budget_bytes).c_str(), settings.budget.text().c_str(),
+                         human_bytes(facts->total_memory).c_str());
   }
   return engine;
 }
@@ -288,7 +312,8 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
     if (const ActiveEngine* other = there->in(context)) return other;
     if (device.has_value() && there->on(*device) != nullptr) {
       count(Counter::kOtherContexts);
-      THERMOCLINE_LOG_ONCE("a device has more than one context; memory of all but its first is left to the driver");
+      THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                           "a device has more than one context; memory of all but its first is left to the driver");
       return nullptr;
     }
     // Nobody has so many.
@@ -370,7 +395,8 @@ bool Runtime::refuses() const noexcept {
 
 void Runtime::declare_broken() noexcept {
   state().mode.store(Mode::kBroken);
-  log_line("operations on memory of the library fail from here on, since its contents can not be vouched for");
+  log_line(LogLevel::kError,
+           "operations on memory of the library fail from here on, since its contents can not be vouched for");
 }
 
 void Runtime::State::note_end_of(const ActiveEngine& one) {

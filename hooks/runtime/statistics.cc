@@ -61,6 +61,7 @@ EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& 
   EngineStatistics all = later;
   for (const Number peak : kPeaks) all.*peak = std::max(earlier.*peak, later.*peak);
   for (const Number count : kCounts) all.*count += earlier.*count;
+  all.movements += earlier.movements;
   all.largest_allocation_bytes = std::max(earlier.largest_allocation_bytes, later.largest_allocation_bytes);
   return all;
 }
@@ -70,6 +71,7 @@ EngineStatistics add(const EngineStatistics& one, const EngineStatistics& other)
   sum.budget_bytes += other.budget_bytes;
   for (const Number peak : kPeaks) sum.*peak += other.*peak;
   for (const Number count : kCounts) sum.*count += other.*count;
+  sum.movements += other.movements;
   for (const Number held : kHeld) sum.*held += other.*held;
   for (const Number held : kHeldByOne) sum.*held = std::max(one.*held, other.*held);
   for (const Number largest : kLargest) sum.*largest = std::max(one.*largest, other.*largest);

@@ -27,7 +27,8 @@ bool may_use(CUdevice device, CUdevice memory_of) noexcept {
 
 void open(Engine& engine, CUdevice device, CUdevice memory_of) {
   if (engine.open_to(device).ok()) return;
-  log_line("device %d can not be let use the memory of device %d: what it accesses there is an illegal address", device,
+  log_line(LogLevel::kWarning,
+           "device %d can not be let use the memory of device %d: what it accesses there is an illegal address", device,
            memory_of);
 }
 

@@ -88,7 +88,8 @@ CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
 // Right, and slow.
 CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, Call call) {
   if (accesses.empty()) return call();
-  THERMOCLINE_LOG_ONCE("memory is used in another context than its own; the host waits for each such operation");
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                       "memory is used in another context than its own; the host waits for each such operation");
   if (CUresult result = keep_all(engines, accesses, "used in another context"); result != CUDA_SUCCESS) return result;
   const Inside inside;
   for (const ActiveEngine* active : engines) {
@@ -118,7 +119,7 @@ Host host_of_copy(const AccessList& accesses) {
 // At once: a program that has lost its context may not come to its end.
 void say_what_was_found(const Engine& engine) {
   if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
-    THERMOCLINE_LOG_ONCE("%s", audit_text(audit).c_str());
+    THERMOCLINE_LOG_ONCE(LogLevel::kError, "%s", audit_text(audit).c_str());
   }
 }
 
@@ -397,7 +398,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);
-  THERMOCLINE_LOG_ONCE("the parameters of a kernel can not be read; everything counts as accessed");
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning, "the parameters of a kernel can not be read; everything counts as accessed");
   return guarded([&] {
     const StreamPlace place = place_of(*engines, stream);
     if (place.refused) return call();

@@ -66,7 +66,8 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       residency(heap, clock, migration, net,
                 ResidencyOptions{.may_evict = options.policy != Policy::kNone,
                                  .trusting = options.safety == Safety::kTrusting,
-                                 .min_offload_bytes = options.min_offload_bytes}),
+                                 .min_offload_bytes = options.min_offload_bytes,
+                                 .observer = options.movements}),
       reactive(heap, clock, migration, residency,
                ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
       learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
@@ -433,7 +434,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
   if (buffer == nullptr) return Status::invalid_value();
   const Block* block = &buffer->block();
   BlockState* state = &residency.state_of(*block);
-  if (Status status = residency.make_whole_resident(*state); !status.ok()) {
+  if (Status status = residency.make_whole_resident(*state, FetchReason::kPinned); !status.ok()) {
     return status.is_out_of_memory() ? refuse("a buffer that has to stay on the device", block->bytes()) : status;
   }
   pin_block(*state);
@@ -457,14 +458,15 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
 Status Engine::State::evict(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
-  if (state->block->bytes() >= options.min_offload_bytes) residency.leave(*state, state->count);
+  if (state->block->bytes() >= options.min_offload_bytes)
+    residency.leave(*state, state->count, EvictReason::kRequested);
   return {};
 }
 
 Status Engine::State::prefetch(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
-  return residency.bring_back(*state, false) ? Status() : Status::not_ready();
+  return residency.bring_back(*state, false, FetchReason::kRequested) ? Status() : Status::not_ready();
 }
 
 void Engine::State::note_peaks() {
@@ -554,6 +556,7 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->restored_bytes = migration.statistics().restored_bytes;
   all->evictions = residency.statistics().evictions;
   all->restores = residency.statistics().restores;
+  all->movements = residency.statistics().by_reason;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
   all->fallback_evictions = net.statistics().covered;
   all->unmapped_evictions = net.statistics().bare;

@@ -68,7 +68,7 @@ class Engine::State {
   Status add_external(Bytes bytes);
   Status leave_free(Bytes bytes);
   // The operands, beyond the budget where they exceed it alone and may (soft_limit.cc).
-  Status make_operands_resident();
+  Status make_operands_resident(FetchReason reason = FetchReason::kAccessed);
   Status evict(DeviceAddress address);
   Status drop(DeviceAddress address);
   Status prefetch(DeviceAddress address);

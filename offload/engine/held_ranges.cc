@@ -31,7 +31,7 @@ Status Engine::State::hold_on_device(AddressRange range, const char* reason, std
   if (Status status = recompute_all(); !status.ok()) return status;
   const MemoryAccess access{range.at, range.bytes, Access::kUnknown};
   begin_operands({&access, 1});
-  if (Status status = make_operands_resident(); !status.ok()) {
+  if (Status status = make_operands_resident(FetchReason::kPinned); !status.ok()) {
     Bytes wanted = 0;
     for (const BlockState* state : operands) wanted += state->wanted_bytes();
     return status.is_out_of_memory() ? refuse(reason, wanted, true) : status;

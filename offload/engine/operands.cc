@@ -154,7 +154,7 @@ Status Engine::State::read_table(AddressRange range, StreamIndex in, std::vector
   if (block == nullptr) return {};
   BlockState* state = &residency.state_of(*block);
   if (Status status = recompute_all(); !status.ok()) return status;
-  Status status = residency.make_whole_resident(*state);
+  Status status = residency.make_whole_resident(*state, FetchReason::kAccessed);
   if (status.is_out_of_memory()) return refuse("a table of addresses", block->bytes(), true);
   if (!status.ok()) return status;
   UseSet before = state->wait_for;

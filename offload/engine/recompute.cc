@@ -18,6 +18,7 @@ void Residency::discard(BlockState& state) {
     set_hollow(part, false);
     migration_.drop_host_copy(part);
     part.defined = false;
+    part.leaves_for.reset();
     if (!part.mapped()) continue;
     UseSet pending = state.block->uses;
     pending.join(part.uses);

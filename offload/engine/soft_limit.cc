@@ -16,19 +16,19 @@ constexpr Bytes kLeastRaise = 32 * kMiB;
 
 Bytes Engine::State::limit_of_pages() const { return budget_bytes - external_bytes; }
 
-Status Engine::State::make_operands_resident() {
-  if (!options.soft_limit) return residency.make_resident(operands);
+Status Engine::State::make_operands_resident(FetchReason reason) {
+  if (!options.soft_limit) return residency.make_resident(operands, reason);
   if (over_budget && operand_bytes() <= budget_bytes) {
     if (Status status = return_to_budget(); !status.ok()) return status;
   }
-  Status status = residency.make_resident(operands);
+  Status status = residency.make_resident(operands, reason);
   if (!status.is_out_of_memory() || operand_bytes() > device_total) return status;
   for (Bytes raise = kLeastRaise; status.is_out_of_memory() && heap.limit() < device_total; raise *= 2) {
     const Bytes own = operand_bytes() - external_bytes;
     over_budget = true;
     // A higher limit needs nothing of the driver.
     static_cast<void>(heap.set_limit(std::min(std::max(own, heap.limit() + raise), device_total)));
-    status = residency.make_resident(operands);
+    status = residency.make_resident(operands, reason);
   }
   if (status.ok()) {
     ++counters.over_budget_operations;

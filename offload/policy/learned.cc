@@ -210,16 +210,16 @@ void Learned::leave(const PlannedGap& gap) {
   const Actor* const known = actor_of(gap);
   if (known == nullptr) return;
   const Actor& actor = *known;
-  if (actor.alive()) residency_.leave(*actor.state, gap.parts);
+  if (actor.alive()) residency_.leave(*actor.state, gap.parts, EvictReason::kPlanned);
 }
 
 // A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
 void Learned::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
-    if (actor.alive() && !residency_.bring_back(*actor.state, false)) {
+    if (actor.alive() && !residency_.bring_back(*actor.state, false, FetchReason::kPlanned)) {
       if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
-      if (!residency_.bring_back(*actor.state, true)) return;
+      if (!residency_.bring_back(*actor.state, true, FetchReason::kPlanned)) return;
     }
     returns_.pop_front();
   }

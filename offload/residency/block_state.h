@@ -26,11 +26,13 @@
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "allocator/block.h"
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "offload/movement.h"
 
 namespace thermocline {
 
@@ -50,10 +52,12 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   Bytes host_bytes = 0;
   HostCopy copy = HostCopy::kNone;
   Place place = Place::kUnmapped;
-  bool covered = false;      // its addresses lead to `host` while it is away (host_fallback.h)
-  bool defined = false;      // accessed since its block was handed out: its contents must survive
-  bool hollow = false;       // whatever its pages hold, its contents are its host copy
-  bool prefetched = false;   // brought back for a use to come, and not accessed since
+  bool covered = false;     // its addresses lead to `host` while it is away (host_fallback.h)
+  bool defined = false;     // accessed since its block was handed out: its contents must survive
+  bool hollow = false;      // whatever its pages hold, its contents are its host copy
+  bool prefetched = false;  // brought back for a use to come, and not accessed since
+  // Why it was chosen to leave, until it has left, is fetched or accessed.
+  std::optional<EvictReason> leaves_for;
   std::uint64_t digest = 0;  // of `host` when that began
   Use leaving;               // the copy out, while kLeaving
   std::uint32_t pins = 0;    // ranges in it that are held on the device (held_ranges.cc)

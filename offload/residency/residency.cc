@@ -80,6 +80,7 @@ void Residency::succeed(const Buffer& buffer) {
     state.wait_for.join(part.uses);
     set_prefetched(part, false);
     part.defined = false;
+    part.leaves_for.reset();
     set_hollow(part, false);
     migration_.drop_host_copy(part);
     place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
@@ -118,6 +119,7 @@ Status Residency::come_to_rest() {
   if (Status status = clock_.synchronize(clock_.newest()); !status.ok()) return status;
   while (!clean_.empty()) {
     EvictionUnit& part = clean_.front();
+    part.leaves_for.reset();
     migration_.drop_host_copy(part);
     place(part, Place::kDirty);
   }
@@ -135,8 +137,10 @@ Status Residency::settle(std::span<BlockState* const> blocks) {
   return come_to_rest();
 }
 
-Status Residency::make_resident(std::span<BlockState* const> blocks) {
+Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason reason) {
   ++preparation_;
+  makes_room_for_ = EvictReason::kPressure;
+  fetches_for_ = reason;
   Bytes wanted = 0;
   bool absent = false;
   for (BlockState* state : blocks) {
@@ -177,10 +181,10 @@ Status Residency::bring(std::span<BlockState* const> blocks) {
   return {};
 }
 
-Status Residency::make_whole_resident(BlockState& state) {
+Status Residency::make_whole_resident(BlockState& state, FetchReason reason) {
   state.whole = true;
   BlockState* const one = &state;
-  return make_resident({&one, 1});
+  return make_resident({&one, 1}, reason);
 }
 
 // A new block gets its pages in one go, where there are enough.
@@ -207,6 +211,7 @@ bool Residency::map_whole(BlockState& state) {
 // access tries again. `untouched`: it has got its own pages back before anybody else had them, with what is in them.
 Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
   part.whole->wait_for.join(part.uses);
+  part.leaves_for.reset();
   net_.uncovered(part);
   if (part.host != nullptr && (!untouched || part.hollow)) {
     if (overwritten) {
@@ -220,18 +225,12 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
   return {};
 }
 
-Status Residency::copy_in(EvictionUnit& part) {
-  if (Status status = migration_.copy_in(part); !status.ok()) return status;
-  set_hollow(part, false);
-  ++statistics_.restores;
-  return {};
-}
-
 void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   for (EvictionUnit& part : state.parts()) {
     if (!state.wants(part)) continue;
     part.defined = true;
+    part.leaves_for.reset();
     set_hollow(part, false);
     if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
     set_prefetched(part, false);
@@ -240,12 +239,16 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   }
 }
 
-bool Residency::prefetch(EvictionUnit& part) { return !part.whole->dropped && is_free_to_come(part) && fetch(part); }
+bool Residency::prefetch(EvictionUnit& part) {
+  fetches_for_ = FetchReason::kPredicted;
+  return !part.whole->dropped && is_free_to_come(part) && fetch(part);
+}
 
 void Residency::give_up_at_once(bool does) {
   const bool did = std::exchange(gives_up_at_once_, does && trusting_);
   if (did || !gives_up_at_once_) return;
   ++preparation_;
+  makes_room_for_ = EvictReason::kPlanned;
   give_up_leaving(~Bytes{0});
 }
 
@@ -266,29 +269,33 @@ bool Residency::fetch(EvictionUnit& part) {
 bool Residency::write_behind() {
   for (EvictionUnit& part : dirty_) {
     if (!may_leave(part) || !part.defined) continue;
-    if (!migration_.copy_out(part).ok()) return false;
+    if (!copy_out(part, EvictReason::kWriteBehind).ok()) return false;
     place(part, Place::kClean);
     return true;
   }
   return false;
 }
 
-void Residency::leave(BlockState& state, std::size_t parts) {
+void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
     set_prefetched(part, false);
-    if (part.host == nullptr && !migration_.copy_out(part).ok()) return;
+    if (part.host == nullptr && !copy_out(part, reason).ok()) return;
+    part.leaves_for = reason;
     place(part, Place::kClean);
     if (gives_up_at_once_) give_up(part);
   }
 }
 
-bool Residency::bring_back(BlockState& state, bool may_wait) {
+bool Residency::bring_back(BlockState& state, bool may_wait, FetchReason reason) {
   if (state.dropped) return true;
+  fetches_for_ = reason;
+  makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
       set_prefetched(part, true);
+      part.leaves_for.reset();
       place(part, part.place);
     } else if (!may_wait && !is_free_to_come(part)) {
       return false;
@@ -302,6 +309,7 @@ bool Residency::bring_back(BlockState& state, bool may_wait) {
 
 Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
+  makes_room_for_ = EvictReason::kLimitLowered;
   const InOneGo in_one_go(net_, clock_);
   const bool stood = clock_.any_blocked();
   if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
@@ -491,7 +499,7 @@ void Residency::leave_device(EvictionUnit& part) {
   set_prefetched(part, false);
   resident_bytes_ -= part.bytes();
   place(part, Place::kEvicted);
-  ++statistics_.evictions;
+  count_eviction(part);
   if (net_.on() && !trusting_) net_.cover(part);
 }
 
@@ -537,7 +545,7 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
     EvictionUnit& part = *it++;
     if (!may_leave(part)) continue;
     if (part.defined) {
-      Status status = migration_.copy_out(part);
+      Status status = copy_out(part, makes_room_for_);
       if (status.is_out_of_memory()) break;
       if (!status.ok()) return status;
       place(part, Place::kClean);

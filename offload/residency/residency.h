@@ -20,10 +20,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "offload/movement.h"
 #include "offload/page_assignment/live_range_log.h"
 #include "offload/residency/block_state.h"
 #include "offload/residency/migration.h"
@@ -34,10 +36,12 @@ struct ResidencyOptions {
   bool may_evict = true;
   bool trusting = false;
   Bytes min_offload_bytes = kMiB;
+  MovementObserver* observer = nullptr;
 };
 
 struct ResidencyStatistics {
   std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
+  MovementCounts by_reason;
 };
 
 class Residency {
@@ -59,9 +63,9 @@ class Residency {
   // Gives pages to every block (contents restored where defined), evicting others but none of these. On out_of_memory
   // some of them may have got pages already; no contents are lost.
   // Of an operation with ranges, to the parts that it wants; those that it overwrites are hollow then.
-  Status make_resident(std::span<BlockState* const> blocks);
+  Status make_resident(std::span<BlockState* const> blocks, FetchReason reason = FetchReason::kAccessed);
   // All of one.
-  Status make_whole_resident(BlockState& state);
+  Status make_whole_resident(BlockState& state, FetchReason reason);
   // The operation that accessed the block as `operation` has been submitted.
   void accessed(BlockState& state, std::uint64_t operation);
 
@@ -73,14 +77,15 @@ class Residency {
 
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
-  // As planned: the first `parts` parts of the block are copied out now, and are the next to go when room is needed.
-  void leave(BlockState& state, std::size_t parts);
+  // As planned, or asked for: the first `parts` parts of the block are copied out now, and are the next to go when room
+  // is needed.
+  void leave(BlockState& state, std::size_t parts, EvictReason reason);
   // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
   void discard(BlockState& state);
-  // As planned: the block is wanted soon. True when it is on the device, or on its way there; false when there is no
-  // room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting); else that is
-  // false, too.
-  bool bring_back(BlockState& state, bool may_wait);
+  // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when
+  // there is no room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting);
+  // else that is false, too.
+  bool bring_back(BlockState& state, bool may_wait, FetchReason reason);
 
   bool is_trusting() const { return trusting_; }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
@@ -122,7 +127,11 @@ class Residency {
   bool idle(const EvictionUnit& part) { return clock_.passed(part.whole->block->uses) && clock_.passed(part.uses); }
   Status await(const EvictionUnit& part);
   Status restore(EvictionUnit& part, bool untouched, bool overwritten);
+  // Of what is chosen to leave for that reason.
+  Status copy_out(EvictionUnit& part, EvictReason reason);
   Status copy_in(EvictionUnit& part);
+  void count_eviction(EvictionUnit& part);
+  MovedUnit moved_unit(const EvictionUnit& part, Bytes bytes) const;
   // With a full host fallback: nothing runs that could access what is about to change its place, and no copy is older
   // than that.
   Status come_to_rest();
@@ -163,6 +172,9 @@ class Residency {
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
   LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;
+  // Of what is going on: why room is made, and why something is fetched. Whoever begins either says so first.
+  EvictReason makes_room_for_ = EvictReason::kPressure;
+  FetchReason fetches_for_ = FetchReason::kAccessed;
   ResidencyStatistics statistics_;
 };
 

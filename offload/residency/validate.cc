@@ -43,6 +43,8 @@ void Residency::validate() const {
       }
       if (part.place == Place::kClean) clean += part.bytes();
       if (part.prefetched) prefetched += part.bytes();
+      THERMOCLINE_CHECK(!part.leaves_for || part.place == Place::kClean,
+                        "what is to leave is on the device, and copied");
       THERMOCLINE_CHECK(part.mapped() || !part.prefetched, "what has been brought back is on the device");
     }
     THERMOCLINE_CHECK(end == state.block->pages(), "the parts cover the block");
@@ -52,6 +54,14 @@ void Residency::validate() const {
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");
+  MovementCount out, in;
+  for (const MovementCount& one : statistics_.by_reason.evictions) out += one;
+  for (const MovementCount& one : statistics_.by_reason.fetches) in += one;
+  const MigrationStatistics& copied = migration_.statistics();
+  THERMOCLINE_CHECK(out.units == statistics_.evictions && out.copied_bytes == copied.evicted_bytes,
+                    "every eviction and every copy out has one reason");
+  THERMOCLINE_CHECK(in.units == statistics_.restores && in.copied_bytes == copied.restored_bytes,
+                    "every fetch has one reason");
 }
 
 }  // namespace thermocline

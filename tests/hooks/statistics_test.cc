@@ -97,6 +97,8 @@ TEST(Statistics, OfTwoDevicesAddUpButForWhatIsTheProcesss) {
   first.live_bytes = 40;
   first.peak_device_bytes = 90;
   first.evictions = 3;
+  first.movements.of(EvictReason::kPlanned) = {3, 30};
+  first.movements.of(FetchReason::kPinned) = {1, 10};
   first.host_limit_bytes = 500;
   first.largest_allocation_bytes = 7;
   first.size_classes[1].buffers = 2;
@@ -108,6 +110,9 @@ TEST(Statistics, OfTwoDevicesAddUpButForWhatIsTheProcesss) {
   EXPECT_EQ(both.live_bytes, 42u);
   EXPECT_EQ(both.peak_device_bytes, 180u);
   EXPECT_EQ(both.evictions, 6u);
+  EXPECT_EQ(both.movements.of(EvictReason::kPlanned).units, 6u);
+  EXPECT_EQ(both.movements.of(EvictReason::kPlanned).copied_bytes, 60u);
+  EXPECT_EQ(both.movements.of(FetchReason::kPinned).copied_bytes, 20u);
   EXPECT_EQ(both.host_limit_bytes, 500u);
   EXPECT_EQ(both.largest_allocation_bytes, 9u);
   EXPECT_EQ(both.size_classes[1].buffers, 4u);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -173,12 +175,75 @@ TEST(Preload, StrictMakesAWrongSettingAnError) {
   EXPECT_NE(result.err.find("cuMemAlloc"), std::string::npos) << result.err;
 }
 
+TEST(Preload, StrictMakesAMissingCapabilityAnError) {
+  const auto strict = [](const std::string& faults, const std::string& more = "THERMOCLINE_STRICT=true") {
+    return run_program({"workload"},
+                       {.preload = {LIBRARY_FILE},
+                        .budget = "20MiB",
+                        .environment = {"THERMOCLINE_STRICT=true", more, "THERMOCLINE_SIMULATE_FAULTS=" + faults}});
+  };
+  EXPECT_EQ(strict("driver-version 12.3").status, 2) << "the driver does not tell what kernels are given";
+  EXPECT_EQ(strict("without host-mappings", "THERMOCLINE_HOST_FALLBACK=full").status, 2);
+  const ProcessResult best_effort = strict("without host-mappings");
+  expect_same(run_plain({"workload"}), best_effort);
+  EXPECT_GT(statistic(best_effort, "evicted_bytes"), 0u) << "auto asks for no more than the device can do";
+}
+
 TEST(Preload, BufferLargerThanTheBudgetIsOutOfMemoryWithAReport) {
   const ProcessResult result = run_preloaded({"workload"}, "2MiB");
   EXPECT_EQ(result.status, 2);
   EXPECT_NE(result.err.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("thermocline: out of memory: "), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("\n  do     budget = \""), std::string::npos) << result.err;
+}
+
+// At "debug" each eviction has a line with its reason, as it is counted; at the levels below there is none.
+TEST(Preload, EveryEvictionIsLoggedWithItsReason) {
+  const auto run_at = [](const std::string& level) {
+    return run_program(
+        {"workload"},
+        {.preload = {LIBRARY_FILE}, .budget = "20MiB", .environment = {"THERMOCLINE_LOG_LEVEL=" + level}});
+  };
+  const auto lines = [](const ProcessResult& result, const std::string& what, const std::string& reason) {
+    std::istringstream text(result.err);
+    std::uint64_t count = 0;
+    for (std::string line; std::getline(text, line);)
+      count += line.starts_with("thermocline: " + what + " ") && line.ends_with(": " + reason) ? 1 : 0;
+    return count;
+  };
+  const ProcessResult loud = run_at("debug");
+  ASSERT_EQ(loud.status, 0) << loud.err;
+  std::uint64_t evictions = 0, restores = 0;
+  for (const char* reason : {"pressure", "write_behind", "planned", "limit_lowered", "requested"}) {
+    EXPECT_EQ(lines(loud, "evicted", reason), statistic(loud, std::string("evictions_") + reason)) << reason;
+    evictions += lines(loud, "evicted", reason);
+  }
+  for (const char* reason : {"accessed", "pinned", "predicted", "planned", "requested"}) {
+    EXPECT_EQ(lines(loud, "fetching", reason), statistic(loud, std::string("restores_") + reason)) << reason;
+    restores += lines(loud, "fetching", reason);
+  }
+  EXPECT_EQ(evictions, statistic(loud, "evictions"));
+  EXPECT_EQ(restores, statistic(loud, "restores"));
+  EXPECT_GT(evictions, 0u);
+  const ProcessResult usual = run_at("info");
+  EXPECT_EQ(usual.status, 0);
+  EXPECT_EQ(usual.err.find("thermocline: evicted "), std::string::npos) << usual.err;
+}
+
+TEST(Preload, EachLogLevelHasWhatItSays) {
+  const auto said = [](const std::string& level, const std::string& budget, const char* what) {
+    const ProcessResult result =
+        run_program({"workload"}, {.preload = {LIBRARY_FILE},
+                                   .budget = budget,
+                                   .environment = {"THERMOCLINE_LOG_LEVEL=" + level, "THERMOCLINE_LOW_WATER=much"}});
+    return result.err.find(what) != std::string::npos;
+  };
+  const char* const levels[] = {"quiet", "error", "warning", "info", "debug"};
+  for (std::size_t level = 0; level < std::size(levels); ++level) {
+    EXPECT_EQ(said(levels[level], "2MiB", "thermocline: out of memory: "), level >= 1) << levels[level];
+    EXPECT_EQ(said(levels[level], "50%", "THERMOCLINE_LOW_WATER"), level >= 2) << levels[level];
+    EXPECT_EQ(said(levels[level], "50%", "thermocline: budget "), level >= 3) << levels[level];
+  }
 }
 
 TEST(Preload, ReportsGoToTheProgramsCallback) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command from outside: exit statuses, what goes to stdout and what to stderr, and what is said about wrong input.
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tests/tool/command_fixture.h"
 #include "tests/tool/replayed.h"
@@ -214,6 +215,16 @@ TEST_F(Command, AReplayPrintsOneObjectWithEveryField) {
   for (const char* field : {"trace", "device", "policy", "learned_after_steps", "races", "events_per_second"}) {
     EXPECT_TRUE(out.contains(field)) << field;
   }
+  for (const auto& [what, units, bytes] : {std::tuple("evictions_by_reason", "evictions", "evicted_bytes"),
+                                           std::tuple("restores_by_reason", "restores", "restored_bytes")}) {
+    std::uint64_t sums[2] = {};
+    for (const json& count : out[what]) {
+      sums[0] += count["units"].get<std::uint64_t>();
+      sums[1] += count["copied_bytes"].get<std::uint64_t>();
+    }
+    EXPECT_TRUE(sums[0] == out[units] && sums[1] == out[bytes]) << what << ' ' << out[what];
+  }
+  EXPECT_GT(out["evictions_by_reason"]["write_behind"]["units"], 0);
   EXPECT_EQ(out["races"], 0);
   EXPECT_EQ(out["race_check"], true);
   EXPECT_GE(out["steady_step_ms"], out["bound_ms"]);

@@ -31,6 +31,7 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
   std::map<int, double> lane_end;
   std::map<std::uint64_t, double> flow_begin;
   unsigned long long evicted = 0, live = 0, most_live = 0;
+  std::map<std::string, unsigned long long> out_for, in_for;
   std::size_t flows = 0;
   for (const json& e : out["traceEvents"]) {
     if (e["ph"] == "X") {
@@ -38,7 +39,10 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
       double& end = lane_end[e["tid"]];
       EXPECT_GE(e["ts"].get<double>(), end - 0.002) << e;
       end = e["ts"].get<double>() + e["dur"].get<double>();
-      if (e["name"].get<std::string>().starts_with("evict")) evicted += e["args"]["bytes"].get<unsigned long long>();
+      const bool out_of = e["name"].get<std::string>().starts_with("evict");
+      if (out_of) evicted += e["args"]["bytes"].get<unsigned long long>();
+      if (e["args"].contains("reason"))
+        (out_of ? out_for : in_for)[e["args"]["reason"]] += e["args"]["bytes"].get<unsigned long long>();
     }
     if (e["ph"] == "s") flow_begin[e["id"]] = e["ts"];
     if (e["ph"] == "C" && e["name"] == "live") {
@@ -56,6 +60,13 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
   const json replay = replayed();
   EXPECT_EQ(evicted, replay["evicted_bytes"]);
   EXPECT_EQ(most_live, replay["peak_live_bytes"]);
+  // Each copy has the reason by which the replay counts it.
+  for (const auto& [name, count] : replay["evictions_by_reason"].items())
+    EXPECT_EQ(out_for[name], count["copied_bytes"]) << name;
+  for (const auto& [name, count] : replay["restores_by_reason"].items())
+    EXPECT_EQ(in_for[name], count["copied_bytes"]) << name;
+  EXPECT_FALSE(out_for.contains("unknown") || in_for.contains("unknown"));
+  EXPECT_GT(out_for.size(), 1u);
 }
 
 TEST_F(Export, ForPyTorchsViewerBlocksTileTheirSegmentsAndNoAddressIsTakenTwice) {

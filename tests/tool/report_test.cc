@@ -66,8 +66,15 @@ TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
   std::int64_t restored = 0;
   for (const json& bytes : shown["in"]["n"]) restored += bytes.get<std::int64_t>();
   EXPECT_GE(restored, replayed["steps"][5]["restored_bytes"].get<std::int64_t>());
+  // Each with a reason that has a name.
+  for (const char* lane : {"out", "in"}) {
+    for (const json& why : shown[lane]["w"]) {
+      EXPECT_GE(why, 0) << lane;
+      EXPECT_LT(why.get<std::size_t>(), shown["reasons"][lane].size()) << lane;
+    }
+  }
   for (const json& out : shown["in"]["r"]) EXPECT_LT(out, static_cast<std::int64_t>(shown["out"]["t"].size()));
-  for (const auto& [lane, columns] : {std::pair<std::string, std::size_t>{"ops", 5}, {"out", 5}, {"in", 5}}) {
+  for (const auto& [lane, columns] : {std::pair<std::string, std::size_t>{"ops", 5}, {"out", 6}, {"in", 6}}) {
     EXPECT_EQ(shown[lane].size(), columns);
     for (const json& column : shown[lane]) EXPECT_EQ(column.size(), shown[lane]["t"].size()) << lane;
   }

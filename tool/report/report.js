@@ -341,7 +341,7 @@ function hoverLanes(t, y, chart) {
   const key = LANES[at][1], lane = run[key], i = floorIndex(lane.t, t);
   if (i < 0 || t > lane.t[i] + lane.d[i]) return null;
   if (key === "ops") return run.names[lane.n[i]] + "\noperator " + (run.firstOperator + i) + ", " + ms(lane.d[i]) + "\nat " + ms(lane.t[i]);
-  const what = (key === "out" ? "out to the host" : "back to the device") + ": " + bytes(lane.n[i]) + " in " + ms(lane.d[i]);
+  const what = (key === "out" ? "out to the host" : "back to the device") + ": " + bytes(lane.n[i]) + " in " + ms(lane.d[i]) + (lane.w[i] < 0 ? "" : "\nbecause: " + run.reasons[key][lane.w[i]].replaceAll("_", " "));
   const buffer = lane.b[i];
   return what + (buffer < 0 ? "" : "\n" + aboutBuffer(run, buffer));
 }

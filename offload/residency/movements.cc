@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies out, copies in and evictions, each with its reason (offload/movement.h).
+#include "offload/residency/residency.h"
+
+namespace thermocline {
+
+Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
+  const Bytes before = migration_.statistics().evicted_bytes;
+  if (Status status = migration_.copy_out(part); !status.ok()) return status;
+  const Bytes copied = migration_.statistics().evicted_bytes - before;
+  statistics_.by_reason.of(reason).copied_bytes += copied;
+  part.leaves_for = reason;
+  if (options_.observer != nullptr) options_.observer->copying_out(moved_unit(part, copied), reason);
+  return {};
+}
+
+Status Residency::copy_in(EvictionUnit& part) {
+  const Bytes before = migration_.statistics().restored_bytes;
+  if (Status status = migration_.copy_in(part); !status.ok()) return status;
+  const Bytes copied = migration_.statistics().restored_bytes - before;
+  set_hollow(part, false);
+  ++statistics_.restores;
+  statistics_.by_reason.of(fetches_for_) += {1, copied};
+  if (options_.observer != nullptr) options_.observer->fetching(moved_unit(part, copied), fetches_for_);
+  return {};
+}
+
+MovedUnit Residency::moved_unit(const EvictionUnit& part, Bytes bytes) const {
+  const Block& block = *part.whole->block;
+  return {part.begin(), bytes, block.begin(), block.bytes(), block.is_slab()};
+}
+
+// It has just lost its pages.
+void Residency::count_eviction(EvictionUnit& part) {
+  const EvictReason reason = part.leaves_for.value_or(makes_room_for_);
+  part.leaves_for.reset();
+  ++statistics_.evictions;
+  ++statistics_.by_reason.of(reason).units;
+  if (options_.observer != nullptr) options_.observer->evicted(moved_unit(part, part.bytes()), reason);
+}
+
+}  // namespace thermocline
