@@ -34,6 +34,7 @@
 #include "allocator/stream_clock.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
+#include "driver/page_size.h"
 #include "driver/status.h"
 #include "driver/units.h"
 
@@ -41,14 +42,14 @@ namespace thermocline {
 
 struct HeapOptions {
   int device = 0;
-  Bytes page_bytes = 2 * kMiB;
+  Bytes page_bytes = kDefaultPageBytes;
   // Most bytes of device memory ever created.
   Bytes limit = 0;
   // Addresses to reserve; halved while the driver refuses.
   Bytes reserve_bytes = Bytes{1} << 40;
   Bytes slab_bytes = 8 * kMiB;
   // Buffers of this size and more own whole pages; smaller ones only where rounding up wastes an eighth or less.
-  Bytes whole_pages_from = 2 * kMiB;
+  Bytes whole_pages_from = kDefaultPageBytes;
 };
 
 struct HeapStatistics {

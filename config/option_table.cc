@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
 #include "config/suggest.h"
+#include "offload/options.h"
 
 namespace thermocline {
 namespace {
+
+constexpr std::uint64_t kNanosecondsASecond = 1'000'000'000;
 
 template <auto member>
 void store(Settings& settings, const Value& value) {
@@ -94,16 +98,49 @@ constexpr std::array kLogLevels = {
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
 };
 
+// What an engine does unless it is told otherwise is the default of the setting, too.
+constexpr EngineOptions kEngine;
+
+template <std::size_t count, typename Enum>
+constexpr const char* name_in(const std::array<Choice, count>& choices, Enum value) {
+  for (const Choice& one : choices) {
+    if (one.value == static_cast<int>(value)) return one.name;
+  }
+  return nullptr;
+}
+
+// A number of two digits, or fewer, and its unit.
+struct ShortText {
+  char text[8] = {};
+};
+constexpr ShortText short_text(std::uint64_t number, const char* unit) {
+  ShortText made;
+  char* at = made.text;
+  if (number >= 10) *at++ = static_cast<char>('0' + number / 10);
+  *at++ = static_cast<char>('0' + number % 10);
+  while (*unit != '\0') *at++ = *unit++;
+  return made;
+}
+static_assert(kEngine.low_water_percent < 100 && kEngine.clean_reserve_percent < 100);
+static_assert(kEngine.min_offload_bytes % kMiB == 0 && kEngine.min_offload_bytes < 100 * kMiB);
+static_assert(kEngine.idle_reserve_bytes % kMiB == 0 && kEngine.idle_reserve_bytes < 100 * kMiB);
+static_assert(kEngine.idle_after_ns % kNanosecondsASecond == 0 && kEngine.idle_after_ns < 100 * kNanosecondsASecond);
+constexpr ShortText kMinOffload = short_text(kEngine.min_offload_bytes / kMiB, "MiB");
+constexpr ShortText kLowWater = short_text(kEngine.low_water_percent, "%");
+constexpr ShortText kCleanReserve = short_text(kEngine.clean_reserve_percent, "%");
+constexpr ShortText kIdleAfter = short_text(kEngine.idle_after_ns / kNanosecondsASecond, "s");
+constexpr ShortText kIdleReserve = short_text(kEngine.idle_reserve_bytes / kMiB, "MiB");
+
 constexpr std::array kOptions = {
     option<&Settings::budget>(
         "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
         "Most memory to hold on the device; a percentage is of the device's memory. Unset: what is "
         "free when the program begins, but for a 64th (512 MiB at most) that the driver may need itself."),
-    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, "learned",
+    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, name_in(kPolicies, kEngine.policy),
                               "What leaves the device and when: none (nothing), reactive (under pressure, back on "
                               "access), learned (reactive until steps repeat, then by plan).",
                               kPolicies),
-    option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, "strict",
+    option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, name_in(kSafeties, kEngine.safety),
                               "When a live buffer's pages change hands: strict (when all submitted work has passed), "
                               "trusting (behind its copy "
                               "out; only for programs all of whose accesses are known).",
@@ -115,7 +152,7 @@ constexpr std::array kOptions = {
         "docs/host_fallback.md.",
         kHostFallbacks),
     option<&Settings::recompute>(
-        "recompute", "THERMOCLINE_RECOMPUTE", OptionType::kChoice, "off",
+        "recompute", "THERMOCLINE_RECOMPUTE", OptionType::kChoice, name_in(kRecomputes, kEngine.recompute),
         "Whether a plan may drop contents and recompute them where that is cheaper than a copy: off, auto (where the "
         "caller can run operations again: replays, so far). docs/recompute.md.",
         kRecomputes),
@@ -126,18 +163,19 @@ constexpr std::array kOptions = {
         "Most pinned host memory that this user's processes on the machine take together; a percentage is of the "
         "machine's memory. Unset: each for itself (docs/processes.md)."),
     option<&Settings::min_offload_bytes>(
-        "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, "1MiB",
+        "min_offload_bytes", "THERMOCLINE_MIN_OFFLOAD_BYTES", OptionType::kSize, kMinOffload.text,
         "Smaller buffers stay on the device unless all that share their pages are idle."),
-    option<&Settings::low_water>("low_water", "THERMOCLINE_LOW_WATER", OptionType::kPercent, "60%",
+    option<&Settings::low_water>("low_water", "THERMOCLINE_LOW_WATER", OptionType::kPercent, kLowWater.text,
                                  "Copying idle buffers out early begins when this part of the budget is taken."),
-    option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent, "25%",
+    option<&Settings::clean_reserve>("clean_reserve", "THERMOCLINE_CLEAN_RESERVE", OptionType::kPercent,
+                                     kCleanReserve.text,
                                      "Early copies keep up to this part of the budget ready to be given away."),
     option<&Settings::idle_after>(
-        "idle_after", "THERMOCLINE_IDLE_AFTER", OptionType::kDuration, "1s",
+        "idle_after", "THERMOCLINE_IDLE_AFTER", OptionType::kDuration, kIdleAfter.text,
         "A program that has not allocated, freed or moved anything for so long gives back to the driver what it does "
         "not use; off: never."),
     option<&Settings::idle_reserve>(
-        "idle_reserve", "THERMOCLINE_IDLE_RESERVE", OptionType::kSize, "16MiB",
+        "idle_reserve", "THERMOCLINE_IDLE_RESERVE", OptionType::kSize, kIdleReserve.text,
         "So much of what an idle program does not use stays with it, of device memory and of pinned memory each."),
     option<&Settings::operators>("operators", "THERMOCLINE_OPERATORS", OptionType::kOperators, "",
                                  "What operators are, by name, before the built-in rules: PATTERN=CLASS, ... "

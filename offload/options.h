@@ -43,6 +43,7 @@ struct EngineOptions {
   // measurements.
   bool ahead_of_need = true;
   Safety safety = Safety::kStrict;
+  // The setting begins with auto. Here it is asked for: it reads host memory, which tagged devices do not have.
   HostFallback host_fallback = HostFallback::kOff;
   // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found.
   bool host_is_readable = true;

@@ -6,13 +6,12 @@
 #include <map>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "tool/export_formats.h"
 #include "tool/pickle.h"
 
 namespace thermocline {
 namespace {
-
-constexpr Bytes kPage = 2 * kMiB;
 
 class SnapshotWriter {
  public:
@@ -49,8 +48,9 @@ class SnapshotWriter {
   void find_segments() {
     std::map<std::uint64_t, std::uint64_t> ranges;
     for (const StoryBuffer& buffer : buffers()) {
-      std::uint64_t& end = ranges[buffer.address / kPage * kPage];
-      end = std::max(end, (buffer.address + buffer.bytes + kPage - 1) / kPage * kPage);
+      std::uint64_t& end = ranges[buffer.address / kDefaultPageBytes * kDefaultPageBytes];
+      end = std::max(end,
+                     (buffer.address + buffer.bytes + kDefaultPageBytes - 1) / kDefaultPageBytes * kDefaultPageBytes);
     }
     for (const auto& [begin, end] : ranges) {
       if (!segments_.empty() && begin <= segments_.back().second) {

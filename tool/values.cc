@@ -8,6 +8,7 @@
 
 #include "config/option_table.h"
 #include "config/suggest.h"
+#include "driver/page_size.h"
 #include "simulator/profile.h"
 #include "tool/message.h"
 #include "trace/read.h"
@@ -16,7 +17,6 @@ namespace thermocline {
 namespace {
 
 constexpr unsigned kMostPercentOfAPeak = 1000;
-constexpr Bytes kPageBytes = 2 * kMiB;
 constexpr std::string_view kOfPeak = "peak", kOfDevice = "device";
 
 std::string lower(std::string text) {
@@ -99,7 +99,7 @@ void remark_on_bare_number(const std::string& text, const std::string& flag) {
   if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return;
   ParseError error;
   const auto size = parse_size(text, {}, &error);
-  if (!size || size->resolve(0) >= kPageBytes) return;
+  if (!size || size->resolve(0) >= kDefaultPageBytes) return;
   say("note: " + flag + ": " + text + " is a number of bytes, and less than a page (2MiB)" +
       did_you_mean(text + "GiB"));
 }

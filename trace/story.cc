@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "driver/page_size.h"
 #include "trace/gzip_lines.h"
 #include "trace/json_cursor.h"
 
@@ -193,7 +194,8 @@ class Residents {
       --place;
       for (const std::uint32_t i : place->second) {
         const bool alive = lives_[i].begin_ns <= submitted_ns + 1 && submitted_ns <= lives_[i].end_ns;
-        if (alive && address < story_.buffers[i].address + std::max(story_.buffers[i].bytes, kPage)) return i;
+        if (alive && address < story_.buffers[i].address + std::max(story_.buffers[i].bytes, kDefaultPageBytes))
+          return i;
       }
     }
     return kNobody;
@@ -201,7 +203,6 @@ class Residents {
 
  private:
   static constexpr int kTries = 64;
-  static constexpr Bytes kPage = 2 * kMiB;
   const Story& story_;
   const std::vector<Listener::Life>& lives_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_address_;

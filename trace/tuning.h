@@ -19,11 +19,11 @@ namespace thermocline {
 
 // The settings that matter to a replay and may be chosen freely: none changes what a program computes.
 struct Knobs {
-  Policy policy = Policy::kLearned;
-  Safety safety = Safety::kStrict;
-  Bytes min_offload_bytes = kMiB;
-  unsigned low_water_percent = 60;
-  unsigned clean_reserve_percent = 25;
+  Policy policy = EngineOptions{}.policy;
+  Safety safety = EngineOptions{}.safety;
+  Bytes min_offload_bytes = EngineOptions{}.min_offload_bytes;
+  unsigned low_water_percent = EngineOptions{}.low_water_percent;
+  unsigned clean_reserve_percent = EngineOptions{}.clean_reserve_percent;
 
   friend bool operator==(const Knobs&, const Knobs&) = default;
 };

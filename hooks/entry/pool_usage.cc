@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "driver/locks.h"
+#include "driver/page_size.h"
 
 namespace thermocline {
 namespace {
-
-// Of devices since compute capability 3.0 (cuMemGetAllocationGranularity).
-constexpr Bytes kPoolPage = 2 * kMiB;
 
 struct Usage {
   Bytes used = 0, most_used = 0;
@@ -23,7 +21,7 @@ struct Usage {
   Bytes threshold = 0;  // of what is freed, so much stays reserved
   Bytes limit = 0;
 
-  Bytes needed() const { return round_up(used, kPoolPage); }
+  Bytes needed() const { return round_up(used, kDefaultPageBytes); }
   void take(Bytes bytes) {
     used += bytes;
     most_used = std::max(most_used, used);

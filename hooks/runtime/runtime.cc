@@ -21,6 +21,7 @@
 #include "config/load.h"
 #include "config/trusted_file.h"
 #include "driver/check.h"
+#include "driver/page_size.h"
 #include "driver/undisturbed.h"
 #include "hooks/interpose/dynamic_linker.h"
 #include "hooks/interpose/real_table.h"
@@ -64,7 +65,7 @@ Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
   Bytes free = 0;
   Bytes total = 0;
   // None at all would mean all of the device.
-  return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), Bytes{2} << 20)
+  return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), kDefaultPageBytes)
                                                 : 0;
 }
 

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
+#include "driver/page_size.h"
+
 namespace thermocline {
 namespace {
 
 // Scratch memory owns whole pages where it is large, and has room with other small buffers where it is not.
-constexpr Bytes kScratchPageBytes = 2 * kMiB;
 
 class Rewriter {
  public:
@@ -173,7 +174,7 @@ class Rewriter {
     const Bytes bytes = lineage_.buffers[buffer].bytes;
     if (name != kNoBuffer) return new_segment(kNoBuffer, profile_.buffers[name].bytes, profile_.buffers[name].contents);
     if (bytes < kMiB) return kNoBuffer;
-    return new_segment(kNoBuffer, (bytes + kScratchPageBytes - 1) / kScratchPageBytes * kScratchPageBytes, bytes);
+    return new_segment(kNoBuffer, round_up(bytes, kDefaultPageBytes), bytes);
   }
 
   // Births and deaths of what the original profile knows, in places of the new one.

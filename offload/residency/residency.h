@@ -35,7 +35,7 @@ namespace thermocline {
 struct ResidencyOptions {
   bool may_evict = true;
   bool trusting = false;
-  Bytes min_offload_bytes = kMiB;
+  Bytes min_offload_bytes = 0;
   MovementObserver* observer = nullptr;
 };
 

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "driver/driver.h"
+#include "driver/page_size.h"
 #include "driver/table.h"
 
 namespace thermocline {
 
 class FakeDriver {
  public:
-  static constexpr Bytes kPage = 2 * kMiB;
+  static constexpr Bytes kPage = kDefaultPageBytes;
 
   // The last one made is the one that the table's functions reach.
   explicit FakeDriver(std::uint64_t seed = 0);

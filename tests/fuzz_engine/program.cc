@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "driver/page_size.h"
 #include "tests/fuzz_engine/random.h"
 
 namespace thermocline::fuzz_engine {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 
 constexpr std::array<const char*, kKinds> kNames = {
     "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",          "trim",

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "tests/fuzz_engine/order.h"
 #include "tests/fuzz_engine/program.h"
 #include "tests/fuzz_engine/runner.h"
@@ -17,7 +18,7 @@
 
 namespace thermocline::fuzz_engine {
 
-inline constexpr Bytes kPage = 2 * kMiB;
+inline constexpr Bytes kPage = kDefaultPageBytes;
 inline constexpr Bytes kLargestSlab = 8 * kMiB;
 
 // At most so many bytes of pages stand behind a buffer of this size.

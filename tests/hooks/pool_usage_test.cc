@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/entry/pool_usage.h"
+#include "driver/page_size.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 
 // A handle that no other test has.
 CUmemoryPool new_pool(Bytes most = 0) {

@@ -10,12 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {
 
-inline constexpr Bytes kPage = 2 * kMiB;
+inline constexpr Bytes kPage = kDefaultPageBytes;
 inline constexpr StreamHandle kStream{};
 
 class EngineTest : public testing::Test {

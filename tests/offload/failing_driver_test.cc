@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "offload/engine/engine.h"
 #include "tests/fuzz_engine/faults.h"
 #include "trace/simulated_device.h"
@@ -14,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
 class FailingDriverTest : public testing::Test {

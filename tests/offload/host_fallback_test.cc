@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What evicted addresses lead to, on the simulated device with tagged memory; bytes are in tests/preload.
 #include "offload/residency/host_fallback.h"
+#include "driver/page_size.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
 class NetTest : public testing::TestWithParam<HostFallback> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The out-of-memory report: each cause gives its own first advice, and a program that follows it runs.
 #include "offload/engine/report.h"
+#include "driver/page_size.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
 std::string last_report;  // the handler takes no context

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "offload/engine/engine.h"
 #include "tests/allocator/ledger_peer.h"
 #include "trace/simulated_device.h"
@@ -16,7 +17,7 @@
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr Bytes kBuffer = 4 * kPage;
 constexpr Bytes kLimit = 40 * kPage;
 

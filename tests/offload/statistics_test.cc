@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "allocator/thread_cache.h"
+#include "driver/page_size.h"
 #include "offload/engine/engine.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
 class EngineStatisticsTest : public testing::Test {

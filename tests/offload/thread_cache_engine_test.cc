@@ -11,13 +11,14 @@
 #include <thread>
 #include <vector>
 
+#include "driver/page_size.h"
 #include "offload/engine/engine.h"
 #include "tests/allocator/fake_driver.h"
 
 namespace thermocline {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
 class ThreadCacheEngineTest : public testing::TestWithParam<Policy> {

@@ -7,13 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include "driver/page_size.h"
 #include "tests/trace/trace_file.h"
 #include "trace/replay.h"
 
 namespace thermocline::test {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 constexpr int kLayers = 24;
 
 // A step of training as frameworks do it: what each layer keeps is allocated on the way forth and freed on the way

@@ -2,6 +2,7 @@
 // Replays drive the library itself on the simulated device: whatever the budget, the policy, the order or what the
 // engine is told, the results are the same.
 #include "trace/replay.h"
+#include "driver/page_size.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@
 namespace thermocline::test {
 namespace {
 
-constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kPage = kDefaultPageBytes;
 
 Trace recorded(const std::string& name) {
   Trace trace;
