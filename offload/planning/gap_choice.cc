@@ -51,19 +51,25 @@ std::uint32_t GapChooser::parts_in(std::uint32_t gap) const {
 void GapChooser::find_gaps() {
   for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
     const ProfiledBuffer& buffer = profile_.buffers[i];
-    const bool goes_round = buffer.always || buffer.birth > buffer.death;
-    for (std::size_t u = 0; u + 1 < buffer.uses.size(); ++u) {
-      // A buffer that goes round is dead between its death and its birth.
-      const bool dead =
-          goes_round && !buffer.always && buffer.uses[u] <= buffer.death && buffer.uses[u + 1] >= buffer.birth;
-      if (!dead) add_gap(i, buffer.uses[u], buffer.uses[u + 1]);
+    if (buffer.uses.empty()) continue;
+    const bool goes_round = !buffer.always && buffer.birth > buffer.death;
+    std::vector<std::uint32_t> uses = buffer.uses;  // in order of its life, which may go on in the next iteration
+    if (buffer.always) uses.push_back(uses.front() + places_);
+    if (goes_round) {
+      const auto first = std::lower_bound(uses.begin(), uses.end(), buffer.birth);
+      std::for_each(uses.begin(), first, [this](std::uint32_t& use) { use += places_; });
+      std::rotate(uses.begin(), first, uses.end());
     }
-    if (goes_round && !buffer.uses.empty()) add_gap(i, buffer.uses.back(), buffer.uses.front() + places_);
+    for (std::size_t u = 0; u + 1 < uses.size(); ++u) add_gap(i, uses[u], uses[u + 1], true);
+    if (!buffer.always) add_gap(i, uses.back(), buffer.death + (goes_round ? places_ : 0) + 1, false);
   }
 }
 
-void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive) {
-  if (arrive > leave + 1) gaps_.push_back({buffer, leave, arrive, time_at(arrive) - time_at(leave + 1)});
+void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive, bool returns) {
+  if (arrive <= leave + 1) return;
+  const std::uint32_t before = leave < places_ ? 0 : places_;
+  const double idle_ns = time_at(arrive - before) - time_at(leave - before + 1);
+  gaps_.push_back({buffer, leave - before, arrive - before, idle_ns, returns});
 }
 
 void GapChooser::find_slowness() {

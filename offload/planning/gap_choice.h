@@ -14,11 +14,13 @@
 namespace thermocline {
 
 // A gap that could be used, in places: the buffer may be away strictly between leave and arrive. arrive > leave always;
-// it is beyond the end of the iteration when the buffer comes back in the next one.
+// it is beyond the end of the iteration when the buffer comes back in the next one. Behind its last use a buffer may be
+// away for the rest of its life: then it does not return, and arrive is the place behind its death.
 struct Gap {
   std::uint32_t buffer;
   std::uint32_t leave, arrive;
   double idle_ns;
+  bool returns;
 };
 
 // kReach: the gap that reaches farthest (Belady's rule on intervals; swept backward, the one that began first).
@@ -80,7 +82,7 @@ class GapChooser {
   class Sweep;
 
   void find_gaps();
-  void add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive);
+  void add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive, bool returns);
   void sum_live();
   void find_slowness();
   void find_evenness();

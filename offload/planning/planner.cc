@@ -182,7 +182,7 @@ class Planner {
       if (chosen[g] == 0) continue;
       const Gap& gap = chooser_.gaps()[g];
       const std::uint32_t before = (gap.arrive + places_ - 1) % places_;
-      plan.gaps.push_back({gap.buffer, chosen[g], gap.leave, gap.arrive % places_, before});
+      plan.gaps.push_back({gap.buffer, chosen[g], gap.leave, gap.arrive % places_, before, gap.returns});
     }
     return plan;
   }
@@ -243,8 +243,10 @@ class Planner {
     const auto start = [&](std::uint32_t position) {
       return timing.starts[place_at(position)] + (lowest_ + position >= places_ ? timing.iteration_ns : 0.0);
     };
-    std::vector<std::uint32_t> order(plan->gaps.size());
-    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < plan->gaps.size(); ++i) {
+      if (plan->gaps[i].returns) order.push_back(i);
+    }
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       const std::uint32_t pa = position_of(plan->gaps[a].arrive), pb = position_of(plan->gaps[b].arrive);
       return pa != pb ? pa < pb : a < b;
@@ -314,7 +316,7 @@ void Plan::index(std::size_t places) {
   returns.assign(places, {});
   for (std::uint32_t i = 0; i < gaps.size(); ++i) {
     leaves[gaps[i].leave].push_back(i);
-    returns[gaps[i].return_at].push_back(i);
+    if (gaps[i].returns) returns[gaps[i].return_at].push_back(i);
   }
   // What is needed first comes first.
   for (std::size_t q = 0; q < places; ++q) {

@@ -25,6 +25,7 @@ struct PlannedGap {
   std::uint32_t leave = 0;      // place of the use behind which it is copied out
   std::uint32_t arrive = 0;     // place of its next use
   std::uint32_t return_at = 0;  // it may come back behind this operation; leave <= return_at < arrive, going round
+  bool returns = true;          // false: it is not used again, and `arrive` is the place behind its death
 };
 
 // Bytes that are away in the gap.

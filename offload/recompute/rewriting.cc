@@ -8,8 +8,6 @@
 namespace thermocline {
 namespace {
 
-// Scratch memory owns whole pages where it is large, and has room with other small buffers where it is not.
-
 class Rewriter {
  public:
   Rewriter(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops, const RewritingTerms& terms,
@@ -173,6 +171,7 @@ class Rewriter {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const Bytes bytes = lineage_.buffers[buffer].bytes;
     if (name != kNoBuffer) return new_segment(kNoBuffer, profile_.buffers[name].bytes, profile_.buffers[name].contents);
+    // Scratch memory owns whole pages where it is large, and has room with other small buffers where it is not.
     if (bytes < kMiB) return kNoBuffer;
     return new_segment(kNoBuffer, round_up(bytes, kDefaultPageBytes), bytes);
   }

@@ -117,6 +117,40 @@ TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {
   EXPECT_EQ(static_cast<Bytes>(nonresident_bytes(plan.gaps.front(), profile)), missing);
 }
 
+// As programs keep what they are done with until a step ends. Two buffers, of which one has room.
+TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
+  Profile profile;
+  profile.nanoseconds.assign(6, 10 * kOperationNs);
+  profile.unplanned_bytes.assign(6, 0);
+  profile.buffers = {{.bytes = kActivation, .contents = kActivation, .birth = 0, .death = 5, .uses = {0}},
+                     {.bytes = kActivation, .contents = kActivation, .birth = 2, .death = 4, .uses = {2, 3, 4}}};
+  profile.first_operand = {0, 1, 1, 2, 3, 4, 4};
+  profile.operand_buffers = {0, 1, 1, 1};
+  const Plan plan = plan_iteration(profile, kActivation, kLink);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_EQ(plan.gaps.front().buffer, 0u);
+  EXPECT_EQ(plan.gaps.front().leave, 0u);
+  EXPECT_FALSE(plan.gaps.front().returns);
+  for (const std::vector<std::uint32_t>& returns : plan.returns) EXPECT_TRUE(returns.empty());
+}
+
+// The same, where the life of what is kept begins in one iteration and ends in the next.
+TEST(Planner, WhatIsNotUsedAgainLeavesForGoodAcrossTheEndOfAnIteration) {
+  Profile profile;
+  profile.nanoseconds.assign(6, 10 * kOperationNs);
+  profile.unplanned_bytes.assign(6, 0);
+  profile.buffers = {{.bytes = kActivation, .contents = kActivation, .birth = 3, .death = 2, .uses = {3}},
+                     {.bytes = kActivation, .contents = kActivation, .birth = 0, .death = 1, .uses = {0, 1}}};
+  profile.first_operand = {0, 1, 2, 2, 3, 3, 3};
+  profile.operand_buffers = {1, 1, 0};
+  const Plan plan = plan_iteration(profile, kActivation, kLink);
+  ASSERT_TRUE(plan.fits);
+  ASSERT_EQ(plan.gaps.size(), 1u);
+  EXPECT_EQ(plan.gaps.front().buffer, 0u);
+  EXPECT_FALSE(plan.gaps.front().returns);
+}
+
 TEST(Planner, RefusesWhatCanNotFit) {
   const Profile profile = profile_of(8);
   const Plan plan = plan_iteration(profile, kActivation, kLink);
