@@ -15,13 +15,13 @@ __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* 
 // kInfo until the settings are known.
 void set_log_level(LogLevel level);
 bool is_logged(LogLevel level);
-// What was asked for is printed at any level.
-// A line of any length; the others end after a thousand characters, and allocate nothing.
-void print_whole_line(const std::string& text);
+
+// What was asked for is printed at any level: a line, cut after a thousand characters, for which nothing is allocated;
+// a line of any length; several lines, as they are.
 void print_line(const char* text);
-// Several lines, as they are.
+void print_whole_line(const std::string& text);
 void print_text(const std::string& text);
-// The same, at a level.
+// Several lines, at a level.
 void log_text(LogLevel level, const std::string& text);
 
 }  // namespace thermocline

@@ -24,8 +24,9 @@ class MovementLog : public MovementObserver {
 }  // namespace
 
 MovementObserver* movement_log() {
-  static MovementLog only;
-  return is_logged(LogLevel::kDebug) ? &only : nullptr;
+  // Never destroyed: threads may move memory while the process ends.
+  static auto* const only = new MovementLog;
+  return is_logged(LogLevel::kDebug) ? only : nullptr;
 }
 
 }  // namespace thermocline
