@@ -26,6 +26,17 @@ void pass_on(int signal, siginfo_t* info, void*) {
   if (child_process > 0) kill(static_cast<pid_t>(child_process), signal);
 }
 
+// Blocked around fork: a signal that comes before the handler and the child's number are in place would end this
+// process and leave the program behind.
+sigset_t block_signals() {
+  sigset_t passed_on;
+  sigset_t before;
+  sigemptyset(&passed_on);
+  for (const int signal : kPassedOn) sigaddset(&passed_on, signal);
+  sigprocmask(SIG_BLOCK, &passed_on, &before);
+  return before;
+}
+
 void handle_signals() {
   struct sigaction action {};
   action.sa_sigaction = &pass_on;
@@ -70,16 +81,22 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return {.status = 1, .start_error = errno};
   const pid_t parent = getpid();
+  const sigset_t mask = block_signals();
   const pid_t child = fork();
   if (child < 0) {
     const int error = errno;
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
     close(pipe_ends[0]);
     close(pipe_ends[1]);
     return {.status = 1, .start_error = error};
   }
-  if (child == 0) become(pointers, changes, parent, pipe_ends[1]);
+  if (child == 0) {
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    become(pointers, changes, parent, pipe_ends[1]);
+  }
   child_process = child;
   handle_signals();
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
   close(pipe_ends[1]);
   // The pipe closes without a word when the program starts.
   int error = 0;

@@ -3,8 +3,8 @@
 
 #include <atomic>
 
-#include "simulator/cuda/array.h"
-#include "simulator/cuda/graph_memory.h"
+#include "simulator/cuda/graph/graph_memory.h"
+#include "simulator/cuda/memory/array.h"
 
 namespace simulator::cuda {
 

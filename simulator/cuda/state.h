@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulator/core/machine.h"
+#include "simulator/core/machine/machine.h"
 #include "simulator/cuda/registry.h"
 #include "simulator/image/image.h"
 

@@ -44,7 +44,7 @@ struct Launch {
   std::size_t parameter_bytes = 0;
   std::uint64_t grid_id = 0;
   std::uint64_t most_steps = 0;  // of a thread in one loop, before that is taken for one that never ends
-  // The device's page table (simulator/core/page_table.h). What it does not allow, may_touch is asked about.
+  // The device's page table (simulator/core/memory/page_table.h). What it does not allow, may_touch is asked about.
   const std::uint32_t* pages = nullptr;
   bool (*may_touch)(void* asked, std::uint64_t at, std::uint64_t bytes, bool writes) = nullptr;
   void* asked = nullptr;

@@ -32,14 +32,19 @@ constexpr std::array kFolders = {
     Folder{"tests", 8, true, true},          Folder{"bench", 8, true, true},
 };
 
-// The folders inside a layer, bottom to top: each may include those before it, and what lies in the layer's own folder.
+// The folders inside a layer (or inside one of its folders), bottom to top: each may include those before it, and what
+// lies in the parent itself.
 struct Inside {
-  std::string_view layer;
+  std::string_view parent;
   std::array<std::string_view, 12> folders;
 };
 
 constexpr std::array kInside = {
     Inside{"offload", {"page_assignment", "residency", "pointers", "planning", "recompute", "policy", "engine"}},
+    Inside{"hooks",
+           {"interpose", "operands", "runtime", "capture", "diagnostics", "pointers", "submit", "graphs", "entry",
+            "nccl", "api"}},
+    Inside{"simulator/core", {"memory", "streams", "execution", "machine"}},
 };
 
 constexpr std::array<std::string_view, 2> kSimulatorHeaders = {"simulator/profile.h", "simulator/control.h"};
@@ -63,24 +68,30 @@ Folder rules_of(std::string_view path) {
   return rules;
 }
 
-// The folder inside a layer that holds the file; empty: the layer's own.
-std::string_view folder_inside(std::string_view path) {
-  path.remove_prefix(std::min(path.size(), path.find('/') + 1));
+bool is_in(std::string_view path, std::string_view parent) {
+  return path.starts_with(parent) && path.substr(parent.size()).starts_with('/');
+}
+
+// The folder inside `parent` that holds the file; empty: the parent itself.
+std::string_view folder_inside(std::string_view path, std::string_view parent) {
+  path.remove_prefix(parent.size() + 1);
   const auto end = path.find('/');
   return end == path.npos ? std::string_view() : path.substr(0, end);
 }
 
 std::optional<std::string> why_not_inside(std::string_view from, std::string_view to) {
-  const auto layer = std::ranges::find(kInside, first_folder(from), &Inside::layer);
-  if (layer == kInside.end()) return std::nullopt;
-  const auto height = [&](std::string_view path) -> std::ptrdiff_t {
-    const std::string_view folder = folder_inside(path);
-    return folder.empty() ? -1 : std::ranges::find(layer->folders, folder) - layer->folders.begin();
-  };
-  if (height(to) <= height(from)) return std::nullopt;
-  const std::string_view folder = folder_inside(from);
-  return std::string(layer->layer) + (folder.empty() ? "" : "/" + std::string(folder)) + " must not include " +
-         std::string(layer->layer) + "/" + std::string(folder_inside(to)) + "/, which is not below it";
+  for (const auto& [parent, folders] : kInside) {
+    if (!is_in(from, parent) || !is_in(to, parent)) continue;
+    const auto height = [&folders](std::string_view folder) -> std::ptrdiff_t {
+      return folder.empty() ? -1 : std::ranges::find(folders, folder) - folders.begin();
+    };
+    const std::string_view above = folder_inside(from, parent);
+    const std::string_view below = folder_inside(to, parent);
+    if (height(below) <= height(above)) continue;
+    return std::string(parent) + (above.empty() ? "" : "/" + std::string(above)) + " must not include " +
+           std::string(parent) + "/" + std::string(below) + "/, which is not below it";
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> why_not(const std::string& from, const std::string& to) {

@@ -40,6 +40,11 @@ TEST(Layers, FoldersInsideALayerAreOrderedToo) {
   EXPECT_EQ(broken("offload/access.h", "#include \"offload/planning/planner.h\"\n"), 1U);
   EXPECT_EQ(broken("offload/policy/learned.cc", "#include \"offload/unknown/thing.h\"\n"), 1U);
   EXPECT_EQ(broken("telemetry/live_page.cc", "#include \"offload/engine/engine.h\"\n"), 0U);
+  EXPECT_EQ(broken("hooks/runtime/runtime.cc", "#include \"hooks/submit/submit.h\"\n"), 1U);
+  EXPECT_EQ(broken("hooks/submit/submit.cc", "#include \"hooks/runtime/runtime.h\"\n"), 0U);
+  EXPECT_EQ(broken("simulator/core/memory/contents.h", "#include \"simulator/core/streams/operation.h\"\n"), 1U);
+  EXPECT_EQ(broken("simulator/core/streams/operation.h", "#include \"simulator/core/memory/buffers.h\"\n"), 0U);
+  EXPECT_EQ(broken("simulator/core/types.h", "#include \"simulator/core/memory/buffers.h\"\n"), 1U);
 }
 
 TEST(Layers, ViolationNamesFileAndLine) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "simulator/core/hash.h"
-#include "simulator/core/machine.h"
+#include "simulator/core/machine/machine.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulator/core/machine.h"
+#include "simulator/core/machine/machine.h"
 
 namespace simulator {
 

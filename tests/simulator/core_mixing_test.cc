@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "simulator/core/fault_guard.h"
+#include "simulator/core/execution/fault_guard.h"
 #include "tests/simulator/core_fixture.h"
 
 namespace simulator {

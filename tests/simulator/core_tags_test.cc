@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "simulator/core/hash.h"
-#include "simulator/core/tag_store.h"
+#include "simulator/core/memory/tag_store.h"
 
 namespace simulator {
 namespace {

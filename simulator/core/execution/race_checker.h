@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The race checker: turns operations and calls into orders and accesses (simulator/check/) and says what is wrong. It
+// only watches: nothing that the device does depends on it.
+//
+// When: an operation's place in the order is settled at its submission. Its accesses are looked at when it is executed,
+// which happens in an order that the rules allow, so what was executed earlier can not come behind it. Calls of the
+// host that take memory away look at once at what was executed, and leave a note for what is still pending.
+//
+// Where: device memory by physical page, so that two mappings of one page collide; pinned memory by its address.
+// Addresses of a finding are the ones that the operations named.
+#pragma once
+
+#include <set>
+#include <span>
+#include <vector>
+
+#include "simulator/check/findings.h"
+#include "simulator/check/order.h"
+#include "simulator/check/shadow.h"
+#include "simulator/check/sparse_table.h"
+#include "simulator/core/execution/kernel_watch.h"
+#include "simulator/core/memory/buffers.h"
+#include "simulator/core/memory/host_memory.h"
+#include "simulator/core/memory/page_table.h"
+#include "simulator/core/streams/timeline.h"
+
+namespace simulator {
+
+class RaceChecker {
+ public:
+  RaceChecker(const PageTable& table, const HostMemory& host, const Buffers& buffers, bool tagged,
+              DeviceId devices = 1);
+
+  Order& order() { return order_; }
+  const Findings& findings() const { return findings_; }
+
+  // Before its effects, while its ranges are still what they are.
+  void executes(const Operation& operation);
+  // Buffers of the kernel that can be watched while its host implementation runs.
+  std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
+  // What it was seen to access.
+  void kernel_accessed(const Operation& operation, std::span<const KernelAccess> accesses);
+  void executed(const Operation& operation);
+  void inaccessible(const Operation& operation, Address at);
+
+  // The host unmaps (or takes access away), while operations up to `newest` are submitted.
+  void unmaps(const char* call, Address at, Bytes bytes, OperationId newest);
+  // The host gives up memory that only operations it knows to be over may access. All operations have been executed.
+  void frees(const char* call, Address at, Bytes bytes);
+  // The driver hands out memory that nobody uses any more: whatever accessed it has passed.
+  void handed_out(Address at, Bytes bytes);
+  // The host may access this memory by itself, at any time.
+  void host_may_access(Address at) { shared_with_host_.insert(at); }
+  void discarded(PageRun run);
+
+  void validate() const;
+
+ private:
+  Mark mark_of(const Operation& operation, Accessed accessed) const;
+  void access(const Operation& operation, Accessed accessed, Address at, Bytes bytes, bool certain = true);
+  void access_rows(const Operation& operation, Accessed accessed, Address at, const Shape& shape);
+  void access_lifetime(const Operation& operation, const Lifetime& lifetime);
+  void access_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
+  void name_once();
+  void access_pinned(const Mark& mark, const Clock& clock, Address at, Bytes bytes);
+  void check_late(const Mark& mark, Address at, Bytes bytes);
+  void report(const Mark& mark);
+  Shadow::Page pinned_page(Address at);
+  template <typename Visit>
+  void for_marks(Address at, Bytes bytes, Visit visit) const;
+  bool is_watched(const Kernel& kernel, const Buffer& buffer, DeviceId device) const;
+  struct Accessor;
+
+  const PageTable& table_;
+  const HostMemory& host_;
+  const Buffers& buffers_;
+  const bool tagged_;
+  std::set<Address> shared_with_host_;
+  Labels labels_;
+  Findings findings_;
+  Order order_;
+  Shadow device_;
+  Shadow pinned_;
+  SparseTable<std::uint32_t> pinned_pages_;  // number of the page in pinned_, plus 1
+  std::uint32_t next_pinned_page_ = 0;
+  SparseTable<OperationId> unmapped_;  // the newest submission when the page was last unmapped
+  OperationId newest_unmapped_ = 0;    // the largest of them
+  Label label_ = 0;                    // of the operation in hand
+  std::vector<Shadow::Page> whole_;    // in hand; kept for their memory
+  std::vector<std::uint32_t> stamps_;  // by device page: in which access it was last seen
+  std::uint32_t stamp_ = 0;
+  Shadow::Conflicts conflicts_;
+};
+
+}  // namespace simulator

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pinned host memory: allocated here, or the program's own and registered. Allocated memory is not real before it is
+// accessed, which in tagged mode it never is.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <optional>
+
+#include "simulator/core/memory/address_space.h"
+#include "simulator/core/memory/contents.h"
+
+namespace simulator {
+
+class HostMemory {
+ public:
+  explicit HostMemory(Contents& contents) : contents_(contents) {}
+  ~HostMemory();
+
+  CUresult allocate(Bytes bytes, void** out);
+  CUresult free(void* at);
+  CUresult pin(void* at, Bytes bytes);
+  CUresult unpin(void* at);
+  std::optional<Span> find(Address at) const;
+
+  Bytes pinned() const { return pinned_; }
+  Bytes peak() const { return peak_; }
+
+ private:
+  struct Range {
+    Bytes bytes = 0;
+    bool allocated = false;
+  };
+
+  CUresult drop(void* at, bool allocated);
+  void add(Address at, Range range);
+
+  Contents& contents_;
+  std::map<Address, Range> ranges_;
+  Bytes pinned_ = 0;
+  Bytes peak_ = 0;
+};
+
+}  // namespace simulator

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents as tags (core/tag_store.h): no byte of device or host memory is accessed. Host memory is followed by its
+// address, a page at a time from its first write on; host memory that was never written counts as zero.
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "simulator/core/check.h"
+#include "simulator/core/hash.h"
+#include "simulator/core/memory/contents.h"
+#include "simulator/core/memory/tag_store.h"
+
+namespace simulator {
+namespace {
+
+class TaggedContents final : public Contents {
+ public:
+  explicit TaggedContents(PageTable& table) : table_(table) {}
+
+  bool show(Address, PageRun, Access) override { return true; }
+  void hide(Address, Bytes) override {}
+
+  void discard(PageRun run) override {
+    for (std::uint32_t i = 0; i < run.count; ++i) device_.clear(run.first + i);
+  }
+
+  bool adopt(PageRun, int, Bytes) override { return false; }
+  int file_of(PageRun, Bytes*) const override { return -1; }
+
+  void forget_host(Address at, Bytes bytes) override {
+    write_piece(at, {bytes, 0, 0});
+    // Pages that lie wholly inside belong to nobody else.
+    for (Address page = round_up(at, kPageBytes); page + kPageBytes <= at + bytes; page += kPageBytes) {
+      const PageTable::Entry entry = table_.entry(page);
+      if (entry == 0) continue;
+      free_host_.push_back(PageTable::page(entry));
+      table_.clear(page);
+    }
+  }
+
+  void zero(Address at, Bytes bytes) override { write_piece(at, {bytes, 0, 0}); }
+
+  void fill(Address at, Bytes bytes, std::uint64_t value, std::uint32_t element) override {
+    std::uint64_t pattern = 0;  // the same bytes give the same tag, whatever element they were written with
+    for (std::uint32_t shift = 0; shift < 64; shift += element * 8) {
+      const std::uint64_t part = element == 8 ? value : value & ((std::uint64_t{1} << (element * 8)) - 1);
+      pattern |= part << shift;
+    }
+    write_piece(at, {bytes, pattern == 0 ? 0 : mix(pattern) | 1, 0});
+  }
+
+  void copy(Address to, Address from, Bytes bytes) override {
+    read(from, bytes);
+    for (const Piece& piece : pieces_) {
+      write_piece(to, piece);
+      to += piece.length;
+    }
+  }
+
+  void write(Address to, const void* from, Bytes bytes) override {
+    // Bytes from outside have no tag: their hash is one, and it continues nothing.
+    write_piece(to, {bytes, hash_bytes(from, bytes, 0) & ~std::uint64_t{1}, 0});
+  }
+
+  // A tag does not tell the value: those that were written are remembered by what they look like.
+  std::uint64_t word(Address at, std::uint32_t bytes) override {
+    const auto known = words_.find(digest(at, bytes));
+    return known == words_.end() ? 0 : known->second;
+  }
+  void write_word(Address to, std::uint64_t value, std::uint32_t bytes) override {
+    fill(to, bytes, value, bytes);
+    words_[digest(to, bytes)] = bytes == 8 ? value : value & 0xffffffff;
+  }
+
+  std::uint64_t digest(Address at, Bytes bytes) override {
+    read(at, bytes);
+    std::uint64_t hash = kGolden;
+    for (const Piece& piece : pieces_) hash = combine(combine(combine(hash, piece.length), piece.tag), piece.offset);
+    return hash;
+  }
+
+  void derive(Address at, Bytes bytes, std::uint64_t seed) override {
+    write_piece(at, {bytes, mix(seed ^ kGolden) & ~std::uint64_t{1}, 0});
+  }
+
+ private:
+  void read(Address at, Bytes bytes) {
+    pieces_.clear();
+    Piece last;  // not in pieces_ yet
+    for (const Address end = at + bytes; at < end;) {
+      const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
+      const PageTable::Entry entry = table_.entry(at);
+      const Bytes begin = at % kPageBytes;
+      Piece next{stop - at, 0, 0};
+      if (entry != 0 && !store(entry).whole(PageTable::page(entry), &next.tag, &next.offset)) {
+        if (last.length > 0) append(pieces_, std::exchange(last, Piece()));
+        store(entry).read(PageTable::page(entry), begin, begin + (stop - at), pieces_);
+        at = stop;
+        continue;
+      }
+      if (!is_constant(next.tag)) next.offset += begin;
+      if (next.tag == last.tag && (is_constant(next.tag) || last.offset + last.length == next.offset)) {
+        last.length += next.length;
+      } else {
+        if (last.length > 0) append(pieces_, last);
+        last = next;
+      }
+      at = stop;
+    }
+    if (last.length > 0) append(pieces_, last);
+  }
+
+  void write_piece(Address at, Piece piece) {
+    for (const Address end = at + piece.length; at < end;) {
+      const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
+      PageTable::Entry entry = table_.entry(at);
+      if (entry == 0 && piece.tag != 0) entry = adopt_host_page(at);
+      if (entry != 0) write_page(entry, at % kPageBytes, stop - at, piece);
+      piece.offset += stop - at;
+      at = stop;
+    }
+  }
+
+  void write_page(PageTable::Entry entry, Bytes begin, Bytes length, const Piece& piece) {
+    TagStore& pages = store(entry);
+    const std::uint32_t page = PageTable::page(entry);
+    if (length == kPageBytes && pages.write_whole(page, piece.tag, piece.offset)) return;
+    pages.write(page, begin, begin + length, piece.tag, piece.offset);
+  }
+
+  PageTable::Entry adopt_host_page(Address at) {
+    std::uint32_t page = host_pages_;
+    if (free_host_.empty()) {
+      ++host_pages_;
+    } else {
+      page = free_host_.back();
+      free_host_.pop_back();
+    }
+    host_.clear(page);
+    table_.set_host(at, page);
+    return table_.entry(at);
+  }
+
+  TagStore& store(PageTable::Entry entry) { return PageTable::is_host(entry) ? host_ : device_; }
+
+  PageTable& table_;
+  TagStore device_;
+  TagStore host_;
+  std::uint32_t host_pages_ = 0;
+  std::vector<std::uint32_t> free_host_;
+  std::unordered_map<std::uint64_t, std::uint64_t> words_;  // values, by digest
+  std::vector<Piece> pieces_;                               // of the last read; kept for its capacity
+};
+
+}  // namespace
+
+std::unique_ptr<Contents> make_tagged_contents(PageTable& table) { return std::make_unique<TaggedContents>(table); }
+
+}  // namespace simulator

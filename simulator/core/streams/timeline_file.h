@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes down when each operation ran, in the trace event format that Perfetto (ui.perfetto.dev) and chrome://tracing
+// open: one row for computing, one for each direction of the link, device time in microseconds. The format allows the
+// closing bracket to be missing, so that a file is usable whenever its program ends.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "simulator/core/streams/operation.h"
+
+namespace simulator {
+
+struct Operation;
+
+class TimelineFile {
+ public:
+  // Null with `path` empty. One that can not be written says so once on stderr, and then stays silent.
+  static std::unique_ptr<TimelineFile> open(const std::string& path, DeviceId devices = 1);
+
+  void ran(const Operation& operation);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const;
+  };
+  explicit TimelineFile(std::FILE* file, DeviceId devices);
+
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace simulator

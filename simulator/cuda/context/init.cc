@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start, version, entry points, profiler switches.
+#include <atomic>
+#include <cstdio>
+
+#include "simulator/cuda/call.h"
+#include "simulator/cuda/context/leftovers.h"
+#include "simulator/cuda/entry_points/entry_points.h"
+
+using simulator::Machine;
+using simulator::cuda::Call;
+using simulator::cuda::EntryPoint;
+using simulator::cuda::Needs;
+
+namespace {
+
+// For operators that tools declare. A thread's own stream is found once the thread has used it.
+bool resolve_stream(const void* handle, simulator::StreamId* out) {
+  const auto stream = const_cast<CUstream>(static_cast<const CUstream_st*>(handle));
+  const simulator::cuda::State& state = simulator::cuda::state();
+  CUcontext context = nullptr;
+  simulator::cuda::current_context(&context);
+  if (stream == CU_STREAM_PER_THREAD) {
+    const auto found = state.thread_streams.find({simulator::cuda::thread_number(), context});
+    if (found == state.thread_streams.end()) return false;
+    *out = found->second;
+    return true;
+  }
+  if (stream != nullptr && stream != CU_STREAM_LEGACY && !state.streams.has(stream)) return false;
+  const simulator::StreamId legacy =
+      Machine::legacy_stream(context == nullptr ? simulator::DeviceId{0} : context->device);
+  *out = stream == nullptr || stream == CU_STREAM_LEGACY ? legacy : stream->id;
+  return true;
+}
+
+// Host functions hold the lock; what they ask is what was answered before they ran, without a plan.
+int driver_version() {
+  return Machine::in_host_function() ? simulator::kDriverVersion : Machine::enter()->fault_plan().driver_version;
+}
+
+bool is_missing(const char* symbol) {
+  return !Machine::in_host_function() && Machine::enter()->fault_plan().without.count(symbol) != 0;
+}
+
+CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* status, bool per_thread_by_default) {
+  constexpr cuuint64_t kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+  constexpr cuuint64_t kPerThread = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (symbol == nullptr || pfn == nullptr || version < 0 || version > driver_version() ||
+      (flags & ~(kLegacy | kPerThread)) != 0 || flags == (kLegacy | kPerThread)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool per_thread = flags == kPerThread || (flags == 0 && per_thread_by_default);
+  const EntryPoint found =
+      is_missing(symbol) ? EntryPoint() : simulator::cuda::find_entry_point(symbol, version, per_thread);
+  *pfn = found.address;
+  if (status != nullptr) {
+    *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
+              : found.is_known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The first form had no status, and answered an error where nothing was found.
+CUresult proc_address_v1(const char* symbol, void** pfn, int version, cuuint64_t flags, bool per_thread_by_default) {
+  const CUresult result = proc_address(symbol, pfn, version, flags, nullptr, per_thread_by_default);
+  return result == CUDA_SUCCESS && *pfn == nullptr ? CUDA_ERROR_NOT_FOUND : result;
+}
+
+}  // namespace
+
+SIMULATED_API CUresult cuInit(unsigned int flags) {
+  Call call(Needs::kNothing);
+  if (!call) return call.result();
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  call.machine().set_on_reset(&simulator::cuda::reset_state);
+  call.machine().set_stream_resolver(&resolve_stream);
+  call.machine().set_leftovers(&simulator::cuda::leftovers);
+  const bool is_first = !call.machine().initialized();
+  const CUresult result = call.machine().initialize();
+  return result == CUDA_SUCCESS && is_first ? call.machine().fault("cuInit") : result;
+}
+
+SIMULATED_API CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = driver_version();
+  return CUDA_SUCCESS;
+}
+
+SIMULATED_API CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, cuuint64_t flags) {
+  return proc_address_v1(symbol, pfn, version, flags, false);
+}
+
+SIMULATED_API CUresult cuGetProcAddress_ptsz(const char* symbol, void** pfn, int version, cuuint64_t flags) {
+  return proc_address_v1(symbol, pfn, version, flags, true);
+}
+
+SIMULATED_API CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                                           CUdriverProcAddressQueryResult* status) {
+  return proc_address(symbol, pfn, version, flags, status, false);
+}
+
+SIMULATED_API CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** pfn, int version, cuuint64_t flags,
+                                                CUdriverProcAddressQueryResult* status) {
+  return proc_address(symbol, pfn, version, flags, status, true);
+}
+
+// Undocumented tables are not imitated; whoever depends on one learns it here. NVIDIA's runtime does, and makes of this
+// error "named symbol not found", which tells nobody what to do.
+SIMULATED_API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  static std::atomic_flag said;
+  if (!said.test_and_set()) {
+    std::fprintf(
+        stderr,
+        "simulated device: an undocumented driver table was asked for, as NVIDIA's CUDA runtime does; programs run "
+        "here "
+        "over the simulated runtime: build with nvcc -cudart shared, and with no path to NVIDIA's libcudart.so.13\n");
+  }
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+SIMULATED_API CUresult cuProfilerStart() { return Call().result(); }
+SIMULATED_API CUresult cuProfilerStop() { return Call().result(); }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator as a consumer of NVTX's ranges: of those that a thread pushes, one name means something here. Source:
+// nvtx3/nvtxDetail/nvtxTypes.h of CUDA 13.0: the client hands over an export table, whose table of functions holds the
+// places where the tool puts its own.
+#include "simulator/cuda/memory/nvtx_ranges.h"
+
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace simulator::cuda {
+namespace {
+
+constexpr char kName[] = "unordered reads";
+
+// Of the ranges that the thread has pushed, innermost last.
+std::vector<bool>& ranges() {
+  thread_local std::vector<bool> all;
+  return all;
+}
+
+int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
+  const bool is_named = attributes != nullptr && attributes->messageType == NVTX_MESSAGE_TYPE_ASCII &&
+                        attributes->message.ascii != nullptr && std::strcmp(attributes->message.ascii, kName) == 0;
+  ranges().push_back(is_named);
+  return static_cast<int>(ranges().size()) - 1;
+}
+
+// Domains share one stack here: ranges of different domains that overlap without being nested end in another order
+// than they say.
+int pop(nvtxDomainHandle_t) {
+  if (ranges().empty()) return -2;  // NVTX's answer for that
+  ranges().pop_back();
+  return static_cast<int>(ranges().size());
+}
+
+}  // namespace
+
+bool reads_without_order() { return std::find(ranges().begin(), ranges().end(), true) != ranges().end(); }
+
+}  // namespace simulator::cuda
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
+  const auto* const callbacks = static_cast<const NvtxExportTableCallbacks*>(export_table(NVTX_ETID_CALLBACKS));
+  NvtxFunctionTable table = nullptr;
+  unsigned size = 0;
+  if (callbacks == nullptr || callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) == 0 ||
+      size <= NVTX_CBID_CORE2_DomainRangePop) {
+    return 1;  // what else there is of NVTX is of use without this
+  }
+  *table[NVTX_CBID_CORE2_DomainRangePushEx] = reinterpret_cast<NvtxFunctionPointer>(&simulator::cuda::push);
+  *table[NVTX_CBID_CORE2_DomainRangePop] = reinterpret_cast<NvtxFunctionPointer>(&simulator::cuda::pop);
+  return 1;
+}

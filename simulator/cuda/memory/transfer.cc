@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source of the synchronous behaviour: CUDA driver API, "API synchronization behavior".
+#include "simulator/cuda/memory/transfer.h"
+
+#include <cstring>
+
+#include "simulator/cuda/graph/capture.h"
+#include "simulator/cuda/memory/nvtx_ranges.h"
+
+namespace simulator::cuda {
+namespace {
+
+// Nothing where the side that the caller names does not fit the address.
+std::optional<Place> place(Machine& machine, const End& end) {
+  const Place found = place_of(machine, end.at);
+  switch (end.side) {
+    // A device pointer may be one to pinned memory.
+    case Side::kDevice:
+      return found == Place::kPageable ? std::nullopt : std::optional(found);
+    // The host may name managed memory.
+    case Side::kHost:
+    case Side::kUnified:
+      return found;
+  }
+  return std::nullopt;
+}
+
+Direction direction(Place to, Place from) {
+  if (to == Place::kDevice) return from == Place::kDevice ? Direction::kOnDevice : Direction::kToDevice;
+  return from == Place::kDevice ? Direction::kToHost : Direction::kOnHost;
+}
+
+std::vector<std::byte> stage(const End& from) {
+  const Shape& shape = from.shape;
+  std::vector<std::byte> packed(static_cast<std::size_t>(shape.bytes()));
+  std::byte* to = packed.data();
+  for (Bytes z = 0; z < shape.depth; ++z) {
+    for (Bytes y = 0; y < shape.height; ++y) {
+      std::memcpy(to, reinterpret_cast<const void*>(from.at + z * shape.slice_pitch + y * shape.row_pitch),
+                  shape.width);
+      to += shape.width;
+    }
+  }
+  return packed;
+}
+
+// Copies and sets that are not asynchronous by name can not be recorded, and could disturb who records.
+CUresult may_copy_at_once(Call& call, StreamId stream) {
+  if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
+  return may_wait_for_stream(call, stream);
+}
+
+}  // namespace
+
+CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out) {
+  const std::optional<Place> target = place(machine, to);
+  const std::optional<Place> source = place(machine, from);
+  if (!target || !source || to.at == 0 || from.at == 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = {direction(*target, *source), to.at, from.at, to.shape, from.shape, {}, to.as, from.as};
+  return CUDA_SUCCESS;
+}
+
+CUresult device_of(Call& call, CUcontext context, std::optional<DeviceId>* out) {
+  if (context == nullptr) return CUDA_SUCCESS;
+  if (!call.state().contexts.has(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  *out = context->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
+                  Set* out) {
+  if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (to == 0 || place_of(machine, to) == Place::kPageable) return CUDA_ERROR_INVALID_VALUE;
+  *out = {to, shape, value, element};
+  return CUDA_SUCCESS;
+}
+
+CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking) {
+  Machine& machine = call.machine();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (blocking == Blocking::kYes) {
+    if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
+  }
+  if (to.shape.bytes() == 0) return CUDA_SUCCESS;
+  Copy copy;
+  if (const CUresult result = make_copy(machine, to, from, &copy); result != CUDA_SUCCESS) return result;
+  if (captured(call.state(), id) != nullptr) return submit(call, id, std::move(copy));
+  copy.reads_without_order = reads_without_order();
+  const bool to_pageable = place_of(machine, to.at) == Place::kPageable;
+  const bool from_pageable = place_of(machine, from.at) == Place::kPageable && !to_pageable;
+  const bool on_device = copy.direction == Direction::kOnDevice;
+  if (from_pageable) {
+    if (blocking == Blocking::kYes) {
+      if (const CUresult result = machine.wait_stream(id); result != CUDA_SUCCESS) return result;
+    }
+    // In tagged memory the bytes of the host count as tags, too: the machine looks them up by address.
+    if (!machine.tagged()) copy.staged = stage(from);
+  }
+  OperationId operation = 0;
+  if (const CUresult result = submit(call, id, std::move(copy), nullptr, &operation); result != CUDA_SUCCESS)
+    return result;
+  const bool waits = to_pageable || (blocking == Blocking::kYes && !on_device && !from_pageable) ||
+                     (from_pageable && machine.tagged());
+  return waits ? machine.wait(operation) : CUDA_SUCCESS;
+}
+
+CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,
+              Blocking blocking) {
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  if (blocking == Blocking::kYes) {
+    if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
+  }
+  if (to % element != 0 || shape.row_pitch % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.bytes() == 0) return CUDA_SUCCESS;
+  Set set;
+  if (const CUresult result = make_set(call.machine(), to, shape, value, element, &set); result != CUDA_SUCCESS)
+    return result;
+  OperationId operation = 0;
+  if (const CUresult result = submit(call, id, set, nullptr, &operation); result != CUDA_SUCCESS) return result;
+  const bool waits = blocking == Blocking::kYes && place_of(call.machine(), to) == Place::kPinned;
+  return waits ? call.machine().wait(operation) : CUDA_SUCCESS;
+}
+
+}  // namespace simulator::cuda

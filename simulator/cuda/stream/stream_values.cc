@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words that streams write or wait for. Both versions of each function do the same. Remote writes can not be flushed,
+// as the attribute says, since there are none. A batch is as many operations; while a stream records, as many nodes.
+#include "simulator/cuda/graph/capture.h"
+#include "simulator/cuda/memory/memory_kinds.h"
+
+using namespace simulator;
+using namespace simulator::cuda;
+
+namespace {
+
+constexpr unsigned kMostOfBatch = 256;
+
+// What the device may access, at a multiple of its size.
+bool is_word(Machine& machine, CUdeviceptr at, std::uint32_t bytes) {
+  return at != 0 && at % bytes == 0 && place_of(machine, at) != Place::kPageable;
+}
+
+CUresult make_write(Machine& machine, CUdeviceptr to, std::uint64_t value, std::uint32_t bytes, unsigned flags,
+                    Work* out) {
+  if (!is_word(machine, to, bytes) || (flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *out = WriteValue{to, value, bytes};
+  return CUDA_SUCCESS;
+}
+
+CUresult make_wait(Machine& machine, CUdeviceptr at, std::uint64_t value, std::uint32_t bytes, unsigned flags,
+                   Work* out) {
+  constexpr unsigned kFlush = CU_STREAM_WAIT_VALUE_FLUSH;
+  if (!is_word(machine, at, bytes) || (flags & ~kFlush) > CU_STREAM_WAIT_VALUE_NOR) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & kFlush) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  *out = WaitValue{at, value, bytes, static_cast<Until>(flags)};
+  return CUDA_SUCCESS;
+}
+
+CUresult make(Machine& machine, const CUstreamBatchMemOpParams& one, Work* out) {
+  const auto& write = one.writeValue;
+  const auto& wait = one.waitValue;
+  switch (one.operation) {
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      return make_write(machine, write.address, write.value, 4, write.flags, out);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      return make_write(machine, write.address, write.value64, 8, write.flags, out);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      return make_wait(machine, wait.address, wait.value, 4, wait.flags, out);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      return make_wait(machine, wait.address, wait.value64, 8, wait.flags, out);
+    case CU_STREAM_MEM_OP_BARRIER:
+      *out = Marker{};
+      return one.memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// All or nothing: what is wrong is found before anything is submitted.
+CUresult submit_all(CUstream stream, std::span<const CUstreamBatchMemOpParams> batch,
+                    const char* caller = __builtin_FUNCTION()) {
+  Call call(Needs::kContext, caller);
+  if (!call) return call.result();
+  StreamId id = 0;
+  if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  std::vector<Work> all(batch.size());
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (const CUresult result = make(call.machine(), batch[i], &all[i]); result != CUDA_SUCCESS) return result;
+  }
+  for (Work& work : all) {
+    if (const CUresult result = submit(call, id, std::move(work)); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult write(CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr at, std::uint64_t value, unsigned flags,
+               const char* caller = __builtin_FUNCTION()) {
+  CUstreamBatchMemOpParams one{};
+  one.writeValue.operation = operation;
+  one.writeValue.address = at;
+  one.writeValue.value64 = value;
+  one.writeValue.flags = flags;
+  return submit_all(stream, {&one, 1}, caller);
+}
+
+CUresult wait(CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr at, std::uint64_t value, unsigned flags,
+              const char* caller = __builtin_FUNCTION()) {
+  CUstreamBatchMemOpParams one{};
+  one.waitValue.operation = operation;
+  one.waitValue.address = at;
+  one.waitValue.value64 = value;
+  one.waitValue.flags = flags;
+  return submit_all(stream, {&one, 1}, caller);
+}
+
+CUresult batch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams* operations, unsigned flags,
+               const char* caller = __builtin_FUNCTION()) {
+  if (operations == nullptr || count == 0 || count >= kMostOfBatch || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return submit_all(stream, {operations, count}, caller);
+}
+
+CUstream own(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD : stream; }
+
+}  // namespace
+
+// In the legacy stream and, where no stream is given, in the calling thread's.
+#define SIMULATED_VALUE(symbol, function, operation, type)                                        \
+  SIMULATED_API CUresult symbol(CUstream stream, CUdeviceptr at, type value, unsigned flags) {    \
+    return function(stream, operation, at, value, flags);                                         \
+  }                                                                                               \
+  SIMULATED_API CUresult symbol##_ptsz(CUstream stream, CUdeviceptr at, type value, unsigned f) { \
+    return function(own(stream), operation, at, value, f);                                        \
+  }
+#define SIMULATED_VALUES(version)                                                                                   \
+  SIMULATED_VALUE(cuStreamWriteValue32##version, write, CU_STREAM_MEM_OP_WRITE_VALUE_32, cuuint32_t)                \
+  SIMULATED_VALUE(cuStreamWriteValue64##version, write, CU_STREAM_MEM_OP_WRITE_VALUE_64, cuuint64_t)                \
+  SIMULATED_VALUE(cuStreamWaitValue32##version, wait, CU_STREAM_MEM_OP_WAIT_VALUE_32, cuuint32_t)                   \
+  SIMULATED_VALUE(cuStreamWaitValue64##version, wait, CU_STREAM_MEM_OP_WAIT_VALUE_64, cuuint64_t)                   \
+  SIMULATED_API CUresult cuStreamBatchMemOp##version(CUstream stream, unsigned count,                               \
+                                                     CUstreamBatchMemOpParams* operations, unsigned flags) {        \
+    return batch(stream, count, operations, flags);                                                                 \
+  }                                                                                                                 \
+  SIMULATED_API CUresult cuStreamBatchMemOp##version##_ptsz(CUstream stream, unsigned count,                        \
+                                                            CUstreamBatchMemOpParams* operations, unsigned flags) { \
+    return batch(own(stream), count, operations, flags);                                                            \
+  }
+
+SIMULATED_VALUES()
+SIMULATED_VALUES(_v2)
