@@ -9,7 +9,7 @@
 // (offload/engine/engine_state.cc): before memory grows, before the live bytes set a record, and before anything leaves
 // for want of room, everything parked is taken back; and no number counts what is parked as live.
 //
-// Peers serialise here: a mutex each way is 29 ns of their 50 to 200 (bench/README.md).
+// Peers serialise here: a mutex each way is 29 ns of their 50 to 200 (docs/measurements.md).
 #pragma once
 
 #include <array>

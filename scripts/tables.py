@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable
 
-PAGES = ["README.md", "docs/offload.md", "docs/recompute.md", "docs/tune.md"]
+PAGES = ["README.md", "docs/offload.md", "docs/measurements.md", "docs/recompute.md", "docs/tune.md"]
 RESULTS = pathlib.Path("bench/results")
 TABLE = re.compile(r"(?P<begin><!-- table: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- end of table -->)", re.DOTALL)
 

@@ -12,15 +12,15 @@ using nlohmann::json;
 
 constexpr const char* kHead = R"(# Conformance
 
-Each rule is a small program for the CUDA driver. The same executable runs them against the simulated device, in `ctest`, and against
-a GPU, by `./dev gpu`. Made from the rules in `tests/conformance/` by `conformance --markdown`, so it is changed there.
+Each rule is a small program for the CUDA driver. The same executable runs the rules on the simulated device, in `ctest`, and on
+a GPU, by `./dev gpu`. `conformance --markdown` writes this page from the rules in `tests/conformance/`: edit those, not this page.
 
-The basis is a page of NVIDIA's documentation: of the *CUDA Driver API* reference, a module's page and the function or section on it;
-*Programming Guide* is the *CUDA C++ Programming Guide*. Each rule is in our words. Where the documentation leaves an outcome open, the
-rule accepts every outcome that it allows and the table says which; what a device answered there is in its result file.
+The basis of a rule is a page of NVIDIA's documentation: a module of the *CUDA Driver API* reference, and the function or section in it;
+*Programming Guide* means the *CUDA C++ Programming Guide*. The rules are in our words. If the documentation leaves an outcome open, the
+rule accepts every allowed outcome and the table says which part is open; a device's result file has its answer.
 
-Outcomes: *agrees*; *disagrees*; *not carried*: the simulated device refuses these calls, so the rule runs on a GPU only; *not
-supported*: so does that GPU or its driver, or the rule asks for two devices and there is one.
+Outcomes: *agrees*; *disagrees*; *not carried*: the simulated device refuses these calls, so the rule runs only on a GPU; *not
+supported*: the GPU or its driver refuses them, too, or the rule needs two devices and there is one.
 )";
 
 std::string on_simulator(const Rule& rule) {

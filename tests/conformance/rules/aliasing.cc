@@ -28,7 +28,7 @@ Pair alias(Session& session) {
   return pair;
 }
 
-RULE(alias_shows_copies, "What is copied in through one address is copied out through the other", ALIASING,
+RULE(alias_shows_copies, "Data copied in through one address is copied out through the other", ALIASING,
      .needs = kMapping) {
   const Pair pair = alias(session);
   session.write(pair.a, {1, 2, 3});
@@ -39,8 +39,9 @@ RULE(alias_shows_copies, "What is copied in through one address is copied out th
   HOLDS(session.holds(pair.a, 1, 4), "and the first what is written through the second");
 }
 
-RULE(alias_shows_sets, "What a set wrote through one address is read through the other once the stream is synchronised",
-     ALIASING, .needs = kMapping) {
+RULE(alias_shows_sets,
+     "Data that a set wrote through one address is read through the other once the stream is synchronized", ALIASING,
+     .needs = kMapping) {
   const Pair pair = alias(session);
   const CUstream in = session.stream();
   OK(cu.cuMemsetD32Async(pair.a, 0x5a5a, pair.bytes / 4, in));
@@ -67,7 +68,7 @@ RULE(alias_shows_kernels_in_a_stream,
 }
 
 RULE(alias_across_streams,
-     "An event orders writing through one address before reading through the other in another stream", ALIASING,
+     "An event orders a write through one address before a read through the other in another stream", ALIASING,
      .needs = kMapping) {
   const Pair pair = alias(session);
   const CUdeviceptr out = session.allocate(4096);
@@ -99,7 +100,7 @@ RULE(alias_within_a_reservation, "Both addresses may lie in one reservation", AL
   HOLDS(session.holds(at + 3 * bytes, 1, 8), "the other end shows it");
 }
 
-RULE(alias_access_is_each_mappings_own, "Access given at one address is not given at the other", ALIASING,
+RULE(alias_access_is_each_mappings_own, "Access given at one address does not apply at the other", ALIASING,
      .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle handle = session.create(bytes);
@@ -110,7 +111,7 @@ RULE(alias_access_is_each_mappings_own, "Access given at one address is not give
   HOLDS(session.access_of(b) == CU_MEM_ACCESS_FLAGS_PROT_NONE, "the second has none");
 }
 
-RULE(alias_goes_alone, "Unmapping one address leaves the other as it was", ALIASING, .needs = kMapping) {
+RULE(alias_goes_alone, "Unmapping one address does not change the other", ALIASING, .needs = kMapping) {
   const Pair pair = alias(session);
   OK(cu.cuMemRelease(pair.handle));
   session.write(pair.a, {12});
@@ -123,7 +124,7 @@ RULE(alias_goes_alone, "Unmapping one address leaves the other as it was", ALIAS
 }
 
 RULE(alias_takes_memory_once, "A second mapping of a handle takes no memory",
-     "Virtual Memory Management: cuMemCreate, cuMemMap", .open = "what the driver keeps books with; up to 32 MiB",
+     "Virtual Memory Management: cuMemCreate, cuMemMap", .open = "memory for the driver's own records; up to 32 MiB",
      .needs = kMapping) {
   const std::size_t bytes = (std::size_t{64} << 20);
   const CUmemGenericAllocationHandle handle = session.create(bytes);
@@ -136,7 +137,7 @@ RULE(alias_takes_memory_once, "A second mapping of a handle takes no memory",
   HOLDS(session.free_memory() + (std::size_t{32} << 20) > before, "as much is free as before");
 }
 
-RULE(alias_two_handles_change_places, "Two handles can be exchanged behind two addresses: contents go with the handle",
+RULE(alias_two_handles_change_places, "Two handles can be exchanged between two addresses: contents go with the handle",
      ALIASING, .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle one = session.create(bytes), two = session.create(bytes);

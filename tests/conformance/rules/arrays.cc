@@ -36,7 +36,7 @@ std::vector<std::uint32_t> counting(std::size_t words) {
   return result;
 }
 
-RULE(arrays_keep_what_is_copied, "What is copied into an array of one dimension is copied out of it",
+RULE(arrays_keep_what_is_copied, "Data copied into an array of one dimension is copied out unchanged",
      "Memory Management: cuMemcpyDtoA, cuMemcpyAtoD") {
   const CUarray made = array(session, kWide, 0, 0);
   const CUdeviceptr at = session.allocate(2 * kRow);
@@ -48,7 +48,7 @@ RULE(arrays_keep_what_is_copied, "What is copied into an array of one dimension 
         "they are the same words");
 }
 
-RULE(arrays_are_copied_by_the_host, "An array is written from the host and read by it",
+RULE(arrays_are_copied_by_the_host, "An array is written from the host and read by the host",
      "Memory Management: cuMemcpyHtoA, cuMemcpyAtoH") {
   const CUarray made = array(session, kWide, 0, 0);
   const std::vector<std::uint32_t> given = counting(kWide);
@@ -58,7 +58,7 @@ RULE(arrays_are_copied_by_the_host, "An array is written from the host and read 
   HOLDS(back == given, "they are the same words");
 }
 
-RULE(boxes_of_arrays_keep_their_place, "A box is copied to where it is said in an array of three dimensions",
+RULE(boxes_of_arrays_keep_their_place, "A box is copied to the given position in an array of three dimensions",
      "Memory Management: cuMemcpy3D") {
   const CUarray made = array(session, kWide, kHigh, kDeep);
   const std::vector<std::uint32_t> given = counting(6 * 3 * 2);
@@ -100,7 +100,7 @@ RULE(arrays_have_an_end, "A copy past the end of an array is refused", "Memory M
   FAILS(cu.cuMemcpyHtoA(array(session, kWide, 0, 0), 4, given.data(), kRow));
 }
 
-RULE(arrays_tell_what_they_are, "An array tells the description that it was made from",
+RULE(arrays_tell_what_they_are, "An array returns the description that it was made from",
      "Memory Management: cuArray3DGetDescriptor") {
   CUDA_ARRAY3D_DESCRIPTOR told = {};
   OK(cu.cuArray3DGetDescriptor(&told, array(session, kWide, kHigh, kDeep)));
@@ -115,7 +115,7 @@ RULE(array_elements_have_no_three_channels, "An element has 1, 2 or 4 channels",
   FAILS(cu.cuArrayCreate(&made, &wanted));
 }
 
-RULE(texture_tells_its_resource, "A texture object tells the memory that it is over",
+RULE(texture_tells_its_resource, "A texture object returns the memory that it reads",
      "Texture Object Management: cuTexObjectGetResourceDesc") {
   const CUdeviceptr at = session.allocate(kRow);
   const CUDA_RESOURCE_DESC resource = linear(at, kRow);
@@ -148,7 +148,7 @@ RULE(texture_views_are_of_arrays, "A view of a resource is of an array, not of l
   FAILS(cu.cuTexObjectCreate(&made, &resource, &reading, &view));
 }
 
-RULE(surfaces_are_over_arrays, "A surface object is over an array that was made for it",
+RULE(surfaces_are_over_arrays, "A surface object uses an array that was made for it",
      "Surface Object Management: cuSurfObjectCreate") {
   const CUDA_RESOURCE_DESC resource = over(array(session, kWide, kHigh, 0, CUDA_ARRAY3D_SURFACE_LDST));
   CUsurfObject made = 0;
@@ -156,7 +156,7 @@ RULE(surfaces_are_over_arrays, "A surface object is over an array that was made 
   OK(cu.cuSurfObjectDestroy(made));
 }
 
-RULE(surfaces_are_not_over_ranges, "A surface object is not over linear memory",
+RULE(surfaces_are_not_over_ranges, "A surface object cannot use linear memory",
      "Surface Object Management: cuSurfObjectCreate", .open = "which error") {
   const CUDA_RESOURCE_DESC resource = linear(session.allocate(kRow), kRow);
   CUsurfObject made = 0;

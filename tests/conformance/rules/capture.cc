@@ -17,14 +17,14 @@ CUstream capturing(Session& session, CUstreamCaptureMode mode = CU_STREAM_CAPTUR
   return in;
 }
 
-RULE(streams_do_not_capture_by_themselves, "A stream that was not told to captures nothing",
+RULE(streams_do_not_capture_by_themselves, "A stream does not capture until it is told to",
      "Stream Management: cuStreamIsCapturing") {
   auto status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   OK(cu.cuStreamIsCapturing(session.stream(), &status));
   HOLDS(status == CU_STREAM_CAPTURE_STATUS_NONE, "none");
 }
 
-RULE(capture_mode_is_exchanged, "A thread's capture mode is global at first, and setting one answers the one before",
+RULE(capture_mode_is_exchanged, "A thread's capture mode is global at first, and setting one returns the previous one",
      "Stream Management: cuThreadExchangeStreamCaptureMode") {
   auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
@@ -53,7 +53,7 @@ RULE(capture_does_not_run, "Work submitted while a stream captures does not run,
   OK(cu.cuGraphDestroy(graph));
 }
 
-RULE(capture_tells_its_state, "A stream tells that it captures", "Stream Management: cuStreamIsCapturing") {
+RULE(capture_tells_its_state, "A capturing stream reports that it captures", "Stream Management: cuStreamIsCapturing") {
   const CUstream in = capturing(session);
   auto status = CU_STREAM_CAPTURE_STATUS_NONE;
   OK(cu.cuStreamIsCapturing(in, &status));
@@ -65,7 +65,7 @@ RULE(capture_tells_its_state, "A stream tells that it captures", "Stream Managem
 }
 
 RULE(capture_follows_events,
-     "A stream that waits for an event recorded while capturing captures too, and joins by another event",
+     "A stream that waits for an event recorded during capture also captures, and joins by another event",
      "Programming Guide: CUDA Graphs, Cross-stream Dependencies and Events") {
   const CUdeviceptr at = session.allocate(4096);
   OK(cu.cuMemsetD32(at, 0, 1024));
@@ -89,7 +89,7 @@ RULE(capture_follows_events,
 }
 
 RULE(synchronising_a_capture_breaks_it,
-     "A capturing stream can not be synchronised; trying ends the capture without a graph",
+     "A capturing stream cannot be synchronized; the attempt ends the capture without a graph",
      "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations", .open = "which error") {
   const CUstream in = capturing(session);
   FAILS(cu.cuStreamSynchronize(in));
@@ -99,9 +99,8 @@ RULE(synchronising_a_capture_breaks_it,
 }
 
 RULE(asking_a_capture_breaks_it,
-     "A capturing stream can not be asked how far it is; trying ends the capture without a graph, also for a thread "
-     "whose "
-     "mode is relaxed, and no other capture",
+     "A capturing stream cannot be queried; the attempt ends the capture without a graph, also in a thread whose mode "
+     "is relaxed, and ends no other capture",
      "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations", .open = "which error") {
   const CUstream in = capturing(session, CU_STREAM_CAPTURE_MODE_RELAXED);
   const CUstream other = capturing(session, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -119,7 +118,7 @@ RULE(asking_a_capture_breaks_it,
   OK(cu.cuGraphDestroy(graph));
 }
 
-RULE(query_of_captured_event_fails, "An event that was recorded while capturing can not be queried",
+RULE(query_of_captured_event_fails, "An event that was recorded during capture cannot be queried",
      "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error") {
   const CUstream in = capturing(session);
   const CUevent event = session.event();
@@ -128,7 +127,7 @@ RULE(query_of_captured_event_fails, "An event that was recorded while capturing 
 }
 
 RULE(capture_forbids_unsafe_calls,
-     "While a thread captures, memory can not be allocated in it, unless its mode is relaxed",
+     "While a thread captures, memory cannot be allocated in it, unless its mode is relaxed",
      "Stream Management: cuThreadExchangeStreamCaptureMode", .open = "which error") {
   const CUstream in = capturing(session, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   CUdeviceptr at = 0;
@@ -141,11 +140,11 @@ RULE(capture_forbids_unsafe_calls,
   FAILS(cu.cuStreamEndCapture(in, &graph));
 }
 
-RULE(legacy_stream_does_not_capture, "The legacy stream can not capture", CAPTURE, .open = "which error") {
+RULE(legacy_stream_does_not_capture, "The legacy stream cannot capture", CAPTURE, .open = "which error") {
   FAILS(cu.cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
 }
 
-RULE(capture_ends_where_it_began, "Capture that was not begun can not be ended",
+RULE(capture_ends_where_it_began, "A capture that was not begun cannot be ended",
      "Stream Management: cuStreamEndCapture", .open = "which error") {
   CUgraph graph = nullptr;
   FAILS(cu.cuStreamEndCapture(session.stream(), &graph));

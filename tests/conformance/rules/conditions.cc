@@ -78,7 +78,7 @@ void launch(Session& session, CUgraph graph) {
   OK(cu.cuStreamSynchronize(in));
 }
 
-RULE(condition_runs_its_body, "The first body of a condition runs where its value is not zero, the second where it is",
+RULE(condition_runs_its_body, "The first body of a condition runs if its value is not zero, the second if it is",
      NODES "Conditional IF Nodes") {
   const CUdeviceptr out = session.allocate(kSize);
   for (const unsigned value : {2u, 0u}) {
@@ -90,7 +90,7 @@ RULE(condition_runs_its_body, "The first body of a condition runs where its valu
   }
 }
 
-RULE(condition_of_a_loop_is_asked_first, "A loop whose condition does not hold when it is reached is not run",
+RULE(condition_of_a_loop_is_asked_first, "A loop whose condition is false when it is reached does not run",
      NODES "Conditional WHILE Nodes") {
   const CUdeviceptr out = session.allocate(kSize);
   session.write(out, std::vector<std::uint32_t>(kCount, 3));
@@ -101,7 +101,7 @@ RULE(condition_of_a_loop_is_asked_first, "A loop whose condition does not hold w
   HOLDS(session.holds(out, kCount, 3), "nothing was written");
 }
 
-RULE(condition_selects_a_body, "A value selects the body of its number, or none where there is none",
+RULE(condition_selects_a_body, "A value selects the body with its number, or none if there is none",
      NODES "Conditional SWITCH Nodes") {
   const CUdeviceptr out = session.allocate(kSize);
   for (const unsigned value : {1u, 2u, 7u}) {
@@ -128,7 +128,7 @@ RULE(streams_record_bodies, "A stream can record into the body of a condition",
 }
 
 RULE(conditions_are_of_one_graph,
-     "A graph with a condition can not be copied, be a child, or be launchable twice at once",
+     "A graph with a condition cannot be copied, be a child, or be launchable twice at once",
      "Data types used by CUDA driver: CU_GRAPH_NODE_TYPE_CONDITIONAL", .open = "which error") {
   const Deciding made = deciding(session, 1, CU_GRAPH_COND_TYPE_IF, 1);
   CUgraph other = nullptr;

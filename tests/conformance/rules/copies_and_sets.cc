@@ -20,7 +20,7 @@ std::vector<std::uint32_t> counting(std::uint32_t count) {
   return words;
 }
 
-RULE(copies_keep_bytes, "What is copied to the device, on it and back is the same",
+RULE(copies_keep_bytes, "Data copied to the device, on it and back is unchanged",
      MEMORY "cuMemcpyHtoD, cuMemcpyDtoD, cuMemcpyDtoH") {
   const std::vector<std::uint32_t> words = counting(300000);
   const CUdeviceptr one = session.allocate(1200000), two = session.allocate(1200000);
@@ -40,13 +40,13 @@ RULE(copies_take_any_address, "Copies begin and end at any byte", MEMORY "cuMemc
 }
 
 RULE(copy_of_nothing_is_fine, "A copy of no bytes succeeds and does nothing", MEMORY "cuMemcpyHtoD",
-     .open = "the page does not speak of it; an error will do") {
+     .open = "the page does not mention it; an error is accepted") {
   const CUdeviceptr at = session.allocate(64);
   const char byte = 1;
   ANSWERS(cu.cuMemcpyHtoD(at, &byte, 0), CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(unified_copy_finds_the_direction, "A copy that names no direction finds it by the addresses", MEMORY "cuMemcpy") {
+RULE(unified_copy_finds_the_direction, "A copy without a direction derives it from the addresses", MEMORY "cuMemcpy") {
   auto* const pinned = static_cast<std::uint32_t*>(session.pinned(64));
   const CUdeviceptr device = session.allocate(64);
   pinned[0] = 444;
@@ -57,8 +57,8 @@ RULE(unified_copy_finds_the_direction, "A copy that names no direction finds it 
   HOLDS(pinned[0] == 444, "there and back");
 }
 
-RULE(copy_to_unknown_address_fails, "A copy to a device address that nothing lies at is refused", MEMORY "cuMemcpyHtoD",
-     .open = "which error, and whether the copy or the next synchronisation answers it") {
+RULE(copy_to_unknown_address_fails, "A copy to a device address without memory is refused", MEMORY "cuMemcpyHtoD",
+     .open = "which error, and whether the copy or the next synchronization returns it") {
   const CUdeviceptr at = session.allocate(std::size_t{64} << 20);
   OK(cu.cuMemFree(at));
   const std::uint32_t word = 0;
@@ -67,7 +67,7 @@ RULE(copy_to_unknown_address_fails, "A copy to a device address that nothing lie
   FAILS(result);
 }
 
-RULE(rectangles_keep_their_pitch, "A copy of a rectangle takes its columns and rows and no other byte",
+RULE(rectangles_keep_their_pitch, "A copy of a rectangle copies its columns and rows and no other byte",
      MEMORY "cuMemcpy2D") {
   const CUdeviceptr at = session.allocate(1024);
   OK(cu.cuMemsetD8(at, 0xee, 1024));
@@ -144,7 +144,7 @@ RULE(boxes_keep_their_slices, "A copy of a box finds its slices by pitch and hei
   HOLDS(same, "all eight words");
 }
 
-RULE(sets_have_widths, "Sets write values of one, two and four bytes, as many as they are told",
+RULE(sets_have_widths, "Sets write the given number of values of one, two and four bytes",
      MEMORY "cuMemsetD8, cuMemsetD16, cuMemsetD32") {
   const CUdeviceptr at = session.allocate(64);
   OK(cu.cuMemsetD8(at, 0, 64));
@@ -163,11 +163,11 @@ RULE(sets_need_alignment, "The address of a set is a multiple of the value's wid
 }
 
 RULE(set_of_nothing_is_fine, "A set of no values succeeds and does nothing", MEMORY "cuMemsetD8",
-     .open = "the page does not speak of it; an error will do") {
+     .open = "the page does not mention it; an error is accepted") {
   ANSWERS(cu.cuMemsetD8(session.allocate(64), 1, 0), CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(sets_of_rectangles, "A set of a rectangle leaves what lies between its rows",
+RULE(sets_of_rectangles, "A set of a rectangle does not change what is between its rows",
      MEMORY "cuMemsetD2D8, cuMemsetD2D16, cuMemsetD2D32") {
   const CUdeviceptr at = session.allocate(256);
   OK(cu.cuMemsetD8(at, 0, 256));
@@ -183,7 +183,7 @@ RULE(sets_of_rectangles, "A set of a rectangle leaves what lies between its rows
   HOLDS(session.read(at, 64) == expected, "these words and no other");
 }
 
-RULE(one_row_ignores_its_pitch, "A set of one row does not look at the pitch", MEMORY "cuMemsetD2D8") {
+RULE(one_row_ignores_its_pitch, "A set of one row ignores the pitch", MEMORY "cuMemsetD2D8") {
   const CUdeviceptr at = session.allocate(64);
   OK(cu.cuMemsetD8(at, 0, 64));
   OK(cu.cuMemsetD2D8(at, 1, 5, 16, 1));
@@ -191,7 +191,7 @@ RULE(one_row_ignores_its_pitch, "A set of one row does not look at the pitch", M
 }
 
 RULE(blocking_copy_out_waits_for_the_stream,
-     "A copy to the host that takes no stream returns with what the legacy stream and blocking streams had to write",
+     "A copy to the host without a stream returns after the writes of the legacy stream and of blocking streams",
      SYNC "; Stream synchronization behavior") {
   const CUdeviceptr at = session.allocate(4096);
   const CUstream in = session.stream(CU_STREAM_DEFAULT);
@@ -204,7 +204,7 @@ RULE(blocking_copy_out_waits_for_the_stream,
   HOLDS(session.holds(at, 1024, 25), "it waited for both");
 }
 
-RULE(pageable_source_is_taken_at_once, "A copy from pageable memory has taken its source when it returns", SYNC) {
+RULE(pageable_source_is_taken_at_once, "A copy from pageable memory has read its source when it returns", SYNC) {
   const CUdeviceptr at = session.allocate(4096), other = session.allocate(4096);
   const CUstream in = session.stream();
   session.prepare_busy();

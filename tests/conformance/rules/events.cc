@@ -18,14 +18,15 @@ CUdeviceptr prepare(Session& session) {
   return at;
 }
 
-RULE(event_never_recorded_is_complete, "An event that was never recorded holds no work: query and wait succeed at once",
+RULE(event_never_recorded_is_complete,
+     "An event that was never recorded contains no work: query and wait succeed at once",
      "Event Management: cuEventRecord") {
   const CUevent event = session.event();
   OK(cu.cuEventQuery(event));
   OK(cu.cuEventSynchronize(event));
 }
 
-RULE(wait_for_never_recorded_is_nothing, "A stream that waits for an event never recorded goes on at once",
+RULE(wait_for_never_recorded_is_nothing, "A stream that waits for an event never recorded continues at once",
      "Event Management: cuEventRecord; Stream Management: cuStreamWaitEvent") {
   const CUdeviceptr at = prepare(session);
   const CUstream in = session.stream();
@@ -36,7 +37,7 @@ RULE(wait_for_never_recorded_is_nothing, "A stream that waits for an event never
 }
 
 RULE(record_after_the_wait_does_not_hold_it,
-     "A wait takes the event as it is when the wait is submitted; recording it later holds nobody up",
+     "A wait uses the event as it is when the wait is submitted; a later recording does not delay it",
      "Event Management: cuEventRecord", .needs_time = true) {
   const CUdeviceptr at = prepare(session);
   const CUstream busy = session.stream(), in = session.stream();
@@ -49,7 +50,7 @@ RULE(record_after_the_wait_does_not_hold_it,
   ANSWERS(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
 }
 
-RULE(event_is_not_ready_behind_work, "An event behind unfinished work is not ready, and complete when the work is",
+RULE(event_is_not_ready_behind_work, "An event after unfinished work is not ready, and complete when the work is",
      "Event Management: cuEventQuery", .needs_time = true) {
   prepare(session);
   const CUstream in = session.stream();
@@ -61,7 +62,7 @@ RULE(event_is_not_ready_behind_work, "An event behind unfinished work is not rea
   OK(cu.cuEventQuery(event));
 }
 
-RULE(event_does_not_hold_later_work, "An event holds the work before it in its stream, and none of what follows",
+RULE(event_does_not_hold_later_work, "An event covers the work before it in its stream, and none of what follows",
      "Event Management: cuEventRecord", .needs_time = true) {
   const CUdeviceptr at = prepare(session);
   const CUstream in = session.stream();
@@ -73,7 +74,7 @@ RULE(event_does_not_hold_later_work, "An event holds the work before it in its s
   ANSWERS(cu.cuStreamQuery(in), CUDA_ERROR_NOT_READY);
 }
 
-RULE(event_orders_streams, "What waits for an event runs behind all work that was before it in its stream",
+RULE(event_orders_streams, "Work that waits for an event runs after all work that was before the event in its stream",
      "Stream Management: cuStreamWaitEvent") {
   const CUdeviceptr at = prepare(session), out = session.allocate(4 * kWordCount);
   const CUstream writer = session.stream(), reader = session.stream();
@@ -87,7 +88,7 @@ RULE(event_orders_streams, "What waits for an event runs behind all work that wa
   HOLDS(session.holds(out, kWordCount, 5), "the reader has what the writer wrote");
 }
 
-RULE(event_order_is_transitive, "Order by events carries over a stream in between",
+RULE(event_order_is_transitive, "Order by events is transitive across a stream in between",
      "Stream Management: cuStreamWaitEvent") {
   const CUdeviceptr at = prepare(session), out = session.allocate(4 * kWordCount);
   const CUstream first = session.stream(), between = session.stream(), last = session.stream();
@@ -119,7 +120,7 @@ RULE(wait_takes_the_newest_record, "A wait submitted after a second recording wa
 }
 
 RULE(re_recording_keeps_earlier_waits,
-     "Recording an event again elsewhere does not lift a wait that was submitted before",
+     "Recording an event again elsewhere does not remove a wait that was submitted before",
      "Event Management: cuEventRecord") {
   const CUdeviceptr at = prepare(session), out = session.allocate(4 * kWordCount);
   const CUstream writer = session.stream(), reader = session.stream(), idle = session.stream();
@@ -134,7 +135,7 @@ RULE(re_recording_keeps_earlier_waits,
   HOLDS(session.holds(out, kWordCount, 8), "the reader waited for the writer");
 }
 
-RULE(destroyed_event_keeps_waits, "An event may be destroyed before it is complete; who waits for it still does",
+RULE(destroyed_event_keeps_waits, "An event may be destroyed before it is complete; submitted waits for it remain",
      "Event Management: cuEventDestroy") {
   const CUdeviceptr at = prepare(session), out = session.allocate(4 * kWordCount);
   const CUstream writer = session.stream(), reader = session.stream();
@@ -161,7 +162,7 @@ RULE(event_destroy_does_not_wait, "Destroying an event that is not complete does
 }
 
 RULE(event_in_legacy_covers_blocking_streams,
-     "An event recorded in the legacy stream is behind the work of blocking streams before it",
+     "An event recorded in the legacy stream comes after the earlier work of blocking streams",
      "Stream synchronization behavior; Event Management: cuEventRecord") {
   const CUdeviceptr at = prepare(session), out = session.allocate(4 * kWordCount);
   const CUstream writer = session.stream(CU_STREAM_DEFAULT), reader = session.stream(CU_STREAM_NON_BLOCKING);
@@ -175,7 +176,7 @@ RULE(event_in_legacy_covers_blocking_streams,
   HOLDS(session.holds(out, kWordCount, 4), "the reader has what the blocking stream wrote");
 }
 
-RULE(elapsed_time_of_work, "The time between two events around work is more than none",
+RULE(elapsed_time_of_work, "The time between two events around work is more than zero",
      "Event Management: cuEventElapsedTime", .needs_time = true) {
   prepare(session);
   const CUstream in = session.stream();
@@ -189,7 +190,7 @@ RULE(elapsed_time_of_work, "The time between two events around work is more than
   HOLDS(milliseconds > 0, "above 0");
 }
 
-RULE(elapsed_time_needs_recordings, "Between events of which one was never recorded there is no time",
+RULE(elapsed_time_needs_recordings, "There is no elapsed time if one of the events was never recorded",
      "Event Management: cuEventElapsedTime") {
   const CUevent never = session.event(CU_EVENT_DEFAULT), done = session.event(CU_EVENT_DEFAULT);
   OK(cu.cuEventRecord(done, nullptr));
@@ -199,7 +200,7 @@ RULE(elapsed_time_needs_recordings, "Between events of which one was never recor
   ANSWERS(cu.cuEventElapsedTime(&milliseconds, done, never), CUDA_ERROR_INVALID_HANDLE);
 }
 
-RULE(elapsed_time_needs_timing, "Nor between events of which one was created without timing",
+RULE(elapsed_time_needs_timing, "There is no elapsed time if one of the events was created without timing",
      "Event Management: cuEventElapsedTime") {
   const CUevent timed = session.event(CU_EVENT_DEFAULT), untimed = session.event(CU_EVENT_DISABLE_TIMING);
   OK(cu.cuEventRecord(timed, nullptr));
@@ -209,8 +210,8 @@ RULE(elapsed_time_needs_timing, "Nor between events of which one was created wit
   ANSWERS(cu.cuEventElapsedTime(&milliseconds, timed, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 
-RULE(elapsed_time_needs_completion, "Nor before both are complete", "Event Management: cuEventElapsedTime",
-     .needs_time = true) {
+RULE(elapsed_time_needs_completion, "There is no elapsed time before both events are complete",
+     "Event Management: cuEventElapsedTime", .needs_time = true) {
   prepare(session);
   const CUstream in = session.stream();
   const CUevent begin = session.event(CU_EVENT_DEFAULT), end = session.event(CU_EVENT_DEFAULT);

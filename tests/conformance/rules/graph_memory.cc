@@ -68,7 +68,7 @@ cuuint64_t reserved(Session& session) {
 }
 
 RULE(graph_memory_has_its_address_at_once,
-     "An allocation node has its address from when it is added; it can be used up to the node that frees it",
+     "An allocation node has its address as soon as it is added; the memory can be used up to the node that frees it",
      GRAPHS "cuGraphAddMemAllocNode, cuGraphAddMemFreeNode", .needs = kPools) {
   const CUdeviceptr out = session.allocate(kSize);
   const Allocating made = allocating(session, out, 5);
@@ -81,7 +81,7 @@ RULE(graph_memory_has_its_address_at_once,
   HOLDS(session.holds(out, kCount, 5), "the words came through the graph's memory");
 }
 
-RULE(graph_memory_nodes_tell_their_address, "Nodes that allocate and free tell which address and how much of it",
+RULE(graph_memory_nodes_tell_their_address, "Nodes that allocate and free return the address and the size",
      GRAPHS "cuGraphMemAllocNodeGetParams, cuGraphMemFreeNodeGetParams", .needs = kPools) {
   const Allocating made = allocating(session, session.allocate(kSize), 5);
   CUgraphNode freed = nullptr;
@@ -94,7 +94,7 @@ RULE(graph_memory_nodes_tell_their_address, "Nodes that allocate and free tell w
 }
 
 RULE(recorded_allocation_belongs_to_its_graph,
-     "Memory allocated and freed by a stream that records is the graph's, at each launch",
+     "Memory allocated and freed by a capturing stream belongs to the graph, at each launch",
      "Stream Ordered Memory Allocator: cuMemAllocAsync, cuMemFreeAsync", .needs = kPools) {
   const CUdeviceptr out = session.allocate(kSize);
   const CUstream in = session.stream();
@@ -116,7 +116,7 @@ RULE(recorded_allocation_belongs_to_its_graph,
 }
 
 RULE(graph_memory_lives_until_it_is_freed,
-     "What a graph allocates and does not free is used and freed by what comes behind the launch",
+     "Memory that a graph allocates and does not free is used and freed by work after the launch",
      GRAPHS "cuGraphAddMemAllocNode", .needs = kPools) {
   const CUdeviceptr out = session.allocate(kSize);
   const Allocating made = allocating(session, out, 5);
@@ -137,9 +137,8 @@ RULE(graph_memory_lives_until_it_is_freed,
   OK(cu.cuStreamSynchronize(in));
 }
 
-RULE(unfreed_graph_memory_holds_up_launches,
-     "A graph whose last launch left memory that is not freed does not launch again", GRAPHS "cuGraphLaunch",
-     .needs = kPools) {
+RULE(unfreed_graph_memory_holds_up_launches, "A graph whose last launch left unfreed memory does not launch again",
+     GRAPHS "cuGraphLaunch", .needs = kPools) {
   const Allocating made = allocating(session, session.allocate(kSize), 5);
   const CUgraphExec ready = launchable(session, made.graph);
   const CUstream in = session.stream();
@@ -150,7 +149,7 @@ RULE(unfreed_graph_memory_holds_up_launches,
   OK(cu.cuStreamSynchronize(in));
 }
 
-RULE(launches_free_what_is_left, "With the flag for it a launch first frees what the one before left",
+RULE(launches_free_what_is_left, "With the flag for it a launch first frees what the previous one left",
      GRAPHS "cuGraphInstantiate: CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH", .needs = kPools) {
   const CUdeviceptr out = session.allocate(kSize);
   const Allocating made = allocating(session, out, 5);
@@ -162,8 +161,7 @@ RULE(launches_free_what_is_left, "With the flag for it a launch first frees what
   OK(cu.cuMemFree(made.at));
 }
 
-RULE(graph_memory_outlives_its_graph,
-     "Memory that a graph left lives on when the graph is destroyed, until it is freed",
+RULE(graph_memory_outlives_its_graph, "Memory that a graph left remains when the graph is destroyed, until it is freed",
      NODES "Freeing Graph Allocations", .needs = kPools) {
   const CUdeviceptr out = session.allocate(kSize);
   const Allocating made = allocating(session, out, 5);
@@ -209,7 +207,7 @@ RULE(graph_memory_is_freed_once, "A graph frees an allocation once, and nothing 
           CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(graphs_with_memory_are_one, "A graph that allocates can not be copied, be a child, or be launchable twice at once",
+RULE(graphs_with_memory_are_one, "A graph that allocates cannot be copied, be a child, or be launchable twice at once",
      GRAPHS "cuGraphAddMemAllocNode", .open = "which error", .needs = kPools) {
   const Allocating made = allocating(session, session.allocate(kSize), 5);
   CUgraph other = nullptr;
@@ -226,7 +224,7 @@ RULE(graphs_with_memory_are_one, "A graph that allocates can not be copied, be a
 }
 
 RULE(graph_memory_is_kept_until_trimmed,
-     "What a launch took from the device stays with the driver until it is trimmed, and is counted",
+     "Memory that a launch took from the device stays with the driver until it is trimmed, and is counted",
      NODES "Physical Memory Footprint", .needs = kPools) {
   const Allocating made = allocating(session, session.allocate(kSize), 5);
   CUgraphNode freed = nullptr;

@@ -64,7 +64,7 @@ CUcontext context_of(Session& session) {
   return current;
 }
 
-RULE(nodes_run_in_order_of_their_edges, "Each node of a graph runs behind those that it depends on",
+RULE(nodes_run_in_order_of_their_edges, "Each node of a graph runs after those that it depends on",
      GRAPHS "cuGraphAddMemsetNode, cuGraphAddKernelNode, cuGraphAddMemcpyNode") {
   const CUdeviceptr at = zeroed(session), to = zeroed(session);
   const CUcontext context = context_of(session);
@@ -86,8 +86,7 @@ RULE(nodes_run_in_order_of_their_edges, "Each node of a graph runs behind those 
 }
 
 RULE(launches_of_one_graph_follow_each_other,
-     "Launches of the same executable graph come one behind the other, also in different streams",
-     GRAPHS "cuGraphLaunch") {
+     "Launches of the same executable graph run one after another, also in different streams", GRAPHS "cuGraphLaunch") {
   const CUdeviceptr at = zeroed(session);
   CUgraph graph = nullptr;
   CUgraphNode add = nullptr;
@@ -102,7 +101,7 @@ RULE(launches_of_one_graph_follow_each_other,
   HOLDS(session.holds(at, kCount, 6), "no addition was lost");
 }
 
-RULE(executable_graph_is_a_copy, "What becomes of a graph after it was instantiated does not change the executable one",
+RULE(executable_graph_is_a_copy, "Changes of a graph after instantiation do not change the executable one",
      GRAPHS "cuGraphInstantiate") {
   const CUdeviceptr at = zeroed(session);
   CUgraph graph = nullptr;
@@ -120,7 +119,7 @@ RULE(executable_graph_is_a_copy, "What becomes of a graph after it was instantia
 }
 
 RULE(kernel_of_executable_graph_can_change,
-     "New parameters for a node of an executable graph hold from the next launch on",
+     "New parameters for a node of an executable graph apply from the next launch on",
      GRAPHS "cuGraphExecKernelNodeSetParams") {
   const CUdeviceptr at = zeroed(session);
   CUgraph graph = nullptr;
@@ -139,7 +138,7 @@ RULE(kernel_of_executable_graph_can_change,
 }
 
 RULE(executable_graph_takes_an_equal_shape,
-     "An executable graph takes the parameters of a graph of the same shape, and no other's",
+     "An executable graph accepts the parameters of a graph of the same shape, and no other's",
      GRAPHS "cuGraphExecUpdate") {
   const CUdeviceptr at = zeroed(session);
   CUgraph graphs[3] = {};
@@ -163,8 +162,9 @@ RULE(executable_graph_takes_an_equal_shape,
   HOLDS(session.holds(at, kCount, 40), "the new parameters hold");
 }
 
-RULE(edges_make_no_circle, "An edge that closes a circle makes the graph unusable: it is refused, or instantiating is",
-     GRAPHS "cuGraphAddDependencies", .open = "which of both") {
+RULE(edges_make_no_circle,
+     "An edge that closes a cycle makes the graph unusable: the edge is refused, or instantiation is",
+     GRAPHS "cuGraphAddDependencies", .open = "which of the two") {
   CUgraph graph = nullptr;
   CUgraphNode nodes[2] = {};
   OK(cu.cuGraphCreate(&graph, 0));
@@ -175,8 +175,7 @@ RULE(edges_make_no_circle, "An edge that closes a circle makes the graph unusabl
   FAILS(cu.cuGraphInstantiate(&ready, graph, 0));
 }
 
-RULE(copies_of_graphs_know_their_nodes,
-     "A copy of a graph has a node for each of the original's, and can be asked which",
+RULE(copies_of_graphs_know_their_nodes, "A copy of a graph has a node for each of the original's, and can return it",
      GRAPHS "cuGraphClone, cuGraphNodeFindInClone") {
   CUgraph graph = nullptr, copy = nullptr;
   CUgraphNode node = nullptr, twin = nullptr;
@@ -190,7 +189,7 @@ RULE(copies_of_graphs_know_their_nodes,
   HOLDS(type == CU_GRAPH_NODE_TYPE_EMPTY, "of the same kind");
 }
 
-RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs whole, at its place",
+RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs as a whole in the order of that node",
      GRAPHS "cuGraphAddChildGraphNode") {
   const CUdeviceptr at = zeroed(session);
   CUgraph inner = nullptr, outer = nullptr;
@@ -212,7 +211,7 @@ RULE(child_graphs_run_as_a_node, "A graph that is a node of another runs whole, 
   HOLDS(session.holds(at, kCount, 19), "between the nodes around it");
 }
 
-RULE(capture_becomes_nodes_and_edges, "What a stream records becomes a chain of nodes",
+RULE(capture_becomes_nodes_and_edges, "The work that a stream captures becomes a chain of nodes",
      GRAPHS "cuGraphGetNodes, cuGraphGetEdges") {
   const CUdeviceptr at = zeroed(session);
   const CUstream in = session.stream();
@@ -229,7 +228,7 @@ RULE(capture_becomes_nodes_and_edges, "What a stream records becomes a chain of 
   HOLDS(nodes == 3 && edges == 2, "three nodes, two edges");
 }
 
-RULE(forked_streams_have_to_join, "A capture in which another stream takes part ends only when that stream was joined",
+RULE(forked_streams_have_to_join, "A capture in which another stream takes part ends only after that stream has joined",
      "Stream Management: cuStreamEndCapture") {
   const CUdeviceptr at = zeroed(session);
   const CUstream in = session.stream(), other = session.stream();
@@ -254,7 +253,7 @@ RULE(capture_ends_in_its_own_stream, "A capture ends in the stream that it began
   ANSWERS(cu.cuStreamEndCapture(other, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 }
 
-RULE(capture_waits_for_nothing_outside, "A stream that records can not wait for work that is not recorded",
+RULE(capture_waits_for_nothing_outside, "A capturing stream cannot wait for work that is not captured",
      "Programming Guide: CUDA Graphs, Cross-stream Dependencies and Events") {
   const CUstream in = session.stream(), other = session.stream();
   const CUevent event = session.event();
@@ -263,7 +262,7 @@ RULE(capture_waits_for_nothing_outside, "A stream that records can not wait for 
   ANSWERS(cu.cuStreamWaitEvent(in, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 }
 
-RULE(captures_do_not_merge, "A stream that records can not wait for what another capture records",
+RULE(captures_do_not_merge, "A capturing stream cannot wait for work of another capture",
      "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations") {
   const CUstream in = session.stream(), other = session.stream();
   const CUevent event = session.event();
@@ -273,7 +272,7 @@ RULE(captures_do_not_merge, "A stream that records can not wait for what another
   ANSWERS(cu.cuStreamWaitEvent(other, event, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
 }
 
-RULE(legacy_stream_would_break_captures, "While a blocking stream records, work in the legacy stream is refused",
+RULE(legacy_stream_would_break_captures, "While a blocking stream captures, work in the legacy stream is refused",
      "Programming Guide: CUDA Graphs, Prohibited and Unhandled Operations") {
   const CUdeviceptr at = zeroed(session);
   const CUstream in = session.stream(CU_STREAM_DEFAULT);
@@ -295,7 +294,7 @@ RULE(capture_ends_in_its_own_thread, "Unless its mode is relaxed, a capture ends
   HOLDS(result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "another thread's attempt is refused");
 }
 
-RULE(captures_are_numbered, "A stream that records tells its capture's number, which no other capture has",
+RULE(captures_are_numbered, "A capturing stream returns its capture's number, which no other capture has",
      "Stream Management: cuStreamGetCaptureInfo") {
   const CUstream streams[] = {session.stream(), session.stream()};
   cuuint64_t numbers[2] = {};

@@ -30,8 +30,8 @@ std::size_t granule_of(Session& session, const CUmemAllocationProp& properties) 
 // Large enough for both kinds of memory.
 std::size_t common_granule(Session& session) { return std::max(session.granule(), granule_of(session, on_host())); }
 
-RULE(host_handle_ignores_the_number, "A handle of memory on the host, on no node in particular, takes any number",
-     CREATE, .needs = kHostMapping) {
+RULE(host_handle_ignores_the_number, "A handle of host memory without a particular node accepts any number", CREATE,
+     .needs = kHostMapping) {
   const CUmemAllocationProp properties = on_host(CU_MEM_LOCATION_TYPE_HOST, 77);
   CUmemGenericAllocationHandle handle = 0;
   OK(cu.cuMemCreate(&handle, granule_of(session, properties), &properties, 0));
@@ -41,8 +41,7 @@ RULE(host_handle_ignores_the_number, "A handle of memory on the host, on no node
   OK(cu.cuMemRelease(handle));
 }
 
-RULE(host_handle_is_not_shared, "A handle of memory on the host can not be asked to be exportable", CREATE,
-     .needs = kHostMapping) {
+RULE(host_handle_is_not_shared, "A handle of host memory cannot be exportable", CREATE, .needs = kHostMapping) {
   CUmemAllocationProp properties = on_host();
   const std::size_t bytes = granule_of(session, properties);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -50,14 +49,13 @@ RULE(host_handle_is_not_shared, "A handle of memory on the host can not be asked
   ANSWERS(cu.cuMemCreate(&handle, bytes, &properties, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(current_node_is_no_place, "Memory can not be created on whichever node is the thread's", CREATE,
-     .needs = kNodeMapping) {
+RULE(current_node_is_no_place, "Memory cannot be created on the thread's current node", CREATE, .needs = kNodeMapping) {
   const CUmemAllocationProp properties = on_host(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
   CUmemGenericAllocationHandle handle = 0;
   ANSWERS(cu.cuMemCreate(&handle, common_granule(session), &properties, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(node_gets_no_access_to_device_memory, "Access for a node of the host can not be given to memory of the device",
+RULE(node_gets_no_access_to_device_memory, "A host node cannot be given access to device memory",
      "Virtual Memory Management: cuMemSetAccess", .open = "which error", .needs = kNodeMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(bytes);
@@ -68,7 +66,7 @@ RULE(node_gets_no_access_to_device_memory, "Access for a node of the host can no
   FAILS(cu.cuMemSetAccess(at, bytes, &access, 1));
 }
 
-RULE(host_memory_is_worked_on, "Copies and kernels work on memory of the host that is mapped for the device",
+RULE(host_memory_is_worked_on, "Copies and kernels work on host memory that is mapped for the device",
      "Virtual Memory Management: cuMemMap, cuMemSetAccess", .needs = kHostMapping) {
   const CUmemAllocationProp properties = on_host();
   const std::size_t bytes = common_granule(session);
@@ -88,7 +86,7 @@ RULE(host_memory_is_worked_on, "Copies and kernels work on memory of the host th
 }
 
 RULE(address_changes_its_place,
-     "An address leads to memory of the device, then of the host, and each keeps its contents",
+     "An address can be mapped to device memory, then to host memory, and each keeps its contents",
      "Virtual Memory Management: cuMemMap, cuMemUnmap", .needs = kHostMapping) {
   const CUmemAllocationProp properties = on_host();
   const std::size_t bytes = common_granule(session);

@@ -26,13 +26,13 @@ RULE(pinned_address_is_the_devices, "The device sees pinned memory at the host's
 }
 
 RULE(device_pointer_inside_pinned_memory, "An address inside pinned memory has a device address as well",
-     HOST "cuMemHostGetDevicePointer", .open = "the page speaks of the buffer") {
+     HOST "cuMemHostGetDevicePointer", .open = "the page mentions only the buffer") {
   auto* const at = static_cast<char*>(session.pinned(kPage));
   CUdeviceptr device = 0;
   ANSWERS(cu.cuMemHostGetDevicePointer(&device, at + 100, 0), CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(pinned_memory_is_written_by_kernels, "A kernel writes pinned memory, and the host reads it behind synchronisation",
+RULE(pinned_memory_is_written_by_kernels, "A kernel writes pinned memory, and the host reads it after synchronization",
      HOST "cuMemHostAlloc") {
   auto* const at = static_cast<std::uint32_t*>(session.pinned(kPage));
   for (std::uint32_t i = 0; i < 1024; ++i) at[i] = i;
@@ -41,7 +41,7 @@ RULE(pinned_memory_is_written_by_kernels, "A kernel writes pinned memory, and th
   HOLDS(at[0] == 1000 && at[1023] == 2023, "every word has 1000 more");
 }
 
-RULE(host_flags_come_back, "Pinned memory tells the flags that it was allocated with", HOST "cuMemHostGetFlags",
+RULE(host_flags_come_back, "Pinned memory returns the flags that it was allocated with", HOST "cuMemHostGetFlags",
      .open = "flags that the driver adds") {
   void* at = nullptr;
   OK(cu.cuMemHostAlloc(&at, kPage, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
@@ -69,20 +69,20 @@ RULE(device_pointer_flags_are_zero, "Flags other than 0 are refused", HOST "cuMe
   ANSWERS(cu.cuMemHostGetDevicePointer(&device, session.pinned(kPage), 8), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(free_host_needs_its_own, "Only what cuMemHostAlloc and cuMemAllocHost gave can be freed as host memory",
+RULE(free_host_needs_its_own, "Only memory from cuMemHostAlloc and cuMemAllocHost can be freed as host memory",
      HOST "cuMemFreeHost", .open = "which error") {
   FAILS(cu.cuMemFreeHost(pages(1)));
 }
 
-RULE(free_host_once, "Pinned memory that is freed is pinned no more", HOST "cuMemFreeHost",
-     .open = "which error the question gets") {
+RULE(free_host_once, "Pinned memory that was freed is no longer pinned", HOST "cuMemFreeHost",
+     .open = "which error the query returns") {
   void* const at = session.pinned(64 * kPage);
   OK(cu.cuMemFreeHost(at));
   unsigned flags = 0;
   FAILS(cu.cuMemHostGetFlags(&flags, at));
 }
 
-RULE(old_form_pins_too, "cuMemAllocHost gives pinned memory that is freed in the same way",
+RULE(old_form_pins_too, "cuMemAllocHost returns pinned memory that is freed in the same way",
      HOST "cuMemAllocHost, cuMemFreeHost") {
   void* at = nullptr;
   OK(cu.cuMemAllocHost(&at, kPage));
@@ -93,19 +93,19 @@ RULE(old_form_pins_too, "cuMemAllocHost gives pinned memory that is freed in the
   OK(cu.cuMemFreeHost(at));
 }
 
-RULE(register_twice_fails, "Memory that is registered can not be registered again", HOST "cuMemHostRegister") {
+RULE(register_twice_fails, "Memory that is registered cannot be registered again", HOST "cuMemHostRegister") {
   void* const at = pages(4);
   OK(cu.cuMemHostRegister(at, 4 * kPage, 0));
   ANSWERS(cu.cuMemHostRegister(at, 4 * kPage, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 }
 
-RULE(register_overlap_fails, "Nor a range that shares bytes with one that is registered", HOST "cuMemHostRegister") {
+RULE(register_overlap_fails, "A range that overlaps a registered one cannot be registered", HOST "cuMemHostRegister") {
   auto* const at = static_cast<char*>(pages(4));
   OK(cu.cuMemHostRegister(at, 2 * kPage, 0));
   ANSWERS(cu.cuMemHostRegister(at + kPage, 2 * kPage, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 }
 
-RULE(register_rejects_nothing, "No bytes, or no address, can not be registered", HOST "cuMemHostRegister") {
+RULE(register_rejects_nothing, "No bytes, or a null address, cannot be registered", HOST "cuMemHostRegister") {
   ANSWERS(cu.cuMemHostRegister(pages(1), 0, 0), CUDA_ERROR_INVALID_VALUE);
   ANSWERS(cu.cuMemHostRegister(nullptr, kPage, 0), CUDA_ERROR_INVALID_VALUE);
 }
@@ -115,7 +115,7 @@ RULE(register_flags_are_checked, "Unknown flags are refused", HOST "cuMemHostReg
 }
 
 RULE(registered_memory_serves_kernels,
-     "A kernel reads and writes registered memory by the address that the driver tells", HOST "cuMemHostRegister") {
+     "A kernel reads and writes registered memory at the address that the driver returns", HOST "cuMemHostRegister") {
   auto* const at = static_cast<std::uint32_t*>(pages(2));
   OK(cu.cuMemHostRegister(at, 2 * kPage, CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr device = 0;
@@ -125,12 +125,12 @@ RULE(registered_memory_serves_kernels,
   HOLDS(at[0] == 17 && at[2047] == 17, "first and last word");
 }
 
-RULE(unregister_needs_a_registration, "Memory that is not registered can not be unregistered",
+RULE(unregister_needs_a_registration, "Memory that is not registered cannot be unregistered",
      HOST "cuMemHostUnregister", .open = "whether it is called not registered or invalid") {
   ANSWERS(cu.cuMemHostUnregister(pages(1)), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(unregister_needs_the_start, "A registration ends by its first address: one inside is refused",
+RULE(unregister_needs_the_start, "Memory is unregistered by its first address; an address inside is refused",
      HOST "cuMemHostUnregister", .open = "which error") {
   auto* const at = static_cast<char*>(pages(4));
   OK(cu.cuMemHostRegister(at, 4 * kPage, 0));
@@ -138,7 +138,7 @@ RULE(unregister_needs_the_start, "A registration ends by its first address: one 
   OK(cu.cuMemHostUnregister(at));
 }
 
-RULE(pinned_memory_is_not_registered, "Memory that the driver allocated is not unregistered but freed",
+RULE(pinned_memory_is_not_registered, "Memory that the driver allocated cannot be unregistered, only freed",
      HOST "cuMemHostUnregister", .open = "which error") {
   void* const at = session.pinned(kPage);
   FAILS(cu.cuMemHostUnregister(at));
@@ -146,7 +146,7 @@ RULE(pinned_memory_is_not_registered, "Memory that the driver allocated is not u
 }
 
 RULE(unregistered_memory_registers_again,
-     "Memory that was unregistered is the host's as before and can be registered again", HOST "cuMemHostUnregister") {
+     "Memory that was unregistered is ordinary host memory and can be registered again", HOST "cuMemHostUnregister") {
   void* const at = pages(2);
   for (int i = 0; i < 3; ++i) {
     OK(cu.cuMemHostRegister(at, 2 * kPage, 0));

@@ -62,7 +62,7 @@ RULE(parameters_tell_offset_and_size,
   }
 }
 
-RULE(parameters_end, "Asking for a parameter past the last is refused: that is how they are counted",
+RULE(parameters_end, "A query of a parameter after the last is refused: that is how they are counted",
      "Execution Control: cuFuncGetParamInfo") {
   std::size_t offset = 0, bytes = 0;
   ANSWERS(cu.cuFuncGetParamInfo(session.function("conformance_layout"), kLayoutCount, &offset, &bytes),
@@ -70,14 +70,14 @@ RULE(parameters_end, "Asking for a parameter past the last is refused: that is h
   ANSWERS(cu.cuFuncGetParamInfo(session.function("conformance_nothing"), 0, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(parameter_size_may_be_left_out, "The size of a parameter may be left out",
+RULE(parameter_size_may_be_left_out, "The pointer for a parameter's size may be null",
      "Execution Control: cuFuncGetParamInfo") {
   std::size_t offset = 0;
   OK(cu.cuFuncGetParamInfo(session.function("conformance_layout"), 3, &offset, nullptr));
   HOLDS(offset == kLayout[3].offset, "the offset is there");
 }
 
-RULE(kernel_parameters_are_the_functions, "A kernel tells the parameters that its function does",
+RULE(kernel_parameters_are_the_functions, "A kernel returns the same parameters as its function",
      "Library Management: cuKernelGetParamInfo") {
   const CUkernel kernel = find_kernel(session, "conformance_layout");
   for (std::size_t i = 0; i < kLayoutCount; ++i) {
@@ -89,7 +89,7 @@ RULE(kernel_parameters_are_the_functions, "A kernel tells the parameters that it
   ANSWERS(cu.cuKernelGetParamInfo(kernel, kLayoutCount, &offset, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(launch_passes_parameters, "A launch copies each parameter from where its pointer leads", LAUNCH) {
+RULE(launch_passes_parameters, "A launch copies each parameter from the address in its pointer", LAUNCH) {
   Arguments arguments;
   arguments.to = session.allocate(64);
   std::vector<void*> list = arguments.pointers();
@@ -147,7 +147,7 @@ RULE(launch_by_kernel_handle, "A kernel handle, cast to a function, launches", L
   HOLDS(session.read(arguments.to, 6) == arguments.written(), "the kernel got its parameters");
 }
 
-RULE(kernels_have_functions, "The function of a kernel launches and tells the same parameters",
+RULE(kernels_have_functions, "The function of a kernel launches and returns the same parameters",
      "Library Management: cuKernelGetFunction") {
   const CUdeviceptr at = session.allocate(4096);
   OK(cu.cuMemsetD32(at, 1, 1024));
@@ -210,7 +210,8 @@ RULE(shared_memory_is_asked_for,
 }
 
 RULE(function_attributes,
-     "A function tells its threads a block and its own shared memory; what the compiler settled can not be set",
+     "A function returns its threads per block and its own shared memory; attributes that the compiler fixed cannot be "
+     "set",
      "Execution Control: cuFuncGetAttribute, cuFuncSetAttribute") {
   const CUfunction nothing = session.function("conformance_nothing");
   int value = 0;
@@ -221,7 +222,7 @@ RULE(function_attributes,
   ANSWERS(cu.cuFuncSetAttribute(nothing, CU_FUNC_ATTRIBUTE_NUM_REGS, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(functions_tell_their_names, "A function tells its name and its module",
+RULE(functions_tell_their_names, "A function returns its name and its module",
      "Execution Control: cuFuncGetName, cuFuncGetModule") {
   CUmodule module = nullptr, found = nullptr;
   OK(cu.cuModuleLoadData(&module, kKernels));
@@ -248,7 +249,7 @@ RULE(names_are_looked_up_exactly, "A function, variable or kernel that a module 
 }
 
 RULE(variables_start_as_declared,
-     "A module's variable has its declared size and first contents; either answer may be left out",
+     "A module's variable has its declared size and initial contents; either pointer may be null",
      MODULES "cuModuleGetGlobal") {
   CUmodule module = nullptr;
   OK(cu.cuModuleLoadData(&module, kKernels));
@@ -273,7 +274,7 @@ RULE(modules_have_their_own_variables, "The same image loaded twice has two sets
   HOLDS(first != second && session.read(second, 1)[0] == kWords[0], "writing one leaves the other");
 }
 
-RULE(libraries_have_modules, "A library's kernels lead back to it, and its module has its variables",
+RULE(libraries_have_modules, "A library's kernels give the library, and its module has its variables",
      LIBRARIES "cuKernelGetLibrary, cuLibraryGetModule, cuLibraryGetGlobal") {
   const CUlibrary library = load_library(session);
   CUlibrary found = nullptr;
@@ -290,7 +291,7 @@ RULE(libraries_have_modules, "A library's kernels lead back to it, and its modul
   HOLDS(by_library == by_module && bytes == sizeof kWords, "one variable");
 }
 
-RULE(bad_text_is_no_module, "Text that is no PTX is refused as such", MODULES "cuModuleLoadData",
+RULE(bad_text_is_no_module, "Text that is not PTX is refused", MODULES "cuModuleLoadData",
      .open = "whether the text is called invalid PTX or an invalid image") {
   CUmodule module = nullptr;
   ANSWERS(
@@ -298,7 +299,7 @@ RULE(bad_text_is_no_module, "Text that is no PTX is refused as such", MODULES "c
       CUDA_ERROR_INVALID_PTX, CUDA_ERROR_INVALID_IMAGE);
 }
 
-RULE(launch_needs_a_function, "A launch of no function is refused", LAUNCH,
+RULE(launch_needs_a_function, "A launch of a null function is refused", LAUNCH,
      .open = "whether the handle or the value is called invalid") {
   ANSWERS(cu.cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE,
           CUDA_ERROR_INVALID_VALUE);

@@ -9,7 +9,7 @@ constexpr const char* kSubject = "mapping";
 constexpr int kMapping = CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
 constexpr auto kReadWrite = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-RULE(map_offset_is_zero, "A mapping begins at the start of its handle: another offset is refused",
+RULE(map_offset_is_zero, "A mapping begins at the start of its handle; another offset is refused",
      "Virtual Memory Management: cuMemMap", .open = "whether it is called invalid or not supported",
      .needs = kMapping) {
   const std::size_t bytes = session.granule();
@@ -51,7 +51,7 @@ RULE(map_is_within_handle, "A mapping is no larger than its handle", "Virtual Me
 }
 
 RULE(map_is_within_reservation, "A mapping does not reach past the end of the reservation",
-     "Virtual Memory Management: cuMemMap", .open = "which error; what lies behind may be reserved, too",
+     "Virtual Memory Management: cuMemMap", .open = "which error; the addresses after it may be reserved, too",
      .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(2 * bytes);
@@ -61,7 +61,7 @@ RULE(map_is_within_reservation, "A mapping does not reach past the end of the re
   FAILS(cu.cuMemMap(again, 2 * bytes, 0, session.create(2 * bytes), 0));
 }
 
-RULE(map_over_a_mapping_fails, "Addresses that are mapped can not be mapped again before they are unmapped",
+RULE(map_over_a_mapping_fails, "Mapped addresses cannot be mapped again before they are unmapped",
      "Virtual Memory Management: cuMemMap", .open = "which error", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.mapped(bytes);
@@ -70,7 +70,7 @@ RULE(map_over_a_mapping_fails, "Addresses that are mapped can not be mapped agai
   HOLDS(session.holds(at, 1, 11), "the first mapping is as it was");
 }
 
-RULE(map_starts_without_access, "A new mapping has no access; it has what cuMemSetAccess gave it",
+RULE(map_starts_without_access, "A new mapping has no access until cuMemSetAccess gives it",
      "Virtual Memory Management: cuMemUnmap, cuMemSetAccess", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(bytes);
@@ -80,7 +80,8 @@ RULE(map_starts_without_access, "A new mapping has no access; it has what cuMemS
   HOLDS(session.access_of(at) == kReadWrite, "reading and writing after cuMemSetAccess");
 }
 
-RULE(access_ends_with_mapping, "Access is the mapping's, not the address's: after unmapping and mapping there is none",
+RULE(access_ends_with_mapping,
+     "Access belongs to the mapping, not to the address: after unmapping and mapping there is none",
      "Virtual Memory Management: cuMemUnmap", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.mapped(bytes);
@@ -90,7 +91,7 @@ RULE(access_ends_with_mapping, "Access is the mapping's, not the address's: afte
 }
 
 RULE(copy_needs_access, "A copy into a mapping without access fails", "Virtual Memory Management: cuMemMap",
-     .open = "which error, and whether the copy or the next synchronisation answers it", .needs = kMapping) {
+     .open = "which error, and whether the copy or the next synchronization returns it", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(bytes);
   session.map(at, bytes, session.create(bytes));
@@ -100,13 +101,13 @@ RULE(copy_needs_access, "A copy into a mapping without access fails", "Virtual M
   FAILS(result);
 }
 
-RULE(set_access_needs_a_mapping, "Access can not be given to addresses that are reserved and not mapped",
+RULE(set_access_needs_a_mapping, "Access cannot be given to addresses that are reserved and not mapped",
      "Virtual Memory Management: cuMemSetAccess", .open = "which error", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   FAILS(session.set_access(session.reserve(bytes), bytes, kReadWrite));
 }
 
-RULE(set_access_needs_whole_range_mapped, "Nor to a range of which a part is not mapped",
+RULE(set_access_needs_whole_range_mapped, "Access cannot be given to a range of which a part is not mapped",
      "Virtual Memory Management: cuMemSetAccess", .open = "which error", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(2 * bytes);
@@ -114,7 +115,7 @@ RULE(set_access_needs_whole_range_mapped, "Nor to a range of which a part is not
   FAILS(session.set_access(at, 2 * bytes, kReadWrite));
 }
 
-RULE(set_access_over_neighbours, "One call gives access to several mappings that lie side by side",
+RULE(set_access_over_neighbours, "One call gives access to several adjacent mappings",
      "Virtual Memory Management: cuMemSetAccess", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(3 * bytes);
@@ -127,7 +128,7 @@ RULE(set_access_over_neighbours, "One call gives access to several mappings that
 }
 
 RULE(set_access_of_a_part, "Access to a part of one mapping is given or refused, and if refused changes nothing",
-     "Virtual Memory Management: cuMemSetAccess", .open = "which; the page asks for ranges that hold whole allocations",
+     "Virtual Memory Management: cuMemSetAccess", .open = "which; the page requires ranges of whole allocations",
      .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(2 * bytes);
@@ -149,7 +150,7 @@ RULE(set_access_needs_a_device_that_exists, "Access for a device that does not e
   ANSWERS(cu.cuMemSetAccess(at, bytes, &access, 1), CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(unmap_of_a_part_fails, "A part of a mapping can not be unmapped; the mapping stays whole",
+RULE(unmap_of_a_part_fails, "A part of a mapping cannot be unmapped; the mapping stays whole",
      "Virtual Memory Management: cuMemUnmap", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.mapped(2 * bytes);
@@ -160,14 +161,14 @@ RULE(unmap_of_a_part_fails, "A part of a mapping can not be unmapped; the mappin
   HOLDS(session.holds(at, 1, 21) && session.holds(at + bytes, 1, 22), "both halves are there");
 }
 
-RULE(unmap_of_nothing_fails, "Addresses that are reserved and not mapped can not be unmapped",
+RULE(unmap_of_nothing_fails, "Addresses that are reserved and not mapped cannot be unmapped",
      "Virtual Memory Management: cuMemUnmap", .open = "which error", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   FAILS(cu.cuMemUnmap(session.reserve(bytes), bytes));
 }
 
-RULE(unmap_of_neighbours, "One call unmaps several whole mappings that lie side by side",
-     "Virtual Memory Management: cuMemUnmap", .needs = kMapping) {
+RULE(unmap_of_neighbours, "One call unmaps several adjacent whole mappings", "Virtual Memory Management: cuMemUnmap",
+     .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(2 * bytes);
   for (std::size_t i = 0; i < 2; ++i) session.map(at + i * bytes, bytes, session.create(bytes));
@@ -189,7 +190,7 @@ RULE(unmapped_addresses_map_again, "Unmapped addresses are a reservation again a
   }
 }
 
-RULE(handle_keeps_contents, "Memory is the handle's: mapped elsewhere it shows what was written before",
+RULE(handle_keeps_contents, "Memory belongs to the handle: mapped elsewhere it contains what was written before",
      "Virtual Memory Management: cuMemCreate, cuMemRelease", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle handle = session.create(bytes);
@@ -217,7 +218,7 @@ RULE(mapping_outlives_handle, "A handle may be released while it is mapped: the 
   HOLDS(session.holds(at, 1, 31), "nothing else got the memory");
 }
 
-RULE(retain_gives_the_same_handle, "Any address of a mapping leads to the handle that it was mapped with",
+RULE(retain_gives_the_same_handle, "Any address of a mapping gives the handle that it was mapped with",
      "Virtual Memory Management: cuMemRetainAllocationHandle", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle handle = session.create(bytes);
@@ -231,14 +232,14 @@ RULE(retain_gives_the_same_handle, "Any address of a mapping leads to the handle
   OK(cu.cuMemRelease(found));
 }
 
-RULE(retain_needs_a_mapping, "An address that is not mapped leads to no handle",
+RULE(retain_needs_a_mapping, "An address that is not mapped gives no handle",
      "Virtual Memory Management: cuMemRetainAllocationHandle", .open = "which error", .needs = kMapping) {
   CUmemGenericAllocationHandle found = 0;
   FAILS(cu.cuMemRetainAllocationHandle(&found, reinterpret_cast<void*>(session.reserve(session.granule()))));
 }
 
 RULE(retained_handle_is_whole,
-     "A handle found again by its mapping, after it was released, tells its properties and maps",
+     "A handle that was released, and retained by an address of its mapping, returns its properties and can be mapped",
      "Virtual Memory Management: cuMemRetainAllocationHandle", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle handle = session.create(bytes);
@@ -254,7 +255,7 @@ RULE(retained_handle_is_whole,
 }
 
 RULE(kernel_at_unmapped_address_faults,
-     "A kernel that accesses a reserved address without memory faults, and every later call answers so",
+     "A kernel that accesses a reserved address without memory faults, and every later call returns that error",
      "Data types used by CUDA driver: CUDA_ERROR_ILLEGAL_ADDRESS", .needs = kMapping) {
   const CUdeviceptr at = session.reserve(session.granule());
   session.function("conformance_add");

@@ -16,7 +16,7 @@ RULE(reserve_rejects_size_off_page, "A reservation's size is a multiple of the h
 }
 
 RULE(reserve_rejects_nothing, "A reservation of no bytes is refused", "Virtual Memory Management: cuMemAddressReserve",
-     .open = "whether it is refused as invalid; any error will do", .needs = kMapping) {
+     .open = "whether it is refused as invalid; any error is accepted", .needs = kMapping) {
   CUdeviceptr at = 0;
   FAILS(cu.cuMemAddressReserve(&at, 0, 0, 0, 0));
 }
@@ -27,7 +27,7 @@ RULE(reserve_alignment_is_power_of_two, "An alignment that is no power of two is
   ANSWERS(cu.cuMemAddressReserve(&at, session.granule(), 3 * session.granule(), 0, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(reserve_keeps_alignment, "A reservation begins at a multiple of the alignment asked for",
+RULE(reserve_keeps_alignment, "A reservation begins at a multiple of the requested alignment",
      "Virtual Memory Management: cuMemAddressReserve", .needs = kMapping) {
   const std::size_t alignment = 64 * kMebi;
   for (int i = 0; i < 4; ++i) {
@@ -43,8 +43,7 @@ RULE(reserve_flags_are_zero, "Flags other than 0 are refused", "Virtual Memory M
   ANSWERS(cu.cuMemAddressReserve(&at, session.granule(), 0, 0, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(reserve_hint_is_a_hint,
-     "An address that is taken, given as hint, does not make a reservation fail: it lies elsewhere",
+RULE(reserve_hint_is_a_hint, "If the hint is an address in use, the reservation succeeds at another address",
      "Virtual Memory Management: cuMemAddressReserve", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr first = session.reserve(bytes);
@@ -53,7 +52,7 @@ RULE(reserve_hint_is_a_hint,
   HOLDS(second >= first + bytes || second + bytes <= first, "two reservations do not overlap");
 }
 
-RULE(reserve_takes_no_memory, "Addresses may be reserved for more than the device has, and take nothing of it",
+RULE(reserve_takes_no_memory, "More addresses than the device has memory may be reserved, and take none of it",
      "Virtual Memory Management: cuMemAddressReserve", .needs = kMapping) {
   std::size_t total = 0;
   OK(cu.cuDeviceTotalMem(&total, 0));
@@ -64,7 +63,7 @@ RULE(reserve_takes_no_memory, "Addresses may be reserved for more than the devic
         "free memory is what it was, but for what the driver keeps books with");
 }
 
-RULE(address_free_needs_the_whole, "A reservation is freed as it was made: a part, or another size, is refused",
+RULE(address_free_needs_the_whole, "A reservation is freed as it was made; a part, or another size, is refused",
      "Virtual Memory Management: cuMemAddressFree", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(2 * bytes);
@@ -73,7 +72,7 @@ RULE(address_free_needs_the_whole, "A reservation is freed as it was made: a par
   OK(cu.cuMemAddressFree(at, 2 * bytes));
 }
 
-RULE(address_free_once, "A reservation that is freed can not be freed again",
+RULE(address_free_once, "A reservation that was freed cannot be freed again",
      "Virtual Memory Management: cuMemAddressFree", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(bytes);
@@ -81,7 +80,7 @@ RULE(address_free_once, "A reservation that is freed can not be freed again",
   ANSWERS(cu.cuMemAddressFree(at, bytes), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(address_free_of_a_mapping_fails, "A reservation that holds a mapping can not be freed; the mapping stays",
+RULE(address_free_of_a_mapping_fails, "A reservation that holds a mapping cannot be freed; the mapping stays",
      "Programming Guide: Virtual Memory Management", .open = "which error", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.mapped(bytes);
@@ -146,7 +145,7 @@ RULE(create_beyond_memory, "A handle larger than the device is out of memory, an
   session.mapped(session.granule());
 }
 
-RULE(properties_come_back, "A handle tells the properties that it was created with",
+RULE(properties_come_back, "A handle returns the properties that it was created with",
      "Virtual Memory Management: cuMemGetAllocationPropertiesFromHandle", .needs = kMapping) {
   CUmemAllocationProp found = {};
   OK(cu.cuMemGetAllocationPropertiesFromHandle(&found, session.create(session.granule())));

@@ -13,7 +13,7 @@ RULE(alloc_of_nothing_fails, "An allocation of no bytes is refused", MEMORY "cuM
   ANSWERS(cu.cuMemAlloc(&at, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(alloc_needs_a_place, "An allocation without a place for its address is refused", MEMORY "cuMemAlloc",
+RULE(alloc_needs_a_place, "An allocation without a pointer for its address is refused", MEMORY "cuMemAlloc",
      .open = "which error") {
   FAILS(cu.cuMemAlloc(nullptr, 4096));
 }
@@ -23,7 +23,8 @@ RULE(alloc_is_aligned, "An allocation begins at a multiple of 256 bytes", "Progr
     HOLDS(session.allocate(bytes) % 256 == 0, "the address is a multiple");
 }
 
-RULE(allocs_do_not_overlap, "Allocations do not overlap, and keep apart what is written", MEMORY "cuMemAlloc") {
+RULE(allocs_do_not_overlap, "Allocations do not overlap, and writes to one do not change another",
+     MEMORY "cuMemAlloc") {
   CUdeviceptr at[16] = {};
   for (std::uint32_t i = 0; i < 16; ++i) {
     at[i] = session.allocate(1000 + 700 * i);
@@ -32,7 +33,8 @@ RULE(allocs_do_not_overlap, "Allocations do not overlap, and keep apart what is 
   for (std::uint32_t i = 0; i < 16; ++i) HOLDS(session.holds(at[i], 250, i * 0x01010101u), "each has its own bytes");
 }
 
-RULE(alloc_beyond_memory, "More than the device has is out of memory, and later requests are served",
+RULE(alloc_beyond_memory,
+     "An allocation larger than the device's memory is out of memory, and later requests are served",
      MEMORY "cuMemAlloc") {
   std::size_t total = 0;
   OK(cu.cuDeviceTotalMem(&total, 0));
@@ -41,13 +43,13 @@ RULE(alloc_beyond_memory, "More than the device has is out of memory, and later 
   session.allocate(4096);
 }
 
-RULE(free_needs_the_start, "Memory is freed by its first address: one inside is refused", MEMORY "cuMemFree") {
+RULE(free_needs_the_start, "Memory is freed by its first address; an address inside is refused", MEMORY "cuMemFree") {
   const CUdeviceptr at = session.allocate(4096);
   ANSWERS(cu.cuMemFree(at + 256), CUDA_ERROR_INVALID_VALUE);
   OK(cu.cuMemFree(at));
 }
 
-RULE(free_once, "Memory that is freed can not be freed again", MEMORY "cuMemFree") {
+RULE(free_once, "Memory that was freed cannot be freed again", MEMORY "cuMemFree") {
   const CUdeviceptr at = session.allocate(std::size_t{4} << 20);
   OK(cu.cuMemFree(at));
   ANSWERS(cu.cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
@@ -70,7 +72,7 @@ RULE(pitch_needs_a_known_element, "Elements of a pitched allocation have 4, 8 or
   ANSWERS(cu.cuMemAllocPitch(&at, &pitch, 1000, 10, 3), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(managed_memory_is_the_hosts_too, "Managed memory is written by the device and read by the host",
+RULE(managed_memory_is_the_hosts_too, "The device writes managed memory, and the host reads it",
      "Unified Memory: cuMemAllocManaged", .needs = CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) {
   CUdeviceptr at = 0;
   OK(cu.cuMemAllocManaged(&at, 4096, CU_MEM_ATTACH_GLOBAL));
@@ -93,14 +95,14 @@ constexpr std::size_t kBytes = 256 * kMebi;
 
 bool near(std::size_t a, std::size_t b) { return (a > b ? a - b : b - a) < kSlack; }
 
-RULE(free_is_within_total, "No more is free than there is", "Memory Management: cuMemGetInfo") {
+RULE(free_is_within_total, "Free memory does not exceed total memory", "Memory Management: cuMemGetInfo") {
   std::size_t free = 0, total = 0;
   OK(cu.cuMemGetInfo(&free, &total));
   HOLDS(free > 0 && free <= total, "0 < free <= total");
 }
 
-RULE(alloc_takes_memory, "An allocation takes what it is large, and freeing gives it back",
-     "Memory Management: cuMemGetInfo", .open = "what the driver keeps books with; up to 32 MiB") {
+RULE(alloc_takes_memory, "An allocation reduces free memory by its size, and freeing it returns that",
+     "Memory Management: cuMemGetInfo", .open = "memory for the driver's own records; up to 32 MiB") {
   const std::size_t before = session.free_memory();
   const CUdeviceptr at = session.allocate(kBytes);
   HOLDS(near(before - session.free_memory(), kBytes), "as much less is free");
@@ -109,14 +111,14 @@ RULE(alloc_takes_memory, "An allocation takes what it is large, and freeing give
 }
 
 RULE(create_takes_memory, "A handle takes its memory when it is created, mapped or not", INFO "cuMemCreate",
-     .open = "what the driver keeps books with; up to 32 MiB", .needs = kMapping) {
+     .open = "memory for the driver's own records; up to 32 MiB", .needs = kMapping) {
   const std::size_t before = session.free_memory();
   session.create(kBytes);
   HOLDS(near(before - session.free_memory(), kBytes), "as much less is free");
 }
 
 RULE(mapping_takes_no_memory, "Mapping a handle and giving access take no further memory", INFO "cuMemMap",
-     .open = "what the driver keeps books with; up to 32 MiB", .needs = kMapping) {
+     .open = "memory for the driver's own records; up to 32 MiB", .needs = kMapping) {
   const CUmemGenericAllocationHandle handle = session.create(kBytes);
   const CUdeviceptr at = session.reserve(kBytes);
   const std::size_t before = session.free_memory();
@@ -125,8 +127,8 @@ RULE(mapping_takes_no_memory, "Mapping a handle and giving access take no furthe
   HOLDS(near(before, session.free_memory()), "as much is free");
 }
 
-RULE(unmapping_keeps_the_handles_memory, "Unmapping gives nothing back while the handle is held", INFO "cuMemUnmap",
-     .open = "what the driver keeps books with; up to 32 MiB", .needs = kMapping) {
+RULE(unmapping_keeps_the_handles_memory, "Unmapping returns no memory while the handle is held", INFO "cuMemUnmap",
+     .open = "memory for the driver's own records; up to 32 MiB", .needs = kMapping) {
   const CUmemGenericAllocationHandle handle = session.create(kBytes);
   const CUdeviceptr at = session.reserve(kBytes);
   session.map(at, kBytes, handle);
@@ -138,8 +140,8 @@ RULE(unmapping_keeps_the_handles_memory, "Unmapping gives nothing back while the
 }
 
 RULE(releasing_keeps_the_mappings_memory,
-     "Releasing a handle gives nothing back while it is mapped; unmapping then does", INFO "cuMemRelease",
-     .open = "what the driver keeps books with; up to 32 MiB", .needs = kMapping) {
+     "Releasing a handle returns no memory while it is mapped; unmapping then does", INFO "cuMemRelease",
+     .open = "memory for the driver's own records; up to 32 MiB", .needs = kMapping) {
   const CUmemGenericAllocationHandle handle = session.create(kBytes);
   const CUdeviceptr at = session.reserve(kBytes);
   session.map(at, kBytes, handle);
@@ -150,8 +152,9 @@ RULE(releasing_keeps_the_mappings_memory,
   HOLDS(near(session.free_memory() - before, kBytes), "unmapping gives it back");
 }
 
-RULE(retained_handle_keeps_memory, "A handle that was retained is released as often before its memory is free",
-     INFO "cuMemRetainAllocationHandle", .open = "what the driver keeps books with; up to 32 MiB", .needs = kMapping) {
+RULE(retained_handle_keeps_memory, "A handle that was retained must be released as often before its memory is free",
+     INFO "cuMemRetainAllocationHandle", .open = "memory for the driver's own records; up to 32 MiB",
+     .needs = kMapping) {
   const CUmemGenericAllocationHandle handle = session.create(kBytes);
   const CUdeviceptr at = session.reserve(kBytes);
   session.map(at, kBytes, handle);

@@ -37,8 +37,8 @@ RULE(device_memory_has_no_host_address, "Device memory has no address for the ho
           CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(device_memory_tells_its_range, "An address inside an allocation tells where that begins and how long it is",
-     POINTERS, .open = "whether the length is what was asked for or what was given") {
+RULE(device_memory_tells_its_range, "An address inside an allocation gives its start and length", POINTERS,
+     .open = "whether the length is the requested or the allocated one") {
   const CUdeviceptr at = session.allocate(12345);
   HOLDS(ask<CUdeviceptr>(session, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at + 999) == at, "the start");
   const auto bytes = ask<std::size_t>(session, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at + 999);
@@ -46,7 +46,7 @@ RULE(device_memory_tells_its_range, "An address inside an allocation tells where
   HOLDS(bytes >= 12345, "at least its bytes");
 }
 
-RULE(memory_tells_its_context, "An allocation tells the context that it was made in", POINTERS) {
+RULE(memory_tells_its_context, "An allocation returns the context that it was made in", POINTERS) {
   const CUdeviceptr in_first = session.allocate(4096);
   CUcontext first = nullptr, second = nullptr;
   OK(cu.cuCtxGetCurrent(&first));
@@ -67,15 +67,15 @@ RULE(buffer_numbers_are_not_reused, "Allocations have numbers that no later one 
   HOLDS(first != second && second != third && first != third, "three numbers");
 }
 
-RULE(sync_memops_is_off,
-     "That memory operations always synchronise is off at first; the answer is a whole unsigned number",
+RULE(sync_memops_is_off, "Synchronous memory operations are off at first; the attribute is a whole unsigned number",
      "Unified Addressing: cuPointerGetAttribute, cuPointerSetAttribute") {
   unsigned found = ~0u;
   OK(cu.cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, session.allocate(4096)));
   HOLDS(found == 0, "off");
 }
 
-RULE(sync_memops_is_a_switch, "It can be set", "Unified Addressing: cuPointerSetAttribute") {
+RULE(sync_memops_is_a_switch, "Synchronous memory operations can be switched on",
+     "Unified Addressing: cuPointerSetAttribute") {
   const CUdeviceptr at = session.allocate(4096);
   const unsigned on = 1;
   OK(cu.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
@@ -89,7 +89,7 @@ RULE(pageable_memory_is_unknown, "Memory that the driver never saw has no type",
 }
 
 RULE(several_attributes_never_fail,
-     "Asked for several attributes, the driver answers nulls for memory that it never saw, and no error",
+     "For memory unknown to the driver, a query of several attributes returns nulls and no error",
      "Unified Addressing: cuPointerGetAttributes") {
   void* const at = std::malloc(4096);
   unsigned type = 9;
@@ -102,7 +102,7 @@ RULE(several_attributes_never_fail,
   HOLDS(type == 0 && device == 0 && host == nullptr, "all null");
 }
 
-RULE(several_attributes_at_once, "Asked for several attributes, the driver answers what it answers for each",
+RULE(several_attributes_at_once, "A query of several attributes returns the same values as single queries",
      "Unified Addressing: cuPointerGetAttributes") {
   const CUdeviceptr at = session.allocate(4096);
   unsigned type = 0;
@@ -117,7 +117,7 @@ RULE(several_attributes_at_once, "Asked for several attributes, the driver answe
 }
 
 RULE(freed_memory_is_unknown, "A freed address has no type", POINTERS,
-     .open = "nothing, where no later allocation took the address") {
+     .open = "a later allocation may have taken the address") {
   const CUdeviceptr at = session.allocate(std::size_t{64} << 20);
   OK(cu.cuMemFree(at));
   unsigned type = 0;
@@ -167,8 +167,8 @@ RULE(range_of_a_mapping_is_its_reservation,
   HOLDS(ask<std::size_t>(session, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at + bytes + 5) == 4 * bytes, "and is as long");
 }
 
-RULE(reserved_address_is_not_mapped, "An address that is reserved only is not mapped", POINTERS,
-     .open = "whether the question is answered or refused", .needs = kMapping) {
+RULE(reserved_address_is_not_mapped, "An address that is only reserved is not mapped", POINTERS,
+     .open = "whether the query is answered or refused", .needs = kMapping) {
   bool mapped = true;
   const CUresult result =
       cu.cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_MAPPED, session.reserve(session.granule()));
@@ -176,8 +176,8 @@ RULE(reserved_address_is_not_mapped, "An address that is reserved only is not ma
   HOLDS(result != CUDA_SUCCESS || !mapped, "not mapped");
 }
 
-RULE(unmapped_address_is_not_mapped, "Nor is one whose mapping was taken away", POINTERS,
-     .open = "whether the question is answered or refused", .needs = kMapping) {
+RULE(unmapped_address_is_not_mapped, "An address whose mapping was removed is not mapped", POINTERS,
+     .open = "whether the query is answered or refused", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.mapped(bytes);
   OK(cu.cuMemUnmap(at, bytes));
@@ -187,12 +187,13 @@ RULE(unmapped_address_is_not_mapped, "Nor is one whose mapping was taken away", 
   HOLDS(result != CUDA_SUCCESS || !mapped, "not mapped");
 }
 
-RULE(attribute_needs_a_place, "Without a place for it an attribute is refused", POINTERS, .open = "which error") {
+RULE(attribute_needs_a_place, "A query without a pointer for the attribute is refused", POINTERS,
+     .open = "which error") {
   FAILS(cu.cuPointerGetAttribute(nullptr, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, session.allocate(4096)));
 }
 
 RULE(address_range_of_an_allocation,
-     "An address inside an allocation leads to its start and size; either may be left out", RANGES) {
+     "An address inside an allocation gives its start and size; either pointer may be null", RANGES) {
   const CUdeviceptr at = session.allocate(100000);
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
@@ -205,7 +206,7 @@ RULE(address_range_of_an_allocation,
   HOLDS(begin == at && bytes == 100000, "each alone");
 }
 
-RULE(address_range_of_a_mapping, "An address inside a mapping leads to the mapping's start and size",
+RULE(address_range_of_a_mapping, "An address inside a mapping gives the mapping's start and size",
      RANGES ", and the note at CU_POINTER_ATTRIBUTE_RANGE_SIZE", .needs = kMapping) {
   const std::size_t bytes = session.granule();
   const CUdeviceptr at = session.reserve(4 * bytes);
@@ -217,7 +218,7 @@ RULE(address_range_of_a_mapping, "An address inside a mapping leads to the mappi
   HOLDS(begin == at + bytes && found == 2 * bytes, "start and size of what is mapped");
 }
 
-RULE(address_range_of_nothing, "A freed address leads nowhere", RANGES, .open = "which error") {
+RULE(address_range_of_nothing, "A freed address has no range", RANGES, .open = "which error") {
   const CUdeviceptr at = session.allocate(std::size_t{64} << 20);
   OK(cu.cuMemFree(at));
   CUdeviceptr begin = 0;

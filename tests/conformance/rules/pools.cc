@@ -46,7 +46,7 @@ void keep_freed(Session& session, CUmemoryPool pool) {
   OK(cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
 }
 
-RULE(ordered_memory_serves_its_stream, "Memory allocated in a stream is usable by the work behind in that stream",
+RULE(ordered_memory_serves_its_stream, "Memory allocated in a stream is usable by later work in that stream",
      ORDERED "cuMemAllocAsync", .needs = kPools) {
   const CUstream in = session.stream();
   session.function("conformance_add");
@@ -62,8 +62,8 @@ RULE(ordered_memory_serves_its_stream, "Memory allocated in a stream is usable b
 }
 
 RULE(ordered_memory_serves_others_by_event,
-     "Another stream may use it behind an event recorded behind the allocation, and the owner free it behind an event "
-     "of theirs",
+     "Another stream may use the memory after an event recorded after the allocation, and the owner may free it after "
+     "an event of that stream",
      ORDERED "cuMemAllocAsync, cuMemFreeAsync", .needs = kPools) {
   const CUdeviceptr out = session.allocate(4 * kWordCount);
   const CUstream owner = session.stream(), user = session.stream();
@@ -86,7 +86,7 @@ RULE(ordered_memory_serves_others_by_event,
 }
 
 RULE(freed_memory_is_used_after_the_free,
-     "Work submitted before a free in the same stream has the memory to itself, whoever gets it next",
+     "Work submitted before a free in the same stream has exclusive use of the memory, whoever gets it next",
      ORDERED "cuMemFreeAsync", .needs = kPools) {
   const CUdeviceptr out = session.allocate(8 * 4 * kWordCount);
   const CUstream in = session.stream();
@@ -104,7 +104,7 @@ RULE(freed_memory_is_used_after_the_free,
     HOLDS(session.holds(out + i * 4 * kWordCount, kWordCount, 50 + i), "each round read what it wrote");
 }
 
-RULE(free_joined_by_event_in_another_stream, "Memory may be freed in another stream than it came from, behind an event",
+RULE(free_joined_by_event_in_another_stream, "Memory may be freed in another stream than its own, after an event",
      ORDERED "cuMemFreeAsync", .needs = kPools) {
   const CUdeviceptr out = session.allocate(4 * kWordCount);
   const CUstream one = session.stream(), two = session.stream();
@@ -125,7 +125,7 @@ RULE(free_joined_by_event_in_another_stream, "Memory may be freed in another str
   HOLDS(session.holds(out, kWordCount, 15), "the next owner did not disturb the first");
 }
 
-RULE(plain_free_takes_ordered_memory, "cuMemFree takes memory that was allocated in stream order",
+RULE(plain_free_takes_ordered_memory, "cuMemFree accepts memory that was allocated in stream order",
      "Memory Management: cuMemFree", .needs = kPools) {
   CUdeviceptr at = 0;
   OK(cu.cuMemAllocAsync(&at, 4096, nullptr));
@@ -133,7 +133,8 @@ RULE(plain_free_takes_ordered_memory, "cuMemFree takes memory that was allocated
   OK(cu.cuMemFree(at));
 }
 
-RULE(ordered_beyond_memory, "More than the device has is out of memory", ORDERED "cuMemAllocAsync", .needs = kPools) {
+RULE(ordered_beyond_memory, "An allocation larger than the device's memory is out of memory", ORDERED "cuMemAllocAsync",
+     .needs = kPools) {
   std::size_t total = 0;
   OK(cu.cuDeviceTotalMem(&total, 0));
   CUdeviceptr at = 0;
@@ -149,7 +150,7 @@ RULE(default_pool_is_current, "A device's default pool is its current one until 
   HOLDS(standard == current, "one pool");
 }
 
-RULE(current_pool_serves, "What is allocated without naming a pool comes from the current one",
+RULE(current_pool_serves, "An allocation that names no pool comes from the current one",
      ORDERED "cuDeviceSetMemPool, cuMemAllocAsync", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   OK(cu.cuDeviceSetMemPool(0, pool));
@@ -161,7 +162,7 @@ RULE(current_pool_serves, "What is allocated without naming a pool comes from th
   HOLDS(number(session, pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) >= 4096, "which counts it");
 }
 
-RULE(default_pool_stays, "The default pool can not be destroyed", ORDERED "cuMemPoolDestroy", .open = "which error",
+RULE(default_pool_stays, "The default pool cannot be destroyed", ORDERED "cuMemPoolDestroy", .open = "which error",
      .needs = kPools) {
   CUmemoryPool pool = nullptr;
   OK(cu.cuDeviceGetDefaultMemPool(&pool, 0));
@@ -191,7 +192,7 @@ RULE(destroyed_pool_leaves_memory, "Memory of a destroyed pool is usable until i
 }
 
 RULE(pool_starts_with_its_defaults,
-     "A pool keeps nothing at synchronisation and allows all three kinds of reuse unless told otherwise",
+     "By default a pool keeps nothing at synchronization and allows all three kinds of reuse",
      ORDERED "cuMemPoolSetAttribute", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   HOLDS(number(session, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) == 0, "the release threshold is 0");
@@ -217,7 +218,7 @@ RULE(pool_settings_come_back, "Settings of a pool read back as they were set", O
 }
 
 RULE(pool_counts_what_is_used,
-     "A pool counts the bytes in use, and none once they are freed and the stream has got there",
+     "A pool counts the bytes in use, and none once they are freed and the stream has reached the free",
      ORDERED "cuMemPoolGetAttribute", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   const CUdeviceptr at = take(session, pool, 4 * kMebi, nullptr);
@@ -230,9 +231,8 @@ RULE(pool_counts_what_is_used,
   HOLDS(number(session, pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= used, "the highest is remembered");
 }
 
-RULE(high_water_is_set_back_to_zero_only,
-     "The high water mark can be reset by setting 0, and not be set to anything else", ORDERED "cuMemPoolSetAttribute",
-     .needs = kPools) {
+RULE(high_water_is_set_back_to_zero_only, "The high water mark can be reset by setting 0, and not set to anything else",
+     ORDERED "cuMemPoolSetAttribute", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   OK(cu.cuMemFreeAsync(take(session, pool, 8 * kMebi, nullptr), nullptr));
   session.synchronize();
@@ -243,7 +243,7 @@ RULE(high_water_is_set_back_to_zero_only,
   HOLDS(number(session, pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) < 8 * kMebi, "the old mark is gone");
 }
 
-RULE(counters_are_read_only, "What a pool holds at present can not be set", ORDERED "cuMemPoolSetAttribute",
+RULE(counters_are_read_only, "The current usage of a pool cannot be set", ORDERED "cuMemPoolSetAttribute",
      .open = "which error", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   cuuint64_t value = 0;
@@ -251,7 +251,7 @@ RULE(counters_are_read_only, "What a pool holds at present can not be set", ORDE
 }
 
 RULE(threshold_keeps_memory,
-     "Below its release threshold a pool keeps freed memory over synchronisation; trimming gives it back",
+     "Below its release threshold a pool keeps freed memory across synchronization; trimming returns it",
      ORDERED "cuMemPoolSetAttribute, cuMemPoolTrimTo", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   keep_freed(session, pool);
@@ -274,7 +274,8 @@ RULE(trim_keeps_what_it_is_told, "Trimming leaves a pool at least the bytes that
   HOLDS(number(session, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= 40 * kMebi, "40 MiB are there");
 }
 
-RULE(trim_leaves_what_is_used, "Trimming takes nothing that is allocated", ORDERED "cuMemPoolTrimTo", .needs = kPools) {
+RULE(trim_leaves_what_is_used, "Trimming returns nothing that is allocated", ORDERED "cuMemPoolTrimTo",
+     .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   const CUdeviceptr at = take(session, pool, 4 * kWordCount, nullptr);
   OK(cu.cuMemsetD32Async(at, 19, kWordCount, nullptr));
@@ -284,7 +285,7 @@ RULE(trim_leaves_what_is_used, "Trimming takes nothing that is allocated", ORDER
 }
 
 RULE(synchronising_gives_back,
-     "Above its release threshold a pool tries to give memory back when the context is synchronised",
+     "Above its release threshold a pool tries to return memory when the context is synchronized",
      ORDERED "cuMemPoolSetAttribute", .open = "how much: it is an attempt", .needs = kPools) {
   const CUmemoryPool pool = make_pool(session);
   OK(cu.cuMemFreeAsync(take(session, pool, 64 * kMebi, nullptr), nullptr));
@@ -294,7 +295,7 @@ RULE(synchronising_gives_back,
   HOLDS(left <= 64 * kMebi, "no more than there was");
 }
 
-RULE(pool_has_a_limit, "A pool created with a greatest size serves no more than that", ORDERED "cuMemPoolCreate",
+RULE(pool_has_a_limit, "A pool created with a maximum size serves no more than that", ORDERED "cuMemPoolCreate",
      .needs = kPools) {
   const CUmemoryPool pool = make_pool(session, 64 * kMebi);
   CUdeviceptr at = 0;

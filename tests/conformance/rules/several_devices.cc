@@ -64,7 +64,7 @@ CUdeviceptr mapped_on(Session& session, int device) {
   return at;
 }
 
-RULE(devices_have_uuids_of_their_own, "Two devices have two identifiers", "Device Management: cuDeviceGetUuid",
+RULE(devices_have_uuids_of_their_own, "Two devices have different identifiers", "Device Management: cuDeviceGetUuid",
      .start = Start::kDriver, .devices = 2) {
   CUuuid first = {}, second = {};
   OK(cu.cuDeviceGetUuid(&first, 0));
@@ -72,7 +72,7 @@ RULE(devices_have_uuids_of_their_own, "Two devices have two identifiers", "Devic
   HOLDS(std::memcmp(&first, &second, sizeof first) != 0, "they differ");
 }
 
-RULE(primary_contexts_are_of_devices, "Each device has a primary context of its own, which tells the device",
+RULE(primary_contexts_are_of_devices, "Each device has a primary context of its own, which returns the device",
      "Primary Context Management: cuDevicePrimaryCtxRetain", .devices = 2) {
   const Two two(session);
   HOLDS(two.contexts[0] != two.contexts[1], "two contexts");
@@ -114,7 +114,7 @@ RULE(handle_is_of_the_device_it_names,
   HOLDS(session.free_memory() + kMuch <= before, "the second device has less");
 }
 
-RULE(access_is_of_one_device, "Access to mapped memory is given to the device that is named, and to no other",
+RULE(access_is_of_one_device, "Access to mapped memory is given to the named device, and to no other",
      "Virtual Memory Management: cuMemSetAccess", .needs = kMappings, .devices = 2) {
   const CUdeviceptr at = mapped_on(session, 0);
   CUmemLocation other = {};
@@ -144,7 +144,7 @@ RULE(access_reaches_the_other_device, "A device that was given access to another
   HOLDS(session.holds(at, kFew, 7), "what the other device wrote is there");
 }
 
-RULE(pointer_tells_its_device, "A pointer's device is the one whose memory it is, whatever context is current",
+RULE(pointer_tells_its_device, "A pointer's device is the one that owns the memory, whatever context is current",
      "Unified Addressing: cuPointerGetAttribute", .devices = 2) {
   const Two two(session);
   two.use(session, 1);
@@ -168,7 +168,7 @@ RULE(peer_copy_needs_no_peer_access, "Memory of one device is copied to another 
   HOLDS(session.holds(to, kFew, 5), "the copy is there");
 }
 
-RULE(peer_copy_of_mapped_memory, "So is mapped memory of which each device has access to its own",
+RULE(peer_copy_of_mapped_memory, "Mapped memory is copied between devices if each device has access only to its own",
      "Memory Management: cuMemcpyPeer", .needs = kMappings, .devices = 2) {
   const Two two(session);
   const CUdeviceptr from = mapped_on(session, 0), to = mapped_on(session, 1);
@@ -190,7 +190,7 @@ RULE(plain_copy_between_devices, "A copy that names no contexts goes between all
 }
 
 RULE(default_stream_copy_waits_for_both_devices,
-     "A copy between two devices in the default stream comes behind what either was given before",
+     "A copy between two devices in the default stream runs after the earlier work of both",
      GUIDE "Peer-to-Peer Memory Copy", .devices = 2) {
   const Two two(session);
   const CUdeviceptr to = session.allocate(4 * kFew);
@@ -224,7 +224,7 @@ RULE(event_orders_streams_of_two_devices, "A stream waits for an event that anot
   HOLDS(session.holds(to, kFew, 9), "the copy is there");
 }
 
-RULE(event_is_recorded_in_its_own_context, "An event is not recorded in a stream of another context",
+RULE(event_is_recorded_in_its_own_context, "An event cannot be recorded in a stream of another context",
      "Event Management: cuEventRecord", .open = "which error", .devices = 2) {
   const Two two(session);
   const CUevent event = session.event();
@@ -232,7 +232,7 @@ RULE(event_is_recorded_in_its_own_context, "An event is not recorded in a stream
   FAILS(cu.cuEventRecord(event, session.stream()));
 }
 
-RULE(no_time_between_two_devices, "Of events of two devices no time between them is told",
+RULE(no_time_between_two_devices, "There is no elapsed time between events of two devices",
      GUIDE "Stream and Event Behavior", .open = "which error", .devices = 2) {
   const Two two(session);
   const CUevent first = session.event(CU_EVENT_DEFAULT);
@@ -271,7 +271,7 @@ RULE(copy_takes_any_devices_stream, "A copy may be given to a stream of another 
   HOLDS(session.holds(at, kFew, 10), "the copy is there");
 }
 
-RULE(stream_keeps_its_context, "A stream tells the context that it was created in, whatever context is current",
+RULE(stream_keeps_its_context, "A stream returns the context that it was created in, whatever context is current",
      "Stream Management: cuStreamGetCtx", .devices = 2) {
   const Two two(session);
   two.use(session, 1);
@@ -292,7 +292,7 @@ RULE(peer_access_is_enabled_once, "Access to a peer is enabled once, and disable
   OK(cu.cuCtxDisablePeerAccess(two.contexts[1]));
 }
 
-RULE(peer_access_opens_all_allocations, "Once enabled, it holds for the peer's allocations of before and of later",
+RULE(peer_access_opens_all_allocations, "Once enabled, peer access holds for the peer's earlier and later allocations",
      "Peer Context Memory Access: cuCtxEnablePeerAccess", .devices = 2) {
   need_peers(session, 1, 0);
   const Two two(session);
@@ -311,7 +311,8 @@ RULE(peer_access_opens_all_allocations, "Once enabled, it holds for the peer's a
   }
 }
 
-RULE(pool_access_is_given_by_the_pool, "A pool's memory is its own device's until the pool gives access to another",
+RULE(pool_access_is_given_by_the_pool,
+     "Only the pool's own device can access its memory until the pool gives access to another",
      "Stream Ordered Memory Allocator: cuMemPoolSetAccess", .needs = kPools, .devices = 2) {
   need_peers(session, 1, 0);
   CUmemoryPool pool = nullptr;
@@ -341,7 +342,7 @@ RULE(ordered_memory_is_of_the_streams_device, "Memory allocated in a stream is o
   HOLDS(device == 1, "the second device's");
 }
 
-RULE(library_variables_are_each_contexts, "A library's variable is another one in the context of another device",
+RULE(library_variables_are_each_contexts, "A library's variable is a different one in the context of another device",
      "Library Management: cuLibraryGetGlobal", .devices = 2) {
   const Two two(session);
   CUlibrary library = nullptr;

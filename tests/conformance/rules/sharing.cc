@@ -93,7 +93,7 @@ void read_and_add(Session& session, const CUipcMemHandle& handle) {
   OK(session.driver().cuIpcCloseMemHandle(at));
 }
 
-RULE(ipc_memory_is_seen_by_both, "What one process wrote another reads through the handle, and the other way round",
+RULE(ipc_memory_is_seen_by_both, "Each process reads through the handle what the other wrote",
      "Memory Management: cuIpcGetMemHandle, cuIpcOpenMemHandle", .start = Start::kNothing) {
   Other other(session, read_and_add);
   session.begin(Rule{});
@@ -117,7 +117,8 @@ void open_twice(Session& session, const CUipcMemHandle& handle) {
   FAILS(session.driver().cuIpcCloseMemHandle(first));
 }
 
-RULE(ipc_handle_opens_to_one_address, "Opened again a handle leads to the same address, until it was closed as often",
+RULE(ipc_handle_opens_to_one_address,
+     "A handle that is opened again gives the same address, until it has been closed as often",
      "Memory Management: cuIpcOpenMemHandle, cuIpcCloseMemHandle", .start = Start::kNothing) {
   Other other(session, open_twice);
   session.begin(Rule{});
@@ -137,7 +138,7 @@ RULE(ipc_handle_flags_are_checked, "A handle is opened with the one flag that th
   FAILS(cu.cuIpcOpenMemHandle(&at, handle, 6));
 }
 
-RULE(ipc_opens_in_another_process, "A handle is not opened by the process that made it",
+RULE(ipc_opens_in_another_process, "The process that made a handle cannot open it",
      "Memory Management: cuIpcOpenMemHandle (\"exported from another process\")", .open = "which error") {
   CUipcMemHandle handle = {};
   OK(cu.cuIpcGetMemHandle(&handle, session.allocate(kWords * 4)));
@@ -162,7 +163,7 @@ RULE(ipc_is_not_for_pools, "Memory of a pool has no handle of CUDA IPC",
   FAILS(cu.cuIpcGetMemHandle(&handle, at));
 }
 
-RULE(import_is_the_same_memory, "Imported memory is that which was exported",
+RULE(import_is_the_same_memory, "Imported memory is the memory that was exported",
      "Virtual Memory Management: cuMemExportToShareableHandle, cuMemImportFromShareableHandle", .needs = kDescriptors) {
   const std::size_t bytes = session.granule();
   const CUmemGenericAllocationHandle handle = create_exportable(session);
@@ -175,8 +176,8 @@ RULE(import_is_the_same_memory, "Imported memory is that which was exported",
   HOLDS(session.read(again, 2) == (std::vector<std::uint32_t>{5, 6}), "it is the same memory");
 }
 
-RULE(export_is_asked_for, "Memory that was not created to be exported is not", "Virtual Memory Management: cuMemCreate",
-     .open = "which error", .needs = kDescriptors) {
+RULE(export_is_asked_for, "Memory that was not created as exportable cannot be exported",
+     "Virtual Memory Management: cuMemCreate", .open = "which error", .needs = kDescriptors) {
   int file = -1;
   FAILS(cu.cuMemExportToShareableHandle(&file, session.create(session.granule()), kDescriptor, 0));
 }

@@ -12,7 +12,7 @@ namespace start {
 
 constexpr const char* kSubject = "start";
 
-RULE(calls_before_init_fail, "Before cuInit every other call answers that the driver is not initialised",
+RULE(calls_before_init_fail, "Before cuInit every other call returns that the driver is not initialized",
      "Initialization: cuInit", .start = Start::kNothing) {
   int count = 0;
   ANSWERS(cu.cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
@@ -27,13 +27,13 @@ RULE(init_flags_are_zero, "cuInit takes no flags", "Initialization: cuInit", .st
 }
 
 RULE(init_may_be_repeated, "cuInit may be called again", "Initialization: cuInit",
-     .open = "the page only says that it comes first", .start = Start::kNothing) {
+     .open = "the page says only that it comes first", .start = Start::kNothing) {
   OK(cu.cuInit(0));
   OK(cu.cuInit(0));
 }
 
 RULE(version_needs_no_init,
-     "The driver tells its version before cuInit, as 1000 times the major and 10 times the minor number",
+     "The driver returns its version before cuInit, as 1000 times the major and 10 times the minor number",
      "Version Management: cuDriverGetVersion", .start = Start::kNothing) {
   int version = 0;
   OK(cu.cuDriverGetVersion(&version));
@@ -47,7 +47,7 @@ namespace devices {
 
 constexpr const char* kSubject = "devices";
 
-RULE(devices_are_numbered_from_zero, "Devices are numbered from 0; a number beyond is no device",
+RULE(devices_are_numbered_from_zero, "Devices are numbered from 0; a higher number is refused",
      "Device Management: cuDeviceGet", .start = Start::kDriver) {
   int count = 0;
   OK(cu.cuDeviceGetCount(&count));
@@ -58,7 +58,7 @@ RULE(devices_are_numbered_from_zero, "Devices are numbered from 0; a number beyo
   ANSWERS(cu.cuDeviceGet(&device, -1), CUDA_ERROR_INVALID_DEVICE);
 }
 
-RULE(device_attributes_are_checked, "An attribute that does not exist, or no place for it, is refused",
+RULE(device_attributes_are_checked, "An unknown attribute, or a null pointer for its value, is refused",
      "Device Management: cuDeviceGetAttribute", .start = Start::kDriver) {
   int value = 0;
   ANSWERS(cu.cuDeviceGetAttribute(&value, std::bit_cast<CUdevice_attribute>(1u << 20), 0), CUDA_ERROR_INVALID_VALUE);
@@ -66,7 +66,7 @@ RULE(device_attributes_are_checked, "An attribute that does not exist, or no pla
   ANSWERS(cu.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 1000), CUDA_ERROR_INVALID_DEVICE);
 }
 
-RULE(device_limits_are_in_range, "Limits are what every device since compute capability 5.0 has at least",
+RULE(device_limits_are_in_range, "A device's limits are at least those of every device since compute capability 5.0",
      "Programming Guide: Compute Capabilities, Technical Specifications", .start = Start::kDriver) {
   HOLDS(session.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 5, "compute capability 5.0");
   HOLDS(session.attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE) == 32, "32 threads a warp");
@@ -90,7 +90,7 @@ RULE(device_name_is_cut, "A device's name ends with a zero within the length giv
   HOLDS(name[4] == 'x', "nothing behind them was written");
 }
 
-RULE(device_has_memory, "A device has memory, and no more of it is available to a context",
+RULE(device_has_memory, "A device has memory, and a context has no more of it available",
      "Device Management: cuDeviceTotalMem") {
   std::size_t of_device = 0, free = 0, of_context = 0;
   OK(cu.cuDeviceTotalMem(&of_device, 0));
@@ -104,7 +104,7 @@ namespace contexts {
 
 constexpr const char* kSubject = "contexts";
 
-RULE(calls_need_a_context, "With the driver started and no context current, memory can not be allocated",
+RULE(calls_need_a_context, "If the driver is initialized and no context is current, memory cannot be allocated",
      "Context Management: cuCtxSetCurrent", .start = Start::kDriver) {
   CUdeviceptr at = 0;
   ANSWERS(cu.cuMemAlloc(&at, 4096), CUDA_ERROR_INVALID_CONTEXT);
@@ -112,14 +112,14 @@ RULE(calls_need_a_context, "With the driver started and no context current, memo
   ANSWERS(cu.cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-RULE(no_context_is_null, "Asked for the current context where there is none, the driver answers null",
+RULE(no_context_is_null, "If no context is current, the driver returns null for the current context",
      "Context Management: cuCtxGetCurrent", .start = Start::kDriver) {
   auto context = reinterpret_cast<CUcontext>(1);
   OK(cu.cuCtxGetCurrent(&context));
   HOLDS(context == nullptr, "null");
 }
 
-RULE(primary_context_is_one, "Every retaining of a device's primary context answers the same handle",
+RULE(primary_context_is_one, "Each retain of a device's primary context returns the same handle",
      "Primary Context Management: cuDevicePrimaryCtxRetain", .start = Start::kDriver) {
   CUcontext one = nullptr, two = nullptr;
   OK(cu.cuDevicePrimaryCtxRetain(&one, 0));
@@ -150,12 +150,12 @@ RULE(primary_context_tells_its_state, "The primary context is active while it is
   HOLDS(active == 0, "inactive at the end");
 }
 
-RULE(releasing_what_is_not_retained_fails, "A primary context that nobody retained can not be released",
+RULE(releasing_what_is_not_retained_fails, "A primary context that was not retained cannot be released",
      "Primary Context Management: cuDevicePrimaryCtxRelease", .start = Start::kDriver) {
   ANSWERS(cu.cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-RULE(contexts_are_a_stack, "Contexts are pushed and popped; popping answers the one that was current",
+RULE(contexts_are_a_stack, "Contexts are pushed and popped; a pop returns the one that was current",
      "Context Management: cuCtxPushCurrent, cuCtxPopCurrent") {
   CUcontext first = nullptr, second = nullptr, found = nullptr;
   OK(cu.cuCtxGetCurrent(&first));
@@ -171,13 +171,13 @@ RULE(contexts_are_a_stack, "Contexts are pushed and popped; popping answers the 
   HOLDS(found == first, "the first is left");
 }
 
-RULE(empty_stack_can_not_be_popped, "Where no context is current none can be popped",
+RULE(empty_stack_can_not_be_popped, "If no context is current, none can be popped",
      "Context Management: cuCtxPopCurrent", .start = Start::kDriver) {
   CUcontext context = nullptr;
   ANSWERS(cu.cuCtxPopCurrent(&context), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-RULE(setting_null_pops, "Setting the null context takes the current one away; where there is none it does nothing",
+RULE(setting_null_pops, "Setting the null context removes the current one; if there is none it does nothing",
      "Context Management: cuCtxSetCurrent") {
   CUcontext context = reinterpret_cast<CUcontext>(1);
   OK(cu.cuCtxSetCurrent(nullptr));
@@ -205,7 +205,7 @@ RULE(threads_have_their_own_context, "A new thread has no current context; setti
   HOLDS(after == mine, "this thread's is what it was");
 }
 
-RULE(memory_is_seen_from_every_context, "Memory of one context is memory to another one on the device",
+RULE(memory_is_seen_from_every_context, "Memory of one context can be used in another one of the device",
      "Unified Addressing") {
   const CUdeviceptr at = session.allocate(4096);
   session.write(at, {33});
@@ -232,7 +232,7 @@ RULE(errors_have_names, "An error's name is that of its constant", "Error Handli
   HOLDS(std::string_view(name) == "CUDA_ERROR_NOT_READY", "CUDA_ERROR_NOT_READY");
 }
 
-RULE(unknown_errors_have_no_name, "For a number that is no error both functions refuse, and answer null",
+RULE(unknown_errors_have_no_name, "For a number that is no error both functions fail and return null",
      "Error Handling: cuGetErrorName, cuGetErrorString", .start = Start::kNothing) {
   const auto unknown = std::bit_cast<CUresult>(123456);
   const char* text = "something";
@@ -264,7 +264,7 @@ CUresult find(const Driver& cu, const char* name, void** out, CUdriverProcAddres
   return cu.cuGetProcAddress(name, out, version, flags, status);
 }
 
-RULE(lookup_finds, "A function is found by its plain name, and the answer can be called", LOOKUPS,
+RULE(lookup_finds, "A function is found by its plain name, and the returned address can be called", LOOKUPS,
      .start = Start::kNothing) {
   void* found = nullptr;
   auto status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
@@ -276,8 +276,9 @@ RULE(lookup_finds, "A function is found by its plain name, and the answer can be
   HOLDS(direct == by_address, "it is the same function");
 }
 
-RULE(lookup_of_unknown_name, "A name that is no function succeeds with null and says that there is no such symbol",
-     LOOKUPS, .start = Start::kNothing) {
+RULE(lookup_of_unknown_name,
+     "A look-up of a name that is no function succeeds with null and reports that there is no such symbol", LOOKUPS,
+     .start = Start::kNothing) {
   void* found = &found;
   auto status = CU_GET_PROC_ADDRESS_SUCCESS;
   OK(find(cu, "cuNoSuchFunction", &found, &status));
@@ -285,7 +286,7 @@ RULE(lookup_of_unknown_name, "A name that is no function succeeds with null and 
   HOLDS(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "no such symbol");
 }
 
-RULE(lookup_takes_base_names, "A name with the suffix of its version is no base name, and not found", LOOKUPS,
+RULE(lookup_takes_base_names, "A name with a version suffix is no base name, and is not found", LOOKUPS,
      .start = Start::kNothing) {
   void* found = &found;
   auto status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -293,8 +294,9 @@ RULE(lookup_takes_base_names, "A name with the suffix of its version is no base 
   HOLDS(found == nullptr && status != CU_GET_PROC_ADDRESS_SUCCESS, "not found");
 }
 
-RULE(lookup_of_later_function, "A function that is newer than the version asked for succeeds with null and says so",
-     LOOKUPS, .start = Start::kNothing) {
+RULE(lookup_of_later_function,
+     "A look-up of a function newer than the requested version succeeds with null and reports that", LOOKUPS,
+     .start = Start::kNothing) {
   void* found = &found;
   auto status = CU_GET_PROC_ADDRESS_SUCCESS;
   OK(find(cu, "cuMemAllocAsync", &found, &status, 10000));
@@ -310,20 +312,21 @@ RULE(lookup_beyond_the_driver, "A version newer than the driver is refused", LOO
           CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(lookup_needs_no_status, "The place for the status may be left out", LOOKUPS, .start = Start::kNothing) {
+RULE(lookup_needs_no_status, "The pointer for the status may be null", LOOKUPS, .start = Start::kNothing) {
   void* found = nullptr;
   OK(find(cu, "cuInit", &found, nullptr));
   HOLDS(found != nullptr, "found");
 }
 
-RULE(lookup_needs_name_and_place, "Without a name, or a place for the address, a lookup is refused", LOOKUPS,
+RULE(lookup_needs_name_and_place, "A look-up without a name, or without a pointer for the address, is refused", LOOKUPS,
      .open = "which error", .start = Start::kNothing) {
   void* found = nullptr;
   FAILS(find(cu, nullptr, &found, nullptr));
   FAILS(find(cu, "cuInit", nullptr, nullptr));
 }
 
-RULE(lookup_per_thread_falls_back, "Asked for per-thread forms, a function that has none is the plain one", LOOKUPS,
+RULE(lookup_per_thread_falls_back,
+     "If per-thread forms are requested, a function without one is found in its plain form", LOOKUPS,
      .start = Start::kNothing) {
   void *plain = nullptr, *per_thread = nullptr;
   OK(find(cu, "cuDeviceGetCount", &plain, nullptr, 0, CU_GET_PROC_ADDRESS_LEGACY_STREAM));
@@ -332,7 +335,7 @@ RULE(lookup_per_thread_falls_back, "Asked for per-thread forms, a function that 
 }
 
 RULE(lookup_per_thread_means_own_stream,
-     "A per-thread form takes the null stream for the thread's own, a legacy form for the legacy one", LOOKUPS) {
+     "In a per-thread form the null stream is the thread's own, in a legacy form the legacy one", LOOKUPS) {
   using GetId = CUresult (*)(CUstream, unsigned long long*);
   void *legacy = nullptr, *per_thread = nullptr;
   OK(find(cu, "cuStreamGetId", &legacy, nullptr, 0, CU_GET_PROC_ADDRESS_LEGACY_STREAM));

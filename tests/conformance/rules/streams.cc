@@ -118,7 +118,7 @@ RULE(non_blocking_passes_legacy, "A non-blocking stream does not wait for the le
   ANSWERS(legacy, CUDA_ERROR_NOT_READY);
 }
 
-RULE(legacy_passes_non_blocking, "Nor does the legacy stream wait for a non-blocking one",
+RULE(legacy_passes_non_blocking, "The legacy stream does not wait for a non-blocking stream",
      "Stream Management: cuStreamCreate", .needs_time = true) {
   const CUdeviceptr at = prepare(session);
   const CUstream other = session.stream(CU_STREAM_NON_BLOCKING);
@@ -138,7 +138,8 @@ RULE(streams_are_independent, "Waiting for one stream does not wait for another"
   ANSWERS(cu.cuStreamQuery(busy), CUDA_ERROR_NOT_READY);
 }
 
-RULE(stream_query_tells_the_state, "A stream with unfinished work is not ready; when it is done it answers success",
+RULE(stream_query_tells_the_state,
+     "A query of a stream with unfinished work returns not ready, and success when the work is done",
      "Stream Management: cuStreamQuery", .needs_time = true) {
   const CUstream in = session.stream();
   session.prepare_busy();
@@ -149,7 +150,7 @@ RULE(stream_query_tells_the_state, "A stream with unfinished work is not ready; 
   OK(cu.cuStreamQuery(in));
 }
 
-RULE(context_waits_for_every_stream, "Synchronising the context waits for all of its streams, of every kind",
+RULE(context_waits_for_every_stream, "Synchronizing the context waits for all of its streams, of every kind",
      "Context Management: cuCtxSynchronize") {
   const CUdeviceptr at = prepare(session);
   const CUstream streams[] = {session.stream(CU_STREAM_DEFAULT), session.stream(CU_STREAM_NON_BLOCKING),
@@ -161,7 +162,7 @@ RULE(context_waits_for_every_stream, "Synchronising the context waits for all of
   HOLDS(session.holds(at, 3, 1), "all three have run");
 }
 
-RULE(destroyed_stream_finishes_its_work, "Work in a stream that is destroyed is done all the same",
+RULE(destroyed_stream_finishes_its_work, "Work in a stream that is destroyed is still done",
      "Stream Management: cuStreamDestroy") {
   const CUdeviceptr at = prepare(session);
   const CUstream in = session.stream();
@@ -172,7 +173,7 @@ RULE(destroyed_stream_finishes_its_work, "Work in a stream that is destroyed is 
   HOLDS(session.holds(at, kWordCount, 3), "the last operation has run");
 }
 
-RULE(stream_flags_come_back, "A stream tells the flags that it was created with",
+RULE(stream_flags_come_back, "A stream returns the flags that it was created with",
      "Stream Management: cuStreamGetFlags") {
   unsigned flags = ~0u;
   OK(cu.cuStreamGetFlags(session.stream(CU_STREAM_DEFAULT), &flags));
@@ -207,14 +208,14 @@ RULE(priorities_are_clamped, "A priority beyond the range becomes the nearest in
   HOLDS(found == least, "the least");
 }
 
-RULE(priority_is_zero_by_default, "A stream created without priority has 0",
+RULE(priority_is_zero_by_default, "A stream created without a priority has priority 0",
      "Stream Management: cuStreamCreateWithPriority") {
   int found = 1;
   OK(cu.cuStreamGetPriority(session.stream(), &found));
   HOLDS(found == 0, "0");
 }
 
-RULE(stream_numbers_are_unique, "No two streams have one number, not even after one is destroyed",
+RULE(stream_numbers_are_unique, "No two streams have the same number, even after one is destroyed",
      "Stream Management: cuStreamGetId") {
   unsigned long long first = 0, second = 0, third = 0;
   const CUstream a = session.stream();
@@ -225,7 +226,7 @@ RULE(stream_numbers_are_unique, "No two streams have one number, not even after 
   HOLDS(first != second && second != third && first != third, "three streams, three numbers");
 }
 
-RULE(stream_knows_its_context, "A stream, the null stream too, tells the context it belongs to",
+RULE(stream_knows_its_context, "A stream, also the null stream, returns the context that it belongs to",
      "Stream Management: cuStreamGetCtx") {
   CUcontext current = nullptr, found = nullptr;
   OK(cu.cuCtxGetCurrent(&current));
@@ -265,7 +266,7 @@ RULE(host_function_runs_behind_the_stream, "A host function runs when all work b
   HOLDS(seen.value == 9, "it saw what the copy before it brought");
 }
 
-RULE(host_function_holds_the_stream, "Work behind a host function begins when the function has returned",
+RULE(host_function_holds_the_stream, "Work after a host function begins when the function has returned",
      "Execution Control: cuLaunchHostFunc") {
   const CUdeviceptr at = prepare(session);
   auto* const word = static_cast<std::uint32_t*>(session.pinned(4));
@@ -280,7 +281,7 @@ RULE(host_function_holds_the_stream, "Work behind a host function begins when th
 }
 
 RULE(host_function_calls_no_driver,
-     "A call of the driver inside a host function is refused as not permitted, or works; it does not break the context",
+     "A driver call inside a host function is refused as not permitted, or works; it does not break the context",
      "Execution Control: cuLaunchHostFunc", .open = "which: the page only forbids such calls") {
   Seen seen{&cu, nullptr, 0, CUDA_ERROR_UNKNOWN};
   const CUstream in = session.stream();
@@ -297,7 +298,7 @@ RULE(host_function_calls_no_driver,
   session.allocate(4096);
 }
 
-RULE(host_function_is_given, "A null function is refused", "Execution Control: cuLaunchHostFunc") {
+RULE(host_function_is_given, "A null host function is refused", "Execution Control: cuLaunchHostFunc") {
   ANSWERS(cu.cuLaunchHostFunc(session.stream(), nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -18,8 +18,7 @@ CUdeviceptr zeros(Session& session) {
   return at;
 }
 
-RULE(value_wait_holds_its_stream,
-     "What is submitted behind a wait for a value runs when the value is there, not before",
+RULE(value_wait_holds_its_stream, "Work submitted after a wait for a value runs when the value is there, not before",
      MEMOPS "cuStreamWaitValue32, cuStreamWriteValue32") {
   const CUdeviceptr word = zeros(session), data = zeros(session);
   const CUstream waiting = session.stream(), writing = session.stream();
@@ -49,7 +48,7 @@ RULE(value_write_comes_behind_its_stream, "A stream that has seen a value sees w
   HOLDS(session.holds(out, kWordCount, 7), "the copy read what the other stream wrote");
 }
 
-RULE(value_wait_sees_the_host, "The host lets a stream go on by writing a word in mapped memory",
+RULE(value_wait_sees_the_host, "The host releases a stream by writing a value to mapped memory",
      MEMOPS "cuStreamWaitValue32", .needs = CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) {
   auto* const word = static_cast<volatile std::uint32_t*>(session.pinned(64));
   CUdeviceptr at = 0;
@@ -63,7 +62,7 @@ RULE(value_wait_sees_the_host, "The host lets a stream go on by writing a word i
   HOLDS(answer == CUDA_ERROR_NOT_READY, "the stream is not done while the word is 0");
 }
 
-RULE(values_of_64_bits_are_whole, "Words of 64 bits are written and compared whole",
+RULE(values_of_64_bits_are_whole, "Values of 64 bits are written and compared whole",
      MEMOPS "cuStreamWriteValue64, cuStreamWaitValue64", .needs = CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) {
   const CUdeviceptr at = zeros(session);
   const CUstream waiting = session.stream(), writing = session.stream();
@@ -86,7 +85,7 @@ RULE(value_wait_goes_by_the_difference, "A wait for at least a value compares by
   OK(cu.cuStreamSynchronize(in));
 }
 
-RULE(value_wait_for_a_bit_that_is_off, "A wait may be for any bit outside a mask to be off",
+RULE(value_wait_for_a_bit_that_is_off, "A wait can be for any bit outside a mask to be 0",
      MEMOPS "CUstreamWaitValue_flags", .needs = CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR) {
   const CUdeviceptr word = zeros(session);
   const CUstream waiting = session.stream(), writing = session.stream();
@@ -99,7 +98,7 @@ RULE(value_wait_for_a_bit_that_is_off, "A wait may be for any bit outside a mask
   HOLDS(answer == CUDA_ERROR_NOT_READY, "the bits of the mask do not count");
 }
 
-RULE(values_need_alignment, "A word lies at a multiple of its size",
+RULE(values_need_alignment, "A value's address is a multiple of its size",
      MEMOPS "cuStreamWriteValue32, cuStreamWriteValue64", .open = "which error") {
   const CUdeviceptr at = zeros(session);
   FAILS(cu.cuStreamWriteValue32(session.stream(), at + 2, 1, CU_STREAM_WRITE_VALUE_DEFAULT));

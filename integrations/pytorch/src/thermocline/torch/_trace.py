@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of `thermocline-trace/1` (bench/traces/README.md): JSON Lines under gzip, one event a line in program order."""
+"""Files of `thermocline-trace/1` (docs/recording.md): JSON Lines under gzip, one event a line in program order."""
 
 from __future__ import annotations
 
