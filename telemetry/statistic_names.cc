@@ -169,7 +169,7 @@ constexpr std::array kTable = {
 static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 
-// Both count what was asked for, so that theirs are the same number here.
+// PyTorch and TensorFlow each distinguish requested and allocated bytes; here both are the requested bytes.
 constexpr StatisticAlias kPytorch[] = {
     {"allocated_bytes.all.current", "live_bytes"},
     {"allocated_bytes.all.peak", "peak_live_bytes"},
