@@ -227,11 +227,11 @@ class Machine {
   // Reserves addresses for the driver itself, in whole pages without memory; the program does not see this reservation.
   CUresult keep_addresses(Bytes bytes, Address* out);
   void give_addresses(Address at, Bytes bytes);
-  // place: maps memory there, to which nobody has access yet. The counterpart unmaps it.
+  // place maps memory there, to which nobody has access yet; displace unmaps it.
   void place(Address at, Bytes bytes, PhysicalId physical);
   void displace(Address at, Bytes bytes);
-  // open: from the operation that calls this until one that closes it, the memory is accessible; it is zero at first.
-  // Free of charge.
+  // The memory is accessible from the operation that calls open to the one that calls close; it is zero at first. Free of
+  // charge.
   void open(Address at, Bytes bytes, Rights rights);
   void close(Address at, Bytes bytes);
 
