@@ -230,8 +230,8 @@ class Machine {
   // place maps memory there, to which nobody has access yet; displace unmaps it.
   void place(Address at, Bytes bytes, PhysicalId physical);
   void displace(Address at, Bytes bytes);
-  // The memory is accessible from the operation that calls open to the one that calls close; it is zero at first. Free of
-  // charge.
+  // The memory is accessible from the operation that calls open to the one that calls close; it is zero at first. Free
+  // of charge.
   void open(Address at, Bytes bytes, Rights rights);
   void close(Address at, Bytes bytes);
 
