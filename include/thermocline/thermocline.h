@@ -35,7 +35,7 @@ enum {
   THERMOCLINE_NOT_SUPPORTED = 801 /* CUDA_ERROR_NOT_SUPPORTED */
 };
 
-/* What it is */
+/* Version and state */
 
 /* "0.1.0" */
 const char* thermocline_version(void);
@@ -43,27 +43,27 @@ const char* thermocline_version(void);
 /* 1 while device memory of this process is managed, else 0. */
 int thermocline_is_active(void);
 
-/* What it has done */
+/* Statistics */
 
 typedef struct thermocline_statistics {
   size_t size;                              /* sizeof(thermocline_statistics) of the caller */
-  uint64_t budget_bytes;                    /* most that may be held on the device */
-  uint64_t live_bytes, peak_live_bytes;     /* what the program holds */
-  uint64_t device_bytes, peak_device_bytes; /* what is held on the device for it */
-  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory that holds the rest */
+  uint64_t budget_bytes;                    /* upper limit for memory on the device */
+  uint64_t live_bytes, peak_live_bytes;     /* what the program has allocated */
+  uint64_t device_bytes, peak_device_bytes; /* device memory taken */
+  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory taken */
   uint64_t evicted_bytes, restored_bytes;   /* copied out and in, since the process began */
   uint64_t allocations, frees, operations;  /* calls */
-  uint64_t pinned_buffers;                  /* buffers that may not leave the device */
+  uint64_t pinned_buffers;                  /* buffers that may not be evicted */
   uint64_t out_of_memory;                   /* allocations and launches that were refused */
   /* Not in the first version of this structure. Fields that count bytes since the process began come in pairs; the
    * difference of a pair is what is in use now. */
   uint64_t live_buffers, peak_live_buffers;
-  uint64_t allocated_bytes, freed_bytes;       /* of live_bytes */
-  uint64_t created_bytes, destroyed_bytes;     /* of device_bytes, less what the program maps itself */
-  uint64_t host_taken_bytes, host_given_bytes; /* of host_bytes */
-  uint64_t host_live_bytes, host_limit_bytes;  /* of host_bytes, what holds copies; 0: no limit */
+  uint64_t allocated_bytes, freed_bytes;       /* difference: live_bytes */
+  uint64_t created_bytes, destroyed_bytes;     /* difference: device_bytes without the program's own mappings */
+  uint64_t host_taken_bytes, host_given_bytes; /* difference: host_bytes */
+  uint64_t host_live_bytes, host_limit_bytes;  /* the part of host_bytes in use; the limit, 0: none */
   uint64_t nonresident_bytes;                  /* pages of live buffers that are not on the device */
-  uint64_t available_bytes;                    /* largest allocation for which nothing would have to leave */
+  uint64_t available_bytes;                    /* largest allocation that needs no eviction */
   uint64_t largest_allocation_bytes;
   uint64_t pinned_bytes; /* pages of pinned_buffers */
 } thermocline_statistics;
@@ -85,7 +85,7 @@ thermocline_result thermocline_visit_statistics(int names, thermocline_statistic
 /* Sets every peak to its current value. NOT_ACTIVE before the first allocation. */
 thermocline_result thermocline_reset_peaks(void);
 
-/* Why something did not fit */
+/* Out of memory */
 
 /* Called when an allocation or an operation is refused for lack of memory: on the thread that asked, after all state
  * has been restored, and before the refused call returns. `report` is the text that is also written to stderr (one
@@ -96,7 +96,7 @@ typedef void (*thermocline_out_of_memory_callback)(const char* report, void* use
 /* One callback for the process; NULL removes it (a call on another thread may still be running). */
 thermocline_result thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callback, void* user);
 
-/* What it is told */
+/* Hints */
 
 /* Fetches the buffer that contains the address and keeps it on the device until it is freed: for memory that is
  * accessed in ways that the library can not see, for example by another process. */
@@ -137,7 +137,7 @@ int thermocline_sees_operations(void);
 
 /* How thermocline_allocate reports failure. PyTorch ignores the return value of an allocator, so the allocator has to
  * throw: the function given here is called with a message and need not return. Its signature is that of
- * c10::detail::torchCheckFail. NULL, the initial value: no function is called, and thermocline_allocate returns NULL. */
+ * c10::detail::torchCheckFail. NULL, the initial value: no function is called; thermocline_allocate returns NULL. */
 typedef void (*thermocline_raise)(const char* function, const char* file, uint32_t line, const char* sentence);
 void thermocline_raise_with(thermocline_raise raise);
 

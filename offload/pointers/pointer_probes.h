@@ -22,6 +22,7 @@
 //   - any stream is capturing a graph (the kernel is probed later);
 //   - a kernel is given too many small buffers, or too large ones, for them to be pointer tables;
 //   - the driver has no pinned memory for probes.
+//
 // Guarded by the engine's lock.
 #pragma once
 

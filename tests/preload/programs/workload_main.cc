@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// workload [--api-path R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N]
+// workload [--api_path R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N]
 //          [--streams] [--then fork|throw|at-exit|release]
 // Prints one digest for each thread. With --streams each thread has a stream of its own; otherwise all use the default
 // stream.
