@@ -26,8 +26,8 @@ struct LivePageName {
 // In order of number, the plain name first.
 std::vector<LivePageName> live_page_names(const std::string& folder);
 
-// A page opened for reading. Its contents are read with system calls only, because accessing a mapping of a file that is
-// being truncated ends the reader with SIGBUS. The mapping exists only for the kernel's futex operations.
+// A page opened for reading. Its contents are read with system calls only, because reading through a mapping of a file
+// that is being truncated ends the reader with SIGBUS. The mapping exists only for the kernel's futex operations.
 class OpenPage {
  public:
   OpenPage() = default;

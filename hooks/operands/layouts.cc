@@ -94,8 +94,8 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   ParameterLayout layout;
   bool known = ask_driver(function, is_kernel, &layout), is_settled = true;
   if (known && layout.empty()) {
-    // Either there are no parameters, or the driver can not answer at the moment. If it answers for another function
-    // (the witness), there are none; that function is removed here before its module is unloaded.
+    // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
+    // function (the witness), there are none. The witness is reset before its module is unloaded.
     const std::lock_guard lock(witness_mutex_);
     is_settled = witness_.function != nullptr;
     known = is_settled && still_tells(witness_.function, witness_.is_kernel);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and sets that are larger than the room on the device are done in parts, each a separate operation in stream
 // order. Parts end where an eviction unit ends, so a unit that is overwritten completely is never fetched. Rows are not
-// divided: a row that is larger than the room can not be processed.
+// divided: each must fit on the device as a whole.
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ struct ProfiledBuffer {
   std::uint64_t latest_serial = 0;  // of the block that had this role last
   // Its addresses lost their pages before, so they have to be mapped again.
   bool begins_remapped = false;
-  // Number of other buffers' addresses to which its pages are distributed when it is freed.
+  // Estimated number of buffers among whose addresses its pages are distributed when it is freed.
   double heirs = 0;
 
   // The fraction of its memory that crosses the link.

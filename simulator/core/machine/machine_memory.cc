@@ -184,7 +184,7 @@ CUresult Machine::wait_to_free(const char* call, Address at, Bytes bytes, bool p
   const CUresult result = owner ? error() : finish_all();
   if (!d.checker) return result;
   if (!promised || d.settings.check == Checking::kStrict) d.checker->frees(call, at, bytes);
-  // In the mode other than strict: a driver that waits here has waited, whether or not it had to.
+  // Not in strict mode: a driver that waits here has waited, whether or not it had to.
   if (d.settings.check != Checking::kStrict) {
     if (owner) {
       d.checker->order().host_knows_device(*owner);
