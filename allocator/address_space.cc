@@ -11,7 +11,7 @@
 namespace thermocline {
 namespace {
 
-// How many free mapped chunks, from the largest, are tried as a part of a partly mapped place.
+// At most this many free mapped chunks, the largest ones, are tried as a part of a partly mapped placement.
 constexpr int kMostCandidates = 8;
 
 void* zeroed_table(std::uint64_t bytes) {
@@ -55,7 +55,7 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
 
 AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_bytes)
     : owner_(std::move(owner)), page_bytes_(page_bytes), pages_(owner_.bytes() / page_bytes) {
-  // A narrow reservation is not divided.
+  // A small reservation is not divided between the zones.
   const std::uint64_t slab_pages = owner_.bytes() >= 8 * at_least ? pages_ / 4 : 0;
   SpaceTag tag;
   space_.add_range(0, pages_ - slab_pages, tag);
@@ -111,12 +111,13 @@ AddressSpace::Chunk* AddressSpace::take_partly_mapped(std::uint64_t pages, Zone 
     around = &*at;
   }
   if (around == nullptr) return nullptr;
-  // What is too much is left over on the left, where it is not the candidate's.
+  // The surplus is cut off on the left, unless the left end belongs to the candidate.
   const std::uint64_t spare = best.first == around ? 0 : std::min(best.size - pages, best.first->size() - 1);
   return space_.take(best.first, best.first->offset() + spare, pages);
 }
 
-// What was handed out with a guard and freed is free mapped space with one page of unmapped addresses behind it.
+// The usual case: a block that was allocated with a guard and then freed leaves free mapped space with one page of
+// unmapped addresses behind it. A block of the same size fits there exactly.
 AddressSpace::Chunk* AddressSpace::take_before_unmapped(std::uint64_t pages, Zone zone) {
   const Space::Shelf& mapped = space_.shelf(SpaceTag::shelf_of(zone, true));
   int tried = 0;
@@ -137,7 +138,8 @@ AddressSpace::Chunk* AddressSpace::take_in(std::uint64_t pages, Zone zone, bool 
     return space_.take(fit, fit->offset(), pages);
   }
   if (Chunk* chunk = take_partly_mapped(pages, zone); chunk != nullptr) return chunk;
-  // A page of addresses more than the guard: where one buffer was, two that need guards find room.
+  // Leaves one page of addresses more than the guard needs, so that the space of one freed buffer can later be divided
+  // between two buffers with guards.
   if (guarded) {
     Chunk* const wider = space_.best_fit(SpaceTag::shelf_of(zone, false), pages + 1);
     if (wider != nullptr) return space_.take(wider, wider->offset() + 1, pages);
@@ -224,10 +226,11 @@ void AddressSpace::validate() const {
     if (chunk.is_free() && !chunk.tag.mapped) {
       THERMOCLINE_CHECK(chunk.tag.lent || chunk.tag.pending.empty(),
                         "Nothing is pending on free addresses without pages.");
-      // What was never handed out is not looked at: the tables there are not even in memory.
+      // Addresses that were never handed out are skipped: their table entries have never been written, so reading them
+      // would only page them in.
       if (chunk.tag.freed_at == 0 && !chunk.tag.guard) return;
     }
-    // The untouched end of a range joins what is freed beside it; it is not looked at either.
+    // The never used end of a range merges with space that is freed beside it; skip that part as well.
     const std::uint64_t end =
         chunk.is_free() ? std::min(chunk.end(), used_end_[chunk.tag.zone == Zone::kSlabs]) : chunk.end();
     for (std::uint64_t page = chunk.offset(); page < end; ++page) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level 1: the reservation, in units of pages. Chunks in use are blocks; free chunks either have pages behind all of
-// them (mapped) or behind none. The page table says for every page of addresses which block it belongs to and which
-// physical page stands behind it, and when it was last freed: 24 bytes for 2 MiB, accessed only where addresses have
-// been handed out.
+// Level 1 of the allocator: the reservation, in units of pages. Chunks in use are blocks. A free chunk either has a
+// physical page at each of its addresses (mapped) or at none. The page table stores, for every page of addresses, the
+// block that it belongs to, the physical page that is mapped there, and when it was last freed: 24 bytes for 2 MiB, and
+// memory is used only for addresses that have been handed out.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 namespace thermocline {
 
-// Slabs have addresses of their own: they come and go at other times than large blocks, and between them would leave
-// holes that fit neither (on a recorded LSTM training step 6.8 % of live bytes, apart 2.9 %).
+// Slabs have a separate address zone. Their lifetimes differ from those of large blocks; mixed with these they would
+// leave holes that fit neither (on a recorded LSTM training step: 6.8 % of live bytes, 2.9 % with separate zones).
 enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
@@ -31,10 +31,10 @@ struct SpaceTag {
   static constexpr bool kBinned = false;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
-  bool guard = false;     // nobody's, but not to be handed out
-  bool lent = false;      // nobody's; its pages serve elsewhere, and the driver still leads here to them
-  UseSet pending;         // who may still use the pages behind it; empty when unmapped
-  FreeTime freed_at = 0;  // the newest part of a merged chunk
+  bool guard = false;  // free, but not to be handed out
+  bool lent = false;   // free; its pages already serve another block, but the driver still maps these addresses to them
+  UseSet pending;      // submitted work that may still access the pages; empty when unmapped
+  FreeTime freed_at = 0;  // of a merged chunk: that of the part freed last
 
   unsigned shelf() const { return lent ? kLentShelf : guard ? guard_shelf_of(mapped) : shelf_of(zone, mapped); }
   static constexpr unsigned kLentShelf = 6;
@@ -49,44 +49,47 @@ struct SpaceTag {
   void clear();
 };
 
-// A guard is a free chunk of one page that is not handed out as long as the block on its left lives. One past the end
-// of what fills its pages to the last byte is then an address of that block, and not the beginning of another one. A
-// guard costs addresses. Where it is laid over free mapped space its page stays behind it, so that no driver call is
-// needed; it counts as free mapped space and is harvested like it, and before pages are created (backing.cc).
+// Guards. A guard is a free chunk of one page that is not handed out while the block on its left lives. If a buffer
+// fills its pages to the last byte, the address one past its end then still belongs to that block and is not the
+// beginning of another one. A guard costs addresses. If it lies on free mapped space, its page stays mapped, so that no
+// driver call is needed; that page counts as free mapped space, is reused like it, and is taken before new pages are
+// created (backing.cc).
 //
-// Lent: the pages of free space may be put behind other addresses while work that was submitted before may still use
-// them, if their new user's work is ordered behind it on the device. The driver's old mapping goes when that work has
-// passed (Backing::sweep); until then nobody gets these addresses. To a program this is what reuse in stream order is:
-// a use after free may see another buffer's bytes, and nothing else may.
+// Lent chunks. The physical pages of free space may be mapped at other addresses while work submitted earlier may still
+// use them, if their new user's work is ordered after that work on the device. The driver's old mapping is removed when
+// that work has completed (Backing::sweep); until then the chunk's addresses are not handed out. For a program this is
+// reuse in stream order: only a use after free can see the bytes of another buffer.
 //
-// Invariants: a free mapped chunk has a physical page behind each of its pages, a free unmapped one behind none; only
-// pages of chunks in use, and their guards, have a block; a guard is one page, right of a chunk in use; no physical
-// page stands behind two addresses, those of lent chunks apart.
+// Invariants:
+//   - a free mapped chunk has a physical page at each of its addresses, a free unmapped one at none;
+//   - only the pages of chunks in use, and of their guards, have a block;
+//   - a guard is one page and lies directly right of a chunk in use;
+//   - no physical page is mapped at two addresses, apart from those of lent chunks.
 class AddressSpace {
  public:
   using Space = Bfc<SpaceTag>;
   using Chunk = Space::Chunk;
 
-  // Reserves `bytes`, or the largest half of a half of it that the driver grants, and no less than `at_least`.
+  // Reserves `bytes` of addresses. While the driver refuses, the size is halved, down to `at_least`.
   static Status reserve(const Driver& driver, Bytes bytes, Bytes at_least, Bytes page_bytes,
                         std::unique_ptr<AddressSpace>* out);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Addresses for `pages`: the best fit in free mapped space; else a place around some of the largest free mapped
-  // space, the one that has most of it, and in free space beside it; else the best fit without pages. The chunk's tag
-  // has the uses that are pending on it. Null when the addresses are exhausted. `guarded`: a guard follows the chunk,
-  // on addresses without memory where they are as good.
+  // Addresses for `pages`, by the first of these that exists: the best fit in free mapped space; a placement that
+  // covers one of the largest free mapped chunks and free space beside it, the one with the most mapped pages; the best
+  // fit without pages. The chunk's tag has the uses that are pending on it. Null when the addresses are exhausted.
+  // `guarded`: a guard follows the chunk, on unmapped addresses if they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
-  // Frees a chunk and its guard; the uses stay pending on those parts that have pages. `stale`: the parts without whose
-  // addresses are still mapped, in order; they are lent.
+  // Frees a chunk and its guard. The uses stay pending on the parts that have pages. `stale`: the ranges of the chunk
+  // that have no pages but are still mapped by the driver, in order of address; they become lent.
   void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale = {});
-  // For what is freed, or given up, now.
+  // Records the pending uses of memory that is freed, or given up, now.
   FreeTime log(const UseSet& pending) { return log_.add(pending); }
-  // Of a chunk in use: its pages and its guard, if it has one.
+  // For a chunk in use: its pages, plus its guard if it has one.
   std::uint64_t pages_with_guard(Chunk* chunk);
-  // Free, neither guard nor lent; null is not.
+  // True for a free chunk that is neither guard nor lent; false for null.
   static bool is_open(const Chunk* chunk) {
     return chunk != nullptr && chunk->is_free() && !chunk->tag.guard && !chunk->tag.lent;
   }
@@ -99,12 +102,12 @@ class AddressSpace {
   std::uint64_t page_of(DeviceAddress address) const { return (address - begin()) / page_bytes_; }
   DeviceAddress address_of(std::uint64_t page) const { return begin() + page * page_bytes_; }
 
-  // By page of addresses.
+  // Indexed by page of addresses.
   Block** blocks() { return blocks_; }
   Block* const* blocks() const { return blocks_; }
   PageHandle* handles() { return handles_; }
   const PageHandle* handles() const { return handles_; }
-  // Of a page of free mapped space: when it was freed, and what may use it since before then.
+  // For a page of free mapped space: when it was freed. pending_since answers what may still use it.
   FreeTime freed_at(std::uint64_t page) const { return freed_at_[page]; }
   const UseSet& pending_since(FreeTime time) const { return log_.at(time); }
 
@@ -123,7 +126,7 @@ class AddressSpace {
     return found != shelf.rend() ? &*found : nullptr;
   }
   std::uint64_t lent_pages() const { return space_.free_size(SpaceTag::kLentShelf); }
-  // Guards that have pages are among them.
+  // Includes guards that have pages.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {
     for (const unsigned shelf : kMappedShelves) {
@@ -141,11 +144,11 @@ class AddressSpace {
   bool allocate_tables();
   Chunk* take_in(std::uint64_t pages, Zone zone, bool guarded);
   Chunk* take_before_unmapped(std::uint64_t pages, Zone zone);
-  // Free chunks side by side, as many as `pages` need.
+  // Adjacent free chunks that together hold the wanted pages.
   struct Place {
     Chunk* first = nullptr;
-    std::uint64_t size = 0;    // of all of them
-    std::uint64_t mapped = 0;  // how many of `pages` would have memory
+    std::uint64_t size = 0;    // of all the chunks
+    std::uint64_t mapped = 0;  // how many of the wanted pages would be mapped already
   };
   Place place_around(Chunk* candidate, std::uint64_t pages);
   Chunk* take_partly_mapped(std::uint64_t pages, Zone zone);

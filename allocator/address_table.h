@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an address to what begins there: open addressing with linear probing, so that a look-up is one line of memory.
-// At most half full; removal moves later entries up, so that there are no tombstones (Knuth, vol. 3, 6.4, algorithm R).
+// A hash table from an address to the object that begins there: open addressing with linear probing, so that a look-up
+// reads one cache line. At most half full. Removal moves later entries up, so there are no tombstones (Knuth, vol. 3,
+// 6.4, algorithm R).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace thermocline {
 
-// Invariants: every entry can be reached from its home without passing an empty slot; size is the number of entries.
+// Invariants: every entry can be reached from its home slot without passing an empty slot; size is the number of
+// entries.
 template <class T>
 class AddressTable {
  public:
@@ -22,7 +24,7 @@ class AddressTable {
       if (slots_[at].address == 0) return nullptr;
     }
   }
-  // Not there yet, and not 0.
+  // The address must not be in the table, and must not be 0.
   void put(DeviceAddress address, T* value) {
     if (2 * (size_ + 1) > slots_.size()) grow();
     insert({address.value, value});
@@ -35,7 +37,7 @@ class AddressTable {
       hole = (hole + 1) & mask_;
     }
     for (std::size_t at = (hole + 1) & mask_; slots_[at].address != 0; at = (at + 1) & mask_) {
-      // An entry may move to the hole unless its home lies behind that.
+      // An entry may move to the hole unless its home slot lies behind the hole.
       if (((at - home(slots_[at].address)) & mask_) < ((at - hole) & mask_)) continue;
       slots_[hole] = slots_[at];
       hole = at;

@@ -10,15 +10,15 @@
 namespace thermocline {
 namespace {
 
-// Guards may keep one in so many created pages: below that, a page that goes from guard to guard as a program's phases
-// alternate would cost driver calls in every step.
+// Guards may keep one page in this many created pages. Without this allowance, a page that moves from guard to guard as
+// a program's phases alternate would cost driver calls in every step.
 constexpr std::uint64_t kCreatedPerGuard = 256;
 
-// Lent addresses are unmapped when there are as many as half of all pages: what lies side by side then goes together,
-// and each call costs the same whatever its length.
+// Lent addresses are unmapped when they are more than half of all created pages. By then adjacent ones can be unmapped
+// together, and an unmap call costs the same whatever its length.
 constexpr std::uint64_t kCreatedPerLent = 2;
 
-// How often a call is made whose failure would leave pages that nobody may have.
+// Number of attempts for a call whose failure would leave pages unusable.
 constexpr int kAttempts = 4;
 
 bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindNewest; }
@@ -26,7 +26,7 @@ bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindN
 }  // namespace
 
 Backing::~Backing() {
-  // Neighbouring chunks go together: a call costs the same whatever its length.
+  // Adjacent chunks are unmapped together: a call costs the same whatever its length.
   for_each_mapped_range(
       [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });
   while (Chunk* lent = space_->largest_lent([](const Chunk&) { return true; })) {
@@ -70,12 +70,12 @@ Status Backing::open_to(int device) {
   for_each_mapped_range(open);
   deferred_unmaps_.for_each_stale([&](const StaleRange& stale) { open(stale.first, stale.count); });
   shown_.for_each([&](const ShownRange& shown) { open(shown.first, shown.count); });
-  // What was opened stays open where the rest can not be: nobody relies on it.
+  // On failure, ranges that were already opened to the device stay open; nobody relies on it.
   if (status.ok()) devices_.push_back(device);
   return status;
 }
 
-// Free mapped pages that were freed together lie together, and become free for others together.
+// Pages that were freed at the same time form one run: their pending uses complete together.
 void Backing::collect_runs(bool newest) {
   runs_.clear();
   space_->for_each_free_mapped([this](Chunk& chunk) {
@@ -94,7 +94,8 @@ void Backing::collect_runs(bool newest) {
   if (newest) std::reverse(runs_.begin(), runs_.end());
 }
 
-// A guard was laid over space that had been freed, and belongs to a block since.
+// A guard was laid over space that had been freed earlier, and belongs to a block since then, so its uses are in its
+// own tag.
 const UseSet& Backing::pending_on(const Run& run) const {
   if (run.chunk == nullptr) return deferred_unmaps_.entry_of(run.time).pending;
   return run.chunk->tag.guard ? run.chunk->tag.pending : space_->pending_since(run.time);
@@ -113,7 +114,7 @@ std::uint64_t Backing::choose_runs(std::uint64_t count, bool newest, Wanted want
     *kept++ = part;
   }
   runs_.erase(kept, runs_.end());
-  // Taking a piece out of a chunk leaves its left rest what it was: so from the right.
+  // From right to left: taking a run out of a chunk leaves the rest on its left unchanged.
   std::sort(runs_.begin(), runs_.end(), [](const Run& a, const Run& b) { return a.first > b.first; });
   return chosen;
 }
@@ -150,8 +151,9 @@ Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
   return Status();
 }
 
-// While there is memory, nobody is made to wait for another stream: not even on the device, where a kernel may wait for
-// one of that other stream. Pages whose release is deferred (deferred_unmaps_) wait for a copy out.
+// While there is free memory, nobody has to wait for another stream, not even on the device: a kernel there may itself
+// wait for a kernel of that other stream. Pages whose unmap is deferred (deferred_unmaps_) wait for a copy out, so they
+// are not spare.
 bool Backing::is_spare(const Run& run) {
   const UseSet& pending = pending_on(run);
   return run.chunk != nullptr && !clock_->is_blocked(pending) &&
@@ -169,23 +171,23 @@ std::uint64_t Backing::spare_pages(std::uint64_t count, Wait wait) {
 
 Status Backing::fill_pool(std::uint64_t count, Wait wait, std::uint64_t* spare) {
   if (pool_->free_pages() >= count) return Status();
-  // Nobody can be handed what stands behind a guard: it serves before more is created.
+  // A page at a guard can not be handed out with its addresses, so it is used before more pages are created.
   if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
     if (const Status status = harvest_guards(count - pool_->free_pages()); !status.ok()) return status;
     if (pool_->free_pages() >= count) return Status();
   }
   *spare = spare_pages(count, wait);
   if (pool_->free_pages() + *spare >= count) return Status();
-  // The device may hold less than the limit, because others use it too.
+  // May create fewer than the limit allows: other processes use the device too.
   const Status created = pool_->create(count - *spare - pool_->free_pages(),
                                        wait == Wait::kYes ? PagePool::Ask::kInsist : PagePool::Ask::kUnlessKnown);
   if (!created.ok() && !created.is_out_of_memory()) return created;
-  // What can be borrowed is not unmapped first.
+  // Pages that can be reused in stream order are not unmapped first.
   if (pool_->free_pages() < count && !borrows(wait)) {
     if (const Status status = harvest(count - pool_->free_pages(), wait); !status.ok()) return status;
   }
   if (pool_->free_pages() + *spare >= count) return Status();
-  // Others on the device may have left less to create than the limit allows.
+  // Because of other users of the device, fewer pages may have been created than the limit allows.
   return borrows(wait) && available_pages(wait) - pool_->creatable_pages() >= count ? Status()
                                                                                     : Status::out_of_memory();
 }
@@ -204,7 +206,7 @@ Status Backing::harvest(std::uint64_t count, Wait wait) {
   return Status();
 }
 
-// A call costs the same whatever its length: neighbours go together.
+// Adjacent runs are unmapped together: a call costs the same whatever its length.
 Status Backing::harvest_runs() {
   for (auto run = runs_.begin(); run != runs_.end();) {
     Run whole = *run;
@@ -231,8 +233,8 @@ Status Backing::harvest_guards(std::uint64_t count) {
   return Status();
 }
 
-// Single pages from behind guards only where there is nothing else. What is waiting to be unmapped waits for a copy
-// out, and the newest of it longest: work that comes behind everything that was freed would have to wait for it.
+// Single pages of guards are taken last. Pages whose unmap is deferred wait for a copy out, the newest of them longest,
+// and a newest-first choice would make the new work wait for those copies: so free mapped space comes before them.
 void Backing::borrow(std::uint64_t count, bool newest, UseSet* behind) {
   enum class Kind { kFree, kDeferredUnmap, kGuard };
   const auto kind_of = [](const Run& run) {
@@ -283,7 +285,7 @@ void Backing::loosen() {
   choose_runs(space_->free_mapped_pages(), false, [](const Run& run) { return run.chunk != nullptr; });
   for (const Run& run : runs_) {
     const UseSet pending = pending_on(run);
-    // A guard has no time of its own.
+    // A guard has no free time of its own.
     const FreeTime time = run.chunk->tag.guard ? space_->log(pending) : run.time;
     taken_.clear();
     lend_run(run);
@@ -304,7 +306,7 @@ Status Backing::sweep_all(Wait wait) {
   return Status();
 }
 
-// The largest first: a call costs the same whatever its length.
+// Unmaps the largest chunk first: a call costs the same whatever its length.
 Status Backing::sweep_one() {
   Chunk* const chunk = space_->largest_lent([this](const Chunk& lent) { return clock_->passed(lent.tag.pending); });
   return chunk == nullptr ? Status() : sweep(chunk);
@@ -358,7 +360,7 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   if (missing == 0) return Status();
   const std::uint64_t first = space_->page_of(block.begin()) + range.first;
   const std::uint64_t end = first + range.count;
-  // Before anything is accessed: is there enough?
+  // Check before any change whether there is enough memory.
   if (missing > pool_->free_pages() + pool_->creatable_pages() && available_pages(wait) < missing) {
     return Status::out_of_memory();
   }
@@ -374,11 +376,12 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   }
   auto next = taken_.begin();
   for (PageHandle& page : known_) page = page != PageHandle{} ? page : *next++;
-  // As late as possible: what has no pages in the end still leads to the host.
+  // As late as possible: if mapping fails before this, the addresses still map to the host.
   status = hide(first, end);
   if (status.ok()) status = map_missing(block, range, known_);
   if (!status.ok()) {
-    // What was borrowed serves its new owner only behind its old users: the pool's pages are free of such.
+    // Borrowed pages may be used only after their former users' work, but pages in the pool must have no pending uses:
+    // so wait here before they go there.
     const WaitsInPlace no_other_way;
     const StreamClock::Deferring none(*clock_, false);
     bool passed = known_.empty() || behind->empty();
@@ -416,7 +419,7 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
   }
   THERMOCLINE_CHECK(!status.ok() || done.size() + kept.size() == pages.size(), "As many pages as were missing.");
   if (status.ok() && !done.empty()) {
-    // Pages between the first and the last new one are mapped too, so one call does.
+    // Pages between the first and the last new one are mapped too, so one call covers all.
     const std::uint64_t first = done.front();
     const std::uint64_t count = done.back() - first + 1;
     status = driver_->set_access(block.begin() + first * page_bytes, count * page_bytes, devices_);
@@ -435,8 +438,8 @@ Status Backing::map_missing(Block& block, PageRange range, std::vector<PageHandl
   return status;
 }
 
-// Undoes the mapping of a page. Where the driver does not, the page stays, and then it has to be accessible, for
-// whoever finds a page behind an address takes it to be.
+// Undoes the mapping of a page. If the driver refuses to unmap it, the page stays in the block and is made accessible,
+// because every page recorded in a block is taken to be accessible.
 bool Backing::take_back(Block& block, std::uint64_t page) {
   const Bytes page_bytes = space_->page_bytes();
   const DeviceAddress at = block.begin() + page * page_bytes;

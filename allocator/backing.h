@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The physical pages behind an address space: mapping, unmapping, and where pages come from. Each driver call costs
-// tens of microseconds whatever its length (36 for SetAccess, 26 for Unmap; 1.5 for each page that is mapped), so
-// access is set once for a whole block, and a run of pages is unmapped by one call.
+// The physical pages of an address space: mapping, unmapping, and where pages come from. Each driver call costs tens of
+// microseconds whatever its length (36 us for SetAccess, 26 us for Unmap; 1.5 us for each page that is mapped). So
+// access is set once for a whole block, and a run of pages is unmapped with one call.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,30 @@
 
 namespace thermocline {
 
-// What to do about pages that submitted work may still use. kNo: leave them. kBehind: take them, what was freed first
-// first, for a user whose work is ordered behind that work on the device; nobody waits. kBehindNewest: the same, what
-// was freed last first: for work that runs behind all that anyway, and leaves the others to those who can begin
-// earlier. kYes: block the host until it has passed.
+// What to do about pages that submitted work may still use.
+//   - kNo: leave them.
+//   - kBehind: take them, those freed first before the others, for a user whose work is ordered after that work on the
+//     device. The host does not wait.
+//   - kBehindNewest: the same, but those freed last are taken first. For work that is ordered after all of these uses
+//     anyway; it leaves the others to users that can start earlier.
+//   - kYes: block the host until the work has completed.
 enum class Wait { kNo, kBehind, kBehindNewest, kYes };
 
-// Pages of a block, counted from its begin.
+// Pages of a block, counted from the beginning of the block.
 struct PageRange {
   std::uint64_t first = 0, count = 0;
 };
 
-// Invariant: mapped pages + pages waiting to be unmapped + pages in the pool == created pages.
+// Invariant: mapped pages + pages whose unmap is deferred + pages in the pool == created pages.
 //
-// Homes are advice: an address that has one gets that page where nobody has it. Where it leads there still, since it
-// had it before, no call of the driver is needed: so two that are never mapped at the same time can share a page for
-// good.
+// Static page assignment (timetable.h): an address with an assigned physical page ("home") gets that page if it is
+// free. If the driver still maps the address to that page from before, no driver call is needed. So two addresses that
+// are never in use at the same time can share a page permanently.
 class Backing {
  public:
   Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
       : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool) {}
-  // Unmaps everything; the pages go to the pool.
+  // Unmaps everything; the pages return to the pool.
   ~Backing();
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
@@ -53,7 +56,8 @@ class Backing {
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending);
   std::vector<void*> take_released() { return shown_.take_released(); }
   bool has_stale() const { return deferred_unmaps_.has_stale(); }
-  // `homes`: those that lead home, too.
+  // Unmaps up to `most` stale ranges whose uses have completed. `homes`: also those that still map to their assigned
+  // pages.
   void sweep_passed_stale(std::size_t most, bool homes);
   void forget_homes(const Block& block);
   void loosen();
@@ -63,32 +67,32 @@ class Backing {
   Status open_to(int device);
   bool homes_at_hand(const Block& block, PageRange range, bool early) const;
   bool can_map_without_waiting(const Block& block, PageRange range);
-  // The block is about to be freed: its addresses that are mapped all the same, in order, which are the address space's
-  // from now on.
+  // To be called when the block is about to be freed: returns its ranges that the driver still maps to pages of others,
+  // in order of address. From now on they belong to the address space.
   std::vector<StaleRange> take_stale(const Block& block);
 
-  // Unmaps all lent addresses whose last users have passed (kYes: waits for them). A page is given back to the driver
-  // only when no address leads to it any more.
+  // Unmaps all lent addresses whose uses have completed (kYes: waits for them). A page is released to the driver only
+  // when no address maps to it any more.
   Status sweep_all(Wait wait);
   bool has_lent() const { return space_->lent_pages() != 0 || deferred_unmaps_.has_stale(); }
 
   bool passed(const UseSet& uses) { return clock_->passed(uses); }
 
-  // From `pages` created pages on, what is free and mapped serves before more are created, where the host need not wait
-  // for that (Wait::kBehind, kBehindNewest); first what makes nobody wait on the device either.
+  // Once `pages` pages have been created, free mapped pages are reused before more are created, if the host need not
+  // wait (Wait::kBehind, kBehindNewest); first those for which no wait on the device is needed either.
   void set_ample(std::uint64_t pages) { ample_pages_ = pages; }
-  // Who gets pages next will use them on this stream: it need not wait for what that does already.
+  // The next pages will be used on this stream, so uses pending on the same stream need no wait.
   void expect_user(StreamIndex stream) { expected_user_ = stream; }
 
-  // Pages that map could find.
+  // The number of pages that map could find.
   std::uint64_t available_pages(Wait wait);
-  // Takes up to `count` pages from free mapped space into the pool: what was freed first goes first; all that has
-  // passed before anything is waited for. Fails only when the driver does.
+  // Takes up to `count` pages from free mapped space into the pool, those freed first before the others. Takes all
+  // whose uses have completed before it waits for any. Fails only when the driver does.
   Status harvest(std::uint64_t count, Wait wait);
 
   std::uint64_t mapped_pages() const { return mapped_pages_; }
   std::uint64_t peak_mapped_pages() const { return peak_mapped_pages_; }
-  // In the pool, under the limit, and behind free addresses.
+  // Pages in the pool, pages that may be created under the limit, free mapped pages, and pages whose unmap is deferred.
   std::uint64_t free_pages() const;
   void reset_peak() { peak_mapped_pages_ = mapped_pages_; }
   std::uint64_t maps() const { return maps_; }
@@ -100,77 +104,82 @@ class Backing {
 
  private:
   using Chunk = AddressSpace::Chunk;
-  // Free mapped pages side by side that were freed at one time; or (no chunk) pages waiting to be unmapped, `first` the
-  // time.
+  // Adjacent free mapped pages that were freed at one time. If `chunk` is null: pages whose unmap is deferred, and
+  // `first` is the time.
   struct Run {
     Chunk* chunk;
     std::uint64_t first, count;
     FreeTime time;
   };
 
-  // Appends `count` pages to taken_ and what they may still be used by to `behind`, or answers out_of_memory.
+  // Appends `count` pages to taken_ and adds their pending uses to `behind`, or returns out_of_memory.
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
-  // How many of `count` pages should be borrowed though they could be created.
+  // How many of `count` pages should be reused in stream order although new ones could be created.
   std::uint64_t spare_pages(std::uint64_t count, Wait wait);
-  // Whoever is expected to have it next waits for nobody.
+  // The expected user can take the run without waiting for another stream.
   bool is_spare(const Run& run);
-  // Brings `count` pages into the pool, or as many as there are without those to be borrowed; `spare` of these should
-  // be.
+  // Brings up to `count` pages into the pool, not counting pages to be reused in stream order. `spare`: how many of the
+  // `count` should be reused that way.
   Status fill_pool(std::uint64_t count, Wait wait, std::uint64_t* spare);
-  // A page that is to stand behind these addresses, or leads there still; none: any will do.
+  // The physical page that the address should get: its assigned page, or the page that the driver still maps there.
+  // None: any page will do.
   PageHandle known_page(std::uint64_t page) const;
-  // Nobody has it.
+  // The page is free: in the pool, or its unmap is deferred and `wait` allows its pending uses.
   bool is_at_hand(PageHandle page, Wait wait) const;
-  // By missing page of the range, into known_: its known page where that is at hand, else none. True if what is missing
-  // is all of the range, and nobody has had any of it since it was given up.
+  // Fills known_: for each missing page of the range its known page if that is free, else none. True if the whole range
+  // is missing and none of its pages has been used by anybody since it was given up.
   bool choose_known(const Block& block, PageRange range, Wait wait);
-  // Unmaps those stale addresses of the range that do not lead to what is in known_. kNo, and not all has passed that
-  // may use them: out_of_memory.
+  // Unmaps those stale addresses of the range that do not map to the page in known_. kNo, and a use through them has
+  // not completed: out_of_memory.
   Status sweep_strays(const Block& block, PageRange range, Wait wait);
   void take_known(UseSet* behind);
   void put_back_known();
-  // Puts `pages` behind those of the range that have none, in order; stale addresses lead there already. All or none,
-  // but for those that the driver does not take away again: these stay, are accessible, and are in `pages` no more.
+  // Maps `pages` at the addresses of the range that have none, in order; stale addresses already map to theirs. All or
+  // none, except for pages that the driver refuses to unmap again: these stay, are accessible, and are removed from
+  // `pages`.
   Status map_missing(Block& block, PageRange range, std::vector<PageHandle>& pages);
   bool take_back(Block& block, std::uint64_t page);
-  // Takes `count` pages from free mapped space that is still in use, what was freed first first.
+  // Takes `count` pages from free mapped space that may still be in use, those freed first before the others.
   void borrow(std::uint64_t count, bool newest, UseSet* behind);
-  // The same, from deferred unmaps: what its owners will miss latest. How many there were.
+  // The same from deferred unmaps: takes the pages that their assigned addresses will need last. Returns the number of
+  // pages.
   std::uint64_t borrow_unmissed(std::uint64_t count, UseSet* behind);
-  // All of runs_, in descending order of address.
+  // Takes the pages of all runs in runs_, which must be in descending order of address.
   void lend_runs(UseSet* behind);
   void lend_run(const Run& run);
-  // Unmaps lent addresses whose last users have passed.
+  // Unmaps the largest lent chunk whose uses have completed, if there is one.
   Status sweep_one();
   Status sweep(Chunk* lent);
-  // Unmaps the stale addresses among these. kNo, and not all has passed that may use them: out_of_memory.
+  // Unmaps the stale addresses in this range of pages. kNo, and a use through them has not completed: out_of_memory.
   Status sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status unmap_stale(std::uint64_t first, std::uint64_t count);
-  // What may go through shown addresses among these has passed. kNo, and it has not: out_of_memory.
+  // Makes sure that no pending use goes through host mappings in this range. kNo, and one has not completed:
+  // out_of_memory.
   Status settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait);
   Status sweep_abandoned(Wait wait);
-  // Unmaps the shown addresses among these.
+  // Unmaps the host mappings in this range.
   Status hide(std::uint64_t begin, std::uint64_t end);
   Status unmap_pages(std::uint64_t first, std::uint64_t count);
   Status harvest_run(const Run& run);
   Status harvest_runs();
-  // Calls visit(first, count) for all addresses, by page, that the driver leads anywhere and that may be used again
-  // without a call to it, side by side where they are.
+  // Calls visit(first, count) for all pages of addresses that the driver maps and that may be used again without a
+  // driver call; adjacent ones together.
   template <class Visit>
   void for_each_mapped_range(Visit visit) const;
-  // All runs into runs_, what was freed first first, or last.
+  // Collects all runs into runs_, those freed first before the others, or (`newest`) after them.
   void collect_runs(bool newest = false);
   const UseSet& pending_on(const Run& run) const;
-  // Leaves in runs_ the first that are wanted, `count` pages at most, in descending order of address; how many.
+  // Leaves in runs_ the first runs for which `wanted` is true, up to `count` pages, in descending order of address;
+  // returns the number of pages.
   template <class Wanted>
   std::uint64_t choose_runs(std::uint64_t count, bool newest, Wanted wanted);
-  // Up to `count` pages from behind guards, without waiting.
+  // Takes up to `count` pages of guards into the pool, without waiting.
   Status harvest_guards(std::uint64_t count);
   std::uint64_t passed_free_pages();
 
   const Driver* driver_;
   StreamClock* clock_;
-  std::vector<int> devices_;  // that may use what is mapped; the first is the one that it is on
+  std::vector<int> devices_;  // with access to what is mapped; the first is the device that has the memory
   AddressSpace* space_;
   PagePool* pool_;
   DeferredUnmaps deferred_unmaps_;
@@ -178,10 +187,10 @@ class Backing {
   Timetable timetable_;
   struct Taken {
     PageHandle page;
-    FreeTime time;  // when it went to deferred unmaps; 0: it was in the pool
+    FreeTime time;  // when its unmap was deferred; 0: it was in the pool
   };
   std::vector<PageHandle> known_;           // scratch
-  std::vector<Taken> took_;                 // scratch: of these, what has been taken
+  std::vector<Taken> took_;                 // scratch: the pages of known_ that have been taken
   std::unordered_set<PageHandle> claimed_;  // scratch
   std::vector<PageHandle> taken_;           // scratch
   std::vector<Chunk*> candidates_;          // scratch

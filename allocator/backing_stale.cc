@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses that lead elsewhere: to pages that have been given up and may be somebody else's by now (stale), or to
-// memory of the host (shown). And how an address gets the very page back that it leads to.
+// Addresses whose driver mapping is not their own memory: stale ones still map to pages that were given up and may
+// belong to another block by now; others map to host memory (ShownRange). Also: how an address gets back the very page
+// that it still maps to.
 #include <algorithm>
 
 #include "allocator/backing.h"
@@ -47,7 +48,7 @@ bool Backing::choose_known(const Block& block, PageRange range, Wait wait) {
 Status Backing::sweep_strays(const Block& block, PageRange range, Wait wait) {
   const std::uint64_t begin = space_->page_of(block.begin());
   std::size_t next = 0;
-  const StaleRange* stray = nullptr;  // the range that pages [first, end) are a part of
+  const StaleRange* stray = nullptr;  // the stale range that contains pages [first, end)
   std::uint64_t first = 0, end = 0;
   const auto sweep = [&] {
     if (stray == nullptr) return Status();
@@ -66,7 +67,7 @@ Status Backing::sweep_strays(const Block& block, PageRange range, Wait wait) {
     }
     if (stays) continue;
     if (stray == nullptr) {
-      // What was swept may have been a part of this one.
+      // Look it up again: unmapping may have cut the range that contained this page.
       stray = deferred_unmaps_.stale_at(begin + page);
       first = begin + page;
     }
@@ -125,7 +126,7 @@ void Backing::forget_homes(const Block& block) {
   for (std::uint64_t page = begin; page < begin + block.pages(); ++page) timetable_.forget(page);
 }
 
-// Of blocks that somebody else has by now.
+// Of blocks whose addresses have been freed.
 Status Backing::sweep_abandoned(Wait wait) {
   std::vector<std::uint64_t> firsts;
   shown_.for_each([&](const ShownRange& range) {
@@ -198,7 +199,7 @@ Status Backing::show(Block& block, PageRange range, const std::vector<PageHandle
     ++set_accesses_;
     return status;
   }
-  // Where that fails, they lead there without access until they are mapped again.
+  // If that fails, the addresses stay mapped, without access, until they are mapped again.
   static_cast<void>(hide(first, first + range.count));
   return status;
 }
@@ -231,7 +232,7 @@ Status Backing::hide(std::uint64_t begin, std::uint64_t end) {
   return Status();
 }
 
-// Another's home would do, but that one would take a third one's in turn.
+// A page that is assigned to another address would do, but that address would then take a third one's page in turn.
 bool Backing::homes_at_hand(const Block& block, PageRange range, bool early) const {
   if (timetable_.empty()) return true;
   const std::uint64_t begin = space_->page_of(block.begin()) + range.first;

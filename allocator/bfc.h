@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use on device memory
-// (openxla/xla xla/tsl/framework/bfc_allocator.h), here with exact best fit from one tree per shelf, or a good fit from
-// many fine bins (size_bins.h), in place of power-of-two bins. It knows nothing of memory: a range is cut into chunks,
-// and each chunk carries a tag of the owner's.
+// Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use for device memory
+// (openxla/xla xla/tsl/framework/bfc_allocator.h). In place of power-of-two bins, this one has exact best fit from one
+// tree per shelf, or a good fit from many fine bins (size_bins.h). It knows nothing of memory: a range is cut into
+// chunks, and each chunk carries a tag that the owner defines.
 //
-// The tag says on which shelf a free chunk lies (shelves are searched one by one), which neighbours may become one, and
-// what the union of two tags is:
+// The tag determines on which shelf (free list) a free chunk lies, which neighbours may be merged, and the tag of the
+// merged chunk. Shelves are searched separately.
 //
 //   struct Tag {
 //     static constexpr unsigned kShelves;
 //     static constexpr bool kBinned;                // bins, or a tree: in order of size
 //     unsigned shelf() const;                       // of a free chunk; must not change while it is free (see set_tag)
-//     bool merges_with(const Tag& right) const;     // both free and side by side: make them one?
-//     void join(const Tag& right);                  // the tag of the union
+//     bool merges_with(const Tag& right) const;     // both free and adjacent: merge them?
+//     void join(const Tag& right);                  // becomes the tag of the merged chunk
 //     void clear();                                 // back to the state of a new one
 //   };
 //
-// Ranges may lie anywhere and are never merged with one another. Granules: the caller's unit.
+// Ranges may lie anywhere and are never merged with one another. Offsets and sizes are in granules, a unit that the
+// caller chooses.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ class BfcChunk : public boost::intrusive::list_base_hook<>,
   std::uint64_t end() const { return offset_ + size_; }
   bool is_free() const { return free_; }
 
-  // The shelf of a free chunk must not be changed through this (see set_tag).
+  // A change through this must not change the shelf of a free chunk (see set_tag).
   Tag tag;
 
  private:
@@ -100,7 +101,7 @@ class Bfc {
     chunks_.clear();
   }
 
-  // A new free range. The chunk that is returned begins it as long as the range exists, whatever becomes of the rest.
+  // Adds a free range. The returned chunk begins the range as long as the range exists, whatever is done with the rest.
   Chunk* add_range(std::uint64_t offset, std::uint64_t size, const Tag& tag) {
     Chunk* chunk = new_chunk(offset, size);
     chunk->tag = tag;
@@ -110,7 +111,7 @@ class Bfc {
     return chunk;
   }
 
-  // The range that `first` begins must be free, in one chunk.
+  // Removes the range that begins with `first`; it must be free, in one chunk.
   void remove_range(Chunk* first) {
     THERMOCLINE_CHECK(first->free_ && first->begins_range_ && ends_range(first),
                       "A range is removed when all of it is free.");
@@ -118,12 +119,12 @@ class Bfc {
     retire(first);
   }
 
-  // The smallest free chunk of the shelf that is large enough, the lowest of equals; null when there is none. In bins:
-  // one that is hardly larger than the smallest.
+  // The smallest free chunk of the shelf that is large enough; among equals the lowest. Null when there is none. With
+  // bins: a chunk that is at most slightly larger than the smallest.
   Chunk* best_fit(unsigned shelf, std::uint64_t size) { return shelves_[shelf].fit(size); }
 
-  // Takes [offset, offset + size) out of `first` and, where that ends, the free chunks behind it, whatever their shelf.
-  // The result is in use and carries the union of their tags.
+  // Takes [offset, offset + size) out of `first` and, if that is too short, out of the free chunks that follow it,
+  // whatever their shelf. The result is in use, and its tag is the union of theirs.
   Chunk* take(Chunk* first, std::uint64_t offset, std::uint64_t size) {
     THERMOCLINE_CHECK(first->free_ && first->offset_ <= offset && offset < first->end(),
                       "A taken range begins in a free chunk.");
@@ -137,7 +138,7 @@ class Bfc {
       Chunk* next = right_of(taken);
       THERMOCLINE_CHECK(next != nullptr && next->free_, "A taken range is free to its end.");
       unshelve(next);
-      // What is not wanted of it keeps its own tag.
+      // The rest of the last chunk keeps its own tag.
       if (taken->size_ + next->size_ > size) shelve(split_behind(next, size - taken->size_));
       absorb(taken, next);
     }
@@ -145,7 +146,7 @@ class Bfc {
     return taken;
   }
 
-  // Frees a chunk; the result is the free chunk that it is now part of.
+  // Frees a chunk; returns the free chunk that contains it after merging.
   Chunk* give(Chunk* chunk) {
     THERMOCLINE_CHECK(!chunk->free_, "A chunk is freed once.");
     if (Chunk* right = right_of(chunk); right != nullptr && right->free_ && chunk->tag.merges_with(right->tag)) {
@@ -161,13 +162,13 @@ class Bfc {
     return chunk;
   }
 
-  // Cuts a chunk in use in two; both carry its tag. The result is the right one.
+  // Cuts a chunk in use in two; both carry its tag. Returns the right one.
   Chunk* split(Chunk* chunk, std::uint64_t left_size) {
     THERMOCLINE_CHECK(!chunk->free_ && left_size > 0 && left_size < chunk->size_, "A split leaves two chunks in use.");
     return split_behind(chunk, left_size);
   }
 
-  // Changes the tag of a chunk so that its shelf may change. No merging.
+  // Changes the tag of a chunk, including its shelf. Does not merge.
   template <class Change>
   void set_tag(Chunk* chunk, Change change) {
     const bool was_free = chunk->free_;
@@ -197,9 +198,8 @@ class Bfc {
     for (const Chunk& chunk : chunks_) visit(chunk);
   }
 
-  // Invariants: the chunks of a range follow one another without a gap; a chunk is wholly free or wholly in use; it is
-  // on the shelf of its tag when free, and on none otherwise; no two free neighbours remain that their tags would make
-  // one.
+  // Checks the invariants: the chunks of a range follow one another without a gap; a free chunk is on the shelf of its
+  // tag, a chunk in use on none; no two free neighbours remain that their tags allow to be merged.
   void validate() const {
     std::uint64_t sums[Tag::kShelves] = {};
     std::size_t counts[Tag::kShelves] = {};
@@ -256,7 +256,7 @@ class Bfc {
     shelves_[index].remove(*chunk);
   }
 
-  // Of a chunk on no shelf; the result, on none either, is the right part.
+  // Splits a chunk that is on no shelf; returns the right part, which is on none either.
   Chunk* split_behind(Chunk* chunk, std::uint64_t left_size) {
     Chunk* right = new_chunk(chunk->offset_ + left_size, chunk->size_ - left_size);
     right->tag = chunk->tag;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: a run of whole pages of addresses, the unit that is mapped, evicted and restored. Buffer: what the program
-// allocated. A buffer of a few MiB and more has a block to itself; small ones share a block, called a slab. Both belong
-// to a Heap.
+// Block: a run of whole pages of addresses; the unit of mapping, eviction and fetching. Buffer: what the program
+// allocated. A buffer of a few MiB or more has a block of its own; small ones share a block, called a slab. Both types
+// belong to a Heap.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,16 @@ class Buffer {
  public:
   DeviceAddress address() const { return address_; }
   DeviceAddress end() const { return address_ + requested_; }
-  // What the program asked for.
+  // The size that the program asked for.
   Bytes requested() const { return requested_; }
   Block& block() const { return *block_; }
   // The stream named at allocation.
   StreamIndex hint() const { return hint_; }
-  // In order of allocation, from 1.
+  // Numbered in order of allocation, from 1.
   std::uint64_t number() const { return number_; }
 
-  // Uses by former owners of these bytes that were pending when they were handed out: every stream's first use of the
-  // buffer runs after them. A part of block().uses; the rest of those are uses by neighbours in the slab, which need no
-  // order.
+  // Pending uses by former owners of these bytes: on every stream, the first use of the buffer must be ordered after
+  // them. A subset of block().uses; the others there are uses of neighbours in the slab, which need no order.
   UseSet former;
 
  private:
@@ -48,9 +47,9 @@ class Buffer {
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
-  BfcChunk<SlabTag>* chunk_ = nullptr;  // null: the block is this buffer's own
+  BfcChunk<SlabTag>* chunk_ = nullptr;  // null: the buffer has a block of its own
   StreamIndex hint_{};
-  std::uint8_t slot_ = 0;         // in its cache
+  std::uint8_t slot_ = 0;         // in cache_
   ThreadCache* cache_ = nullptr;  // of the thread that it was handed out to; null: none
   std::uint64_t number_ = 0;
 };
@@ -63,26 +62,26 @@ class Block {
   Bytes bytes() const { return pages_ * page_bytes_; }
   Bytes page_bytes() const { return page_bytes_; }
 
-  // Every page of it has memory behind it. A fresh block may have some, when it was laid partly over mapped space.
+  // True if every page has memory. A new block may have some pages mapped, if it was placed partly on mapped space.
   bool mapped() const { return mapped_pages_ == pages_; }
   std::uint64_t mapped_pages() const { return mapped_pages_; }
-  // By page; 0 where there is none.
+  // By page; 0 if no physical page is mapped.
   std::span<const PageHandle> page_handles() const { return {handles_, pages_}; }
 
   bool is_slab() const { return is_slab_; }
-  // Nobody's, and kept for whoever comes back (Heap::vacate).
+  // True if the block has no buffer and its addresses are kept for an owner that returns (Heap::vacate).
   bool is_vacant() const { return is_vacant_; }
   std::uint32_t live_buffers() const { return live_buffers_; }
-  // Sum of what the live buffers asked for.
+  // The sum of the requested sizes of the live buffers.
   Bytes live_bytes() const { return live_bytes_; }
-  // Dense number among the live blocks, given again when the block is gone.
+  // A dense number among the live blocks; reused when the block is gone.
   std::uint32_t index() const { return index_; }
-  // In order of creation, from 1; never given again.
+  // In order of creation, from 1; never reused.
   std::uint64_t serial() const { return serial_; }
-  // Bytes from begin() behind which no live buffer has anything: what a copy has to move.
+  // Bytes from begin() to the end of the last live buffer: what a copy has to move.
   Bytes contents_end() const;
-  // Everything submitted that may still use the pages behind the block. Whoever submits such work adds it here; after
-  // unmap it is empty, and when the block goes away while mapped it stays pending on the freed space.
+  // All submitted work that may still use the block's pages. Whoever submits such work adds it here. After unmap the
+  // set is empty; when a mapped block is freed, the uses stay pending on the freed space.
   UseSet uses;
 
  private:
@@ -96,17 +95,17 @@ class Block {
   std::uint64_t mapped_pages_ = 0;
   PageHandle* handles_ = nullptr;  // in the heap's page table
   BfcChunk<SpaceTag>* chunk_ = nullptr;
-  BfcChunk<SlabTag>* first_ = nullptr;  // of a slab: the chunk that begins it
+  BfcChunk<SlabTag>* first_ = nullptr;  // of a slab: its first chunk
   bool is_slab_ = false;
   bool is_vacant_ = false;
   std::uint32_t live_buffers_ = 0;
   Bytes live_bytes_ = 0;
   std::uint32_t index_ = 0;
   std::uint64_t serial_ = 0;
-  Buffer* sole_ = nullptr;             // whose own it is; null: a slab
-  const Slabs* slabs_ = nullptr;       // of a slab: where its buffers are known
-  std::uint64_t used_granules_ = 0;    // of a slab: how many its buffers take
-  std::size_t place_among_small_ = 0;  // of a slab of small buffers
+  Buffer* sole_ = nullptr;             // the one buffer of a block that is no slab; null for a slab
+  const Slabs* slabs_ = nullptr;       // of a slab: the owner of its list of buffers
+  std::uint64_t used_granules_ = 0;    // of a slab: granules taken by its buffers
+  std::size_t place_among_small_ = 0;  // of a slab of small buffers: its index in Slabs::small_
   std::vector<std::uint64_t> starts_;  // of a slab: see Slabs
 };
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a live block has given up before everything that uses it has passed: its pages, which others may have if their
-// work is ordered behind that, and its addresses, which the driver still leads to those pages until somebody unmaps
-// them.
+// Deferred unmaps: what a live block has given up before all work that uses it has completed. That is its physical
+// pages, which others may take if their work is ordered after those uses, and its addresses, which the driver still
+// maps to the same pages until they are unmapped.
 //
-// A page is waiting to be unmapped from the time it is given up until somebody takes it; addresses are stale until they
-// are unmapped, which may be long after the pages have gone elsewhere. An address that gets back the very page it still
-// leads to needs no call of the driver. Not thread-safe.
+// Terms: the unmap of a page is deferred from the time it is given up until somebody takes the page. Addresses are
+// stale until they are unmapped, which may be long after the pages have gone to another block. An address that gets
+// back the very page it still maps to needs no driver call. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@
 
 namespace thermocline {
 
-// Addresses, in pages of the reservation, that the driver still leads to pages of others.
+// Addresses, in pages of the reservation, that the driver still maps to pages that were given up.
 struct StaleRange {
   std::uint64_t first = 0, count = 0;
-  UseSet pending;                    // what may still use those pages through these addresses
+  UseSet pending;                    // work that may still use those pages through these addresses
   FreeTime time = 0;                 // when they were given up
-  std::vector<PageHandle> leads_to;  // by page
+  std::vector<PageHandle> leads_to;  // by page of addresses: the physical page that it still maps to
   std::uint64_t end() const { return first + count; }
   PageHandle page_at(std::uint64_t page) const { return leads_to[page - first]; }
 };
 
-// Invariants: pages_ and where_ say what entries_ hold; no entry is empty; stale ranges do not overlap.
+// Invariants: pages_ and where_ agree with entries_; no entry is empty; stale ranges do not overlap.
 class DeferredUnmaps {
  public:
   struct Entry {
@@ -39,15 +39,15 @@ class DeferredUnmaps {
     UseSet pending;
   };
 
-  // Addresses from page `first` on, and what stands behind them. `time` is later than any before.
+  // Adds the addresses from page `first` on, and the physical pages mapped there. `time` must be later than any before.
   void add(std::uint64_t first, std::span<const PageHandle> pages, const UseSet& pending, FreeTime time);
 
-  // Pages that no address of a block leads to.
+  // Adds pages that no address of a block maps to.
   void add(std::span<const PageHandle> pages, const UseSet& pending, FreeTime time) {
     for (const PageHandle page : pages) put_back(page, time, pending);
   }
 
-  // By the time when it was given up: oldest first.
+  // By the time of giving up: oldest first.
   const std::map<FreeTime, Entry>& entries() const { return entries_; }
   const Entry& entry_of(FreeTime time) const { return entries_.at(time); }
   std::uint64_t pages() const { return pages_; }
@@ -62,27 +62,27 @@ class DeferredUnmaps {
     if (entry->second.pages.empty()) entries_.erase(entry);
   }
 
-  // When the page was given up that is waiting to be unmapped now; 0: it is not.
+  // When the page was given up, if its unmap is deferred now; else 0.
   FreeTime time_of(PageHandle page) const {
     const auto found = where_.find(page);
     return found == where_.end() ? 0 : found->second;
   }
   void take_page(PageHandle page);
-  // It was taken, and is not needed after all.
+  // Returns a page that was taken and is not needed after all.
   void put_back(PageHandle page, FreeTime time, const UseSet& pending);
 
   bool has_stale() const { return !stale_.empty(); }
   std::size_t stale_ranges() const { return stale_.size(); }
-  // The first stale range that begins within [begin, end); null when there is none. Ranges never reach over the end
-  // of a block.
+  // The first stale range that begins within [begin, end); null when there is none. No range extends over the end of a
+  // block.
   const StaleRange* stale_in(std::uint64_t begin, std::uint64_t end) const {
     const auto found = stale_.lower_bound(begin);
     return found != stale_.end() && found->first < end ? &found->second : nullptr;
   }
-  // The one that the page of addresses is in; null when it is not stale.
+  // The stale range that contains this page of addresses; null when it is not stale.
   const StaleRange* stale_at(std::uint64_t page) const;
   void forget_stale(std::uint64_t first) { stale_.erase(first); }
-  // Of one range: what is on both sides stays stale.
+  // Removes this part of one stale range; the parts on both sides stay stale.
   void forget_stale(std::uint64_t first, std::uint64_t count);
   template <class Visit>
   void for_each_stale(Visit visit) const {

@@ -8,8 +8,8 @@
 namespace thermocline {
 namespace {
 
-// Reusing the pages of free addresses costs calls of the driver, a page that is created memory: so much of it may be
-// spent to save calls.
+// Reusing the pages of free addresses costs driver calls; creating a page costs memory. At most one part in this many
+// of the live bytes is spent to save calls.
 constexpr Bytes kLivePerSlack = 34;
 constexpr std::uint64_t kLeastSlackPages = 4;
 
@@ -39,7 +39,7 @@ bool Heap::owns_pages(Bytes requested) const {
   return (rounded - requested) <= rounded / 8;
 }
 
-// Of a buffer that has its place.
+// Counts a buffer that already has its address.
 inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
   buffer->requested_ = requested;
   buffer->hint_ = hint;
@@ -195,7 +195,7 @@ Block& Heap::vacate(Buffer* buffer) {
   return *block;
 }
 
-// The vacant block, if it is as wanted.
+// Puts the vacant block back in use, if it has the wanted size.
 bool Heap::revive(Block* vacant, std::uint64_t pages, bool guarded) {
   if (vacant == nullptr || vacant->pages_ != pages) return false;
   THERMOCLINE_CHECK(vacant->is_vacant_, "What is handed out again was kept vacant.");
@@ -237,7 +237,7 @@ Buffer* Heap::find(DeviceAddress address) const {
     return here;
   }
   if (here != nullptr || address.value == 0) return nullptr;
-  // No buffer of this block begins below: one past the end of the block before.
+  // No buffer of this block begins at or below it: the address may be one past the end of the block before.
   Buffer* const before = buffer_in(block_at(address - 1), address);
   return before != nullptr && before->end() == address ? before : nullptr;
 }
@@ -287,7 +287,7 @@ Bytes Heap::available_bytes(Wait wait) { return backing_->available_pages(wait) 
 
 Status Heap::trim(Bytes keep, Wait wait) {
   if (const Status status = backing_->sweep_all(wait); !status.ok()) return status;
-  if (backing_->has_lent()) return Status();  // which pages those addresses lead to is not known
+  if (backing_->has_lent()) return Status();  // it is not known which pages the lent addresses still map to
   if (const Status status = pool_.trim(keep); !status.ok()) return status;
   if (pool_.created_bytes() <= keep) return Status();
   const std::uint64_t excess = (pool_.created_bytes() - keep + options_.page_bytes - 1) / options_.page_bytes;
@@ -298,7 +298,7 @@ Status Heap::trim(Bytes keep, Wait wait) {
 Status Heap::set_limit(Bytes limit, Wait wait) {
   const Bytes held = (backing_->mapped_pages() - space_->free_mapped_pages()) * options_.page_bytes;
   if (held > limit) return Status::out_of_memory();
-  // A higher limit needs nothing of the driver, and can not fail.
+  // Raising the limit needs no driver call and can not fail.
   if (pool_.created_bytes() > limit) {
     if (const Status status = trim(limit, wait); !status.ok()) return status;
   }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device heap: addresses that never change, and the physical pages that come and go behind them.
+// The device heap: addresses that never change, and physical pages that are mapped there and taken away again.
 //
 // One reservation, far larger than the device, is cut into blocks of whole pages by best fit with coalescing (level 1).
-// Small buffers share slabs (level 2, slabs.h). Pages are fungible: any page can stand behind any address, so free
-// memory is never lost to fragmentation; but creating, mapping and unmapping cost tens of microseconds, so freed space
-// keeps its pages and its pending uses, and is handed out again with both. A steady program makes no driver call here.
+// Small buffers share slabs (level 2, slabs.h). Any physical page can be mapped at any address, so free memory is never
+// lost to fragmentation. But creating, mapping and unmapping pages cost tens of microseconds, so freed space keeps its
+// pages and its pending uses, and is handed out again with both. A program in a steady state makes no driver call here.
 //
-//   allocate: addresses, best of (free mapped space; mapped space and the unmapped beside it; unmapped). No driver
-//   call. map:      memory behind the block's missing pages: from the pool, then created under the limit, then
-//   harvested from free
-//             mapped space, oldest first (backing.h).
+//   - allocate finds addresses, by the first of these that exists: free mapped space; mapped space together with
+//     unmapped space beside it; unmapped space. No driver call.
+//   - map provides memory for the pages that a block lacks: from the pool; then newly created under the limit; then
+//     taken from free mapped space, oldest first (backing.h).
 //
-// Invariants, beside those of the parts: every live buffer is in its block's set; a block without live buffers does not
-// exist; live bytes are the sum of what live buffers asked for; created bytes never exceed the limit.
+// Invariants, in addition to those of the parts: every live buffer is registered in its block; a block without live
+// buffers does not exist, unless it is vacant; live bytes are the sum of the requested sizes of the live buffers;
+// created bytes never exceed the limit.
 //
 // Not thread-safe: the owner locks. A context of the device must be current.
 #pragma once
@@ -43,21 +44,22 @@ namespace thermocline {
 struct HeapOptions {
   int device = 0;
   Bytes page_bytes = kDefaultPageBytes;
-  // Most bytes of device memory ever created.
+  // Upper bound for the device memory created at any time.
   Bytes limit = 0;
-  // Addresses to reserve; halved while the driver refuses.
+  // Size of the address reservation; halved while the driver refuses.
   Bytes reserve_bytes = Bytes{1} << 40;
   Bytes slab_bytes = 8 * kMiB;
-  // Buffers of this size and more own whole pages; smaller ones only where rounding up wastes an eighth or less.
+  // Buffers of this size or more get whole pages of their own; smaller ones only if rounding up wastes at most an
+  // eighth.
   Bytes whole_pages_from = kDefaultPageBytes;
 };
 
 struct HeapStatistics {
   Bytes live_bytes = 0, peak_live_bytes = 0;        // requested by live buffers
-  Bytes mapped_bytes = 0, peak_mapped_bytes = 0;    // behind any address, free ones included
-  Bytes created_bytes = 0, peak_created_bytes = 0;  // pages created and not destroyed: what the device has lost to us
-  Bytes free_mapped_bytes = 0;                      // behind free addresses
-  Bytes slab_bytes = 0, slab_live_bytes = 0;        // addresses of slabs, and what their buffers asked for
+  Bytes mapped_bytes = 0, peak_mapped_bytes = 0;    // mapped at any address, free addresses included
+  Bytes created_bytes = 0, peak_created_bytes = 0;  // pages created and not destroyed: taken from the device
+  Bytes free_mapped_bytes = 0;                      // mapped at free addresses
+  Bytes slab_bytes = 0, slab_live_bytes = 0;        // addresses of slabs, and the requested sizes of their buffers
   std::uint64_t buffers = 0, blocks = 0, slabs = 0;
   std::array<SizeClass, SizeClass::kCount> classes;
   std::uint64_t allocations = 0, frees = 0;
@@ -71,31 +73,33 @@ class Heap {
   // `driver` and `clock` must outlive the heap.
   static Status create(const Driver& driver, StreamClock& clock, const HeapOptions& options,
                        std::unique_ptr<Heap>* out);
-  // Gives everything back; nothing may be running.
+  // Returns all memory and addresses to the driver; no submitted work may still use them.
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  // Finds addresses. Its block may be mapped or not, and new or (a slab) old. Fails when the addresses are exhausted
-  // (out_of_memory) or `requested` is 0 (invalid_value).
-  // `vacant`: where a block is needed it is this one, if it has the size (vacate).
+  // Finds addresses. The block may be mapped or not; a slab may be an existing one. Fails with out_of_memory when the
+  // addresses are exhausted, and with invalid_value when `requested` is 0. `vacant`: if a block is needed and this one
+  // has the right size, it is used (see vacate).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
-  // True when the block went away with its last buffer (`buffer` is gone in any case): its pages, if it had any, stay
-  // behind the freed addresses, and its uses stay pending on them.
+  // True when the block was freed with its last buffer. `buffer` is destroyed in any case. The block's pages, if any,
+  // stay mapped at the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
 
-  // The buffer, and with it a block that is its own, gets a new number and serial: another owner has it, or soon will.
+  // Gives the buffer, and its block if that is its own, a new number and serial, as for a new allocation: another owner
+  // has it, or will have it soon.
   void renew(Buffer& buffer);
 
-  // Frees the last buffer of a block, and keeps the addresses: the block is vacant, and counts for nothing. Its pages
-  // are given up (below).
+  // Frees the last buffer of a block but keeps the addresses: the block is vacant and is left out of all counts. Its
+  // pages are given up (see give_up).
   Block& vacate(Buffer* buffer);
-  // The addresses of a vacant block are free for anybody.
+  // Frees the addresses of a vacant block.
   void dissolve(Block& vacant);
 
-  // The live buffer that contains the address; one past the end counts for the buffer before it if none begins there.
+  // The live buffer that contains the address. The address one past the end of a buffer belongs to that buffer, unless
+  // another one begins there.
   Buffer* find(DeviceAddress address) const;
-  // The block whose addresses contain it, live buffer or not; no vacant one.
+  // The block that contains the address, whether or not a live buffer does; never a vacant block.
   Block* block_at(DeviceAddress address) const;
   // In order of address.
   template <class Visit>
@@ -109,30 +113,32 @@ class Heap {
   // Every live block, in order of address. `visit` must not allocate or free.
   void for_each_block(const std::function<void(Block&)>& visit) const;
 
-  // Puts memory behind a part of the block. kNo and kBehind never block; kYes may synchronise the uses of freed space.
-  // What uses the part from now on has to be ordered behind `behind`, to which the uses of borrowed pages are added.
-  // out_of_memory leaves everything as it was, except that pages may have moved from free addresses into the pool.
-  // `untouched`: true if nobody has had the part's pages since it gave them up; its contents are what they were.
+  // Maps memory at a range of the block. kNo and kBehind never block the host; kYes may synchronize with uses of freed
+  // space. New work on the range must be ordered after `behind`; this call adds the pending uses of the pages it took.
+  // On out_of_memory nothing has changed, except that pages may have moved from free addresses into the pool.
+  // `untouched`: true if nobody has used the range's pages since it gave them up, so that its contents are still there.
   Status map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched = nullptr);
-  // The whole block; block.uses takes what it has to be ordered behind.
+  // Maps the whole block; adds to block.uses the uses that new work must be ordered after.
   Status map(Block& block, Wait wait) { return map(block, {0, block.pages()}, wait, &block.uses); }
-  // Who gets pages next will use them on this stream (Backing).
+  // The next pages will be used on this stream (see Backing).
   void expect_user(StreamIndex stream) { backing_->expect_user(stream); }
-  // Everything that uses the part must have passed. Its pages return to the pool.
+  // All work that uses the range must have completed. Its pages return to the pool.
   Status unmap(Block& block, PageRange range);
-  // The part loses its pages at once, while `pending` may still use them; whoever gets them next is ordered behind that
-  // on the device. Until the part is mapped again, its addresses lead to pages that may be somebody else's: for
-  // programs all of whose accesses are known.
+  // Takes the pages from the range at once, while `pending` may still use them; the next owner of the pages is ordered
+  // after `pending` on the device. Until the range is mapped again, its addresses may still map to pages of another
+  // block: only for programs all of whose accesses are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
-  // Another device may use what is mapped, from now on and already. On failure it may use some of it.
+  // Gives another device access to everything that is mapped, now and later. On failure it may have access to some of
+  // it.
   Status open_to(int device) { return backing_->open_to(device); }
-  // Which pages of memory are to stand behind which addresses (both by page of the reservation), and when; what is
-  // said of a block is forgotten with it.
+  // Which physical pages should be mapped at which addresses (both by page of the reservation), and when. Entries of a
+  // block are removed with the block.
   Timetable& timetable() { return backing_->timetable(); }
-  // Pages behind free addresses become loose: their addresses serve nobody until the driver leads them there no more.
+  // Makes the pages of free addresses available for any address. The freed addresses are not handed out until the
+  // driver's old mapping is removed.
   void loosen() { backing_->loosen(); }
   std::uint64_t page_of(DeviceAddress address) const { return space_->page_of(address); }
-  // Calls visit(handle) for every page that is nobody's and stands behind no address.
+  // Calls visit(handle) for every page that is free and not recorded at any address.
   template <class Visit>
   void for_each_loose_page(Visit visit) const {
     for (const PageHandle page : pool_.free_list()) visit(page);
@@ -140,46 +146,46 @@ class Heap {
       for (const PageHandle page : entry.pages) visit(page);
     }
   }
-  // The part, which has no pages, leads to these on the host until it is mapped; on failure to nothing, or to them
-  // without access.
+  // Maps the range, which has no pages, to these host pages, until it is mapped again. On failure the range is
+  // unmapped, or mapped to them without access.
   Status show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
     return backing_->show(block, range, pages);
   }
-  // The part's addresses lead to `host` as long as `pending` has not passed, and then some: when they do no more,
-  // take_released() gives `host` back. False when they lead nowhere: then it is free at once.
+  // Keeps the range mapped to `host` at least until `pending` has completed. When it is mapped no more, take_released()
+  // returns `host`. False if the range is not mapped to the host: then `host` is free at once.
   bool abandon_shown(const Block& block, PageRange range, void* host, const UseSet& pending) {
     return backing_->abandon_shown(block, range, host, pending);
   }
   std::vector<void*> take_released() { return backing_->take_released(); }
-  // Unmaps what lent and abandoned addresses lead to, where it has passed (kYes: waits for it).
+  // Removes the mappings of lent and abandoned addresses whose uses have completed (kYes: waits for them).
   Status sweep(Wait wait) { return backing_->sweep_all(wait); }
-  // False: somebody else has a page that is to stand behind the part; or (`early`) comes there before this part does.
+  // False if somebody else has a page that is assigned to the range, or (`early`) will need it before this range does.
   bool homes_at_hand(const Block& block, PageRange range, bool early) const {
     return backing_->homes_at_hand(block, range, early);
   }
-  // False: map() would have to wait for what may still use the part's addresses.
+  // False if map() would have to wait for uses through the range's old mappings.
   bool can_map_without_waiting(const Block& block, PageRange range) {
     return backing_->can_map_without_waiting(block, range);
   }
-  // Frees up to `most` such parts' addresses whose uses have passed.
+  // Unmaps up to `most` stale ranges whose uses have completed.
   bool has_stale() const { return backing_->has_stale(); }
   void sweep_stale(std::size_t most) { backing_->sweep_passed_stale(most, false); }
-  // The whole block: block.uses must have passed (checked), and is cleared.
+  // Unmaps the whole block. block.uses must have completed (checked), and is cleared.
   Status unmap(Block& block);
-  // How many bytes there are that no live block holds.
+  // Bytes that no live block holds: in the pool, still to be created under the limit, and mapped at free addresses.
   Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
-  // Of the created pages, those that no live block has.
+  // Created bytes that no live block holds.
   Bytes unused_bytes() const { return created_bytes() - mapped_bytes() + free_mapped_bytes(); }
-  // The largest free place between the buffers of one slab. Linear in the number of places.
+  // The largest free gap between the buffers of one slab. Linear in the number of gaps.
   Bytes largest_hole() const { return slabs_.largest_hole(); }
-  // How many bytes map() could find: in the pool, under the limit, and in free mapped space (kNo: whose uses have
-  // passed).
+  // Bytes that map() could find: in the pool, under the limit, and in free mapped space (kNo: only where the uses have
+  // completed).
   Bytes available_bytes(Wait wait);
 
-  // Gives unused pages back to the driver until no more than `keep` bytes are created; kNo: none while work that was
-  // submitted may use lent addresses.
+  // Returns unused pages to the driver until at most `keep` bytes are created. kNo: does nothing while submitted work
+  // may still use lent addresses.
   Status trim(Bytes keep, Wait wait = Wait::kNo);
-  // Trims as far as needed (kYes: waits). out_of_memory, and no change, when live blocks hold more.
+  // Trims as far as needed (kYes: waits). If live blocks hold more: out_of_memory, and nothing changes.
   Status set_limit(Bytes limit, Wait wait = Wait::kYes);
 
   DeviceAddress range_begin() const { return space_->begin(); }
@@ -195,15 +201,15 @@ class Heap {
   Bytes peak_created_bytes() const { return pool_.peak_created_bytes(); }
   std::uint64_t buffers() const { return allocations_ - frees_; }
   HeapStatistics statistics() const;
-  // Calls of the driver so far that change what addresses lead to.
+  // Driver calls so far that changed a mapping.
   std::uint64_t mapping_calls() const { return backing_->maps() + backing_->unmaps(); }
-  // Every peak becomes what is so now.
+  // Sets every peak to its current value.
   void reset_peaks();
 
-  // The live block of that index, or null.
+  // The live block with that index, or null.
   Block* block_of(std::uint32_t index) const { return index < blocks_.size() ? blocks_[index] : nullptr; }
 
-  // Recomputes every number and link from first principles; checks what must hold. Linear in the number of pages.
+  // Recomputes every number and link from first principles and checks the invariants. Linear in the number of pages.
   void validate() const;
 
  private:
@@ -222,7 +228,7 @@ class Heap {
   void validate_vacant() const;
 
   HeapOptions options_;
-  // In order of construction: what is built on what.
+  // In order of construction: each member uses the ones before it.
   std::unique_ptr<AddressSpace> space_;
   PagePool pool_;
   std::unique_ptr<Backing> backing_;

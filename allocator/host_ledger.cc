@@ -19,10 +19,10 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x314C484C4D434854;  // "THCMLHL1"
 
-// As in the file; the numbers are the machine's own.
+// The layout in the file, in the machine's own byte order.
 struct Entry {
   std::uint64_t bytes;
-  std::int32_t pid;  // in its own namespace; for people
+  std::int32_t pid;  // in the process's own PID namespace; only for people to read
   std::int32_t reserved;
 };
 struct File {
@@ -43,19 +43,19 @@ struct flock byte_of(short type, off_t at) {
   return lock;
 }
 
-// While the process that wrote the entry lives.
+// True while the process that wrote the entry is alive.
 bool is_lived_in(int file, std::size_t entry) {
   struct flock lock = byte_of(F_WRLCK, place_of(entry));
   return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-// The whole file is ours while this lives.
+// Holds the lock on the whole file while it lives.
 class Locked {
  public:
   explicit Locked(int file) : file_(file) {
     struct flock lock = byte_of(F_WRLCK, 0);
-    // Nobody waits for anything while holding it. The kernel, which counts locks by process and not by thread, may
-    // still take it for a deadlock with locks of the program.
+    // A holder of this lock never waits for anything. The kernel, which counts record locks by process and not by
+    // thread, may still report a deadlock because of other locks of the program.
     int result = 0;
     while ((result = fcntl(file, F_SETLKW, &lock)) != 0 && (errno == EINTR || errno == EDEADLK)) sched_yield();
     holds_ = result == 0;
@@ -84,7 +84,7 @@ bool is_name(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
 }
 
-// Neither another user's nor a second name for something else of ours.
+// Rejects a file of another user, and a second name (hard link) of another file.
 bool is_own_file(int file) {
   struct stat facts {};
   return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1;
@@ -96,8 +96,8 @@ bool is_own_folder(const std::string& folder) {
          (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// -1: `why` says why not. A name in a folder that is everybody's may be taken by anybody, and stays so: then all of
-// this user's processes find the file in the other folder.
+// On failure -1, and `why` has the reason. In a folder where everybody may write, another user may have taken the name,
+// and it stays taken: then all processes of this user find the file in the other folder.
 int open_file(const std::string& folder, const std::string& other_folder, const std::string& name, std::string* why) {
   const std::string path = folder + "/" + name;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
@@ -110,7 +110,7 @@ int open_file(const std::string& folder, const std::string& other_folder, const 
   return -1;
 }
 
-// Memory is taken now, so that a full file system is noticed here.
+// Allocates the file's memory now, so that a full file system is noticed here.
 bool prepare(int file, std::string* why) {
   const Locked locked(file);
   if (!locked.holds()) {
@@ -158,7 +158,7 @@ bool HostLedger::enter() {
   if (!locked.holds()) return false;
   for (std::size_t at = 0; at < kEntries; ++at) {
     if (is_lived_in(file_, at)) continue;
-    // Its bytes, if any, were a dead process's.
+    // The bytes in the entry, if any, were those of a process that has ended.
     struct flock life = byte_of(F_WRLCK, place_of(at));
     if (!write_entry(file_, at, {0, pid_, 0}) || fcntl(file_, F_SETLK, &life) != 0) return false;
     entry_ = at;
@@ -168,7 +168,7 @@ bool HostLedger::enter() {
 }
 
 HostLedger::~HostLedger() {
-  // Without its lock the entry is nobody's.
+  // Only while this process holds the entry's lock is the entry its own.
   if (getpid() == pid_ && entry_ < kEntries) write_entry(file_, entry_, {0, 0, 0});
   close(file_);
 }
@@ -176,7 +176,7 @@ HostLedger::~HostLedger() {
 Bytes HostLedger::held_by_others() const {
   // Too large for the stacks of some threads.
   const auto all = std::make_unique<File>();
-  // What can not be read counts as full.
+  // If the file can not be read, the limit counts as reached.
   if (!read_all(file_, all.get())) return limit_;
   Bytes held = 0;
   for (std::size_t at = 0; at < kEntries; ++at) {

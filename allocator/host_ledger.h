@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of one user on this machine hold of pinned host memory together, so that one limit can stand for
-// all of them: a small file in shared memory, <folder>/thermocline-host.<user>, mode 0600, with an entry for each.
-// Processes that name a group share a file of their own, with a dot and that name behind it.
+// A ledger of the pinned host memory that all processes of one user on this machine hold, so that one limit can apply
+// to all of them together. It is a small file in shared memory, <folder>/thermocline-host.<user>, mode 0600, with one
+// entry for each process. Processes that name a group share a separate file, with a dot and the group's name appended.
 //
-// Record locks (fcntl(2), F_SETLK) do what has to survive a process that is killed. The kernel takes them back when
-// their holder ends or becomes another program, no child inherits them, and PID namespaces do not matter to them. The
-// first byte is locked by whoever reads or writes entries; the byte of each entry as long as its process lives. An
-// entry whose byte nobody has locked holds nothing: what a killed process held is given back by those that remain.
+// Record locks (fcntl(2), F_SETLK) make the ledger survive a process that is killed. The kernel releases them when
+// their holder ends or executes another program, children do not inherit them, and PID namespaces do not affect them.
+// The first byte of the file is locked while somebody reads or writes entries; the byte of each entry is locked while
+// its process lives. An entry whose byte is not locked counts as zero, so the memory of a killed process becomes
+// available to the others.
 //
-// Invariant: when `hold` has granted more, the entries of living processes add up to no more than the limit of whoever
-// was granted.
+// Invariant: when `hold` has granted an increase, the entries of living processes add up to no more than the limit of
+// the process that made the call.
 #pragma once
 
 #include <cstddef>
@@ -24,27 +25,28 @@ namespace thermocline {
 
 inline constexpr const char* kHostLedgerFolder = "/dev/shm";
 
-// One at a time in a process: closing a file gives up all of the process's locks on it.
+// At most one object in a process: closing a file releases all of the process's locks on it.
 class HostLedger {
  public:
   static constexpr std::size_t kEntries = 255;
 
-  // `limit`: of all processes together, as this one sees it; `group`: "" or letters, digits, '-' and '_'. Null where
-  // the file can not be had; `why` says it. `other_folder`: this user's alone, for where another user took the name.
+  // `limit`: for all processes together, as this process sees it. `group`: "", or letters, digits, '-' and '_'.
+  // `other_folder`: private to this user, for the case that another user has taken the name. On failure the result is
+  // null and `why` has the reason.
   static std::unique_ptr<HostLedger> open(const std::string& folder, Bytes limit, std::string* why,
                                           const std::string& group = "", const std::string& other_folder = "");
-  // Holds nothing any more. In the child of a fork, which has no entry, nothing changes.
+  // Releases this process's entry. In the child of a fork, which has no entry, it changes nothing.
   ~HostLedger();
   HostLedger(const HostLedger&) = delete;
   HostLedger& operator=(const HostLedger&) = delete;
 
-  // From now on this process holds `bytes`. Less is always granted; more, while all together hold no more than the
-  // limit. False: nothing has changed.
+  // Sets what this process holds to `bytes`. A decrease is always granted; an increase only while all processes
+  // together stay within the limit. False: nothing has changed.
   bool hold(Bytes bytes);
 
   Bytes limit() const { return limit_; }
   Bytes held() const;
-  // By all living processes, this one included.
+  // Bytes held by all living processes, this one included.
   Bytes held_by_all() const;
 
  private:
@@ -55,8 +57,8 @@ class HostLedger {
   const int file_;
   const Bytes limit_;
   const int pid_;
-  std::size_t entry_ = kEntries;  // ours
-  mutable std::mutex mutex_;      // guards held_; the file's locks are the process's, not the thread's
+  std::size_t entry_ = kEntries;  // index of this process's entry
+  mutable std::mutex mutex_;      // guards held_; record locks belong to the process, not to the thread
   Bytes held_ = 0;
 };
 

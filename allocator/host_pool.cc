@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena's hooks, as documented in jemalloc's doc/jemalloc.xml.in (arena.<i>.extent_hooks), version 5.3.0. Extents
-// are neither split nor merged by jemalloc (both hooks opt out) and never kept (decay time 0): HostSteps does all that
+// The arena's hooks, as documented in jemalloc's doc/jemalloc.xml.in (arena.<i>.extent_hooks), version 5.3.0. jemalloc
+// neither splits nor merges extents (both hooks decline) and never keeps them (decay time 0): HostSteps does all that
 // below, within registrations.
 #include "allocator/host_pool.h"
 
@@ -19,11 +19,11 @@
 namespace thermocline {
 namespace {
 
-// Beyond it jemalloc's classes are not asked (they end at 7 EiB, and a size near that has none).
+// For larger sizes jemalloc's size classes are not asked (they end at 7 EiB, and a size near that has no class).
 constexpr Bytes kLargestClassed = Bytes{1} << 40;
 
 struct ArenaHooks {
-  extent_hooks_t table;  // first: jemalloc hands its address to the hooks
+  extent_hooks_t table;  // must be first: jemalloc passes its address to the hooks
   HostSteps* steps;
 };
 
@@ -31,7 +31,7 @@ HostSteps& steps_of(extent_hooks_t* hooks) { return *reinterpret_cast<ArenaHooks
 
 void* extent_alloc(extent_hooks_t* hooks, void* wanted, std::size_t size, std::size_t alignment, bool* zero,
                    bool* commit, unsigned) {
-  // A wish for an address can not be granted.
+  // A request for a certain address can not be granted.
   if (wanted != nullptr) return nullptr;
   void* const at = steps_of(hooks).take(size, alignment);
   if (at == nullptr) return nullptr;
@@ -53,7 +53,7 @@ void extent_destroy(extent_hooks_t* hooks, void* at, std::size_t, bool, unsigned
 bool refuse_split(extent_hooks_t*, void*, std::size_t, std::size_t, std::size_t, bool, unsigned) { return true; }
 bool refuse_merge(extent_hooks_t*, void*, std::size_t, void*, std::size_t, bool, unsigned) { return true; }
 
-// Of jemalloc 5.3.0, include/jemalloc/internal/arena_types.h (arena_config_t), for experimental.arenas_create_ext: with
+// arena_config_t of jemalloc 5.3.0 (include/jemalloc/internal/arena_types.h), for experimental.arenas_create_ext: with
 // it the arena's metadata stays in ordinary memory.
 struct ArenaConfig {
   extent_hooks_t* hooks;
@@ -102,7 +102,7 @@ class HostPool::State {
   std::atomic<Bytes> live{0};
   std::atomic<Bytes> peak_live{0};
   std::mutex mutex;                        // guards whole
-  std::unordered_map<void*, Bytes> whole;  // extents of their own
+  std::unordered_map<void*, Bytes> whole;  // allocations that are an extent of their own
 };
 
 void* HostPool::State::allocate_extent(Bytes bytes) {
@@ -130,7 +130,7 @@ Status HostPool::create(const Driver& driver, Bytes limit, Bytes step_bytes, std
   auto state = std::make_unique<State>(driver, limit, step_bytes, node, ledger, std::move(mappable));
   if (!create_arena(state->hooks, &state->arena)) return Status::out_of_memory();
   state->has_arena = true;
-  // What is freed goes back to the steps at once.
+  // Freed extents return to HostSteps at once.
   ssize_t never_kept = 0;
   for (const char* option : {"dirty_decay_ms", "muzzy_decay_ms"}) {
     if (control_arena(state->arena, option, &never_kept, sizeof never_kept) != 0) return Status::not_supported();
@@ -145,8 +145,8 @@ HostPool::~HostPool() = default;
 void* HostPool::allocate(Bytes bytes) {
   const int flags = state_->flags();
   const Bytes size = bytes == 0 || bytes > kLargestClassed ? 0 : thermocline_je_nallocx(bytes, flags);
-  // Classes are a quarter to a fifth apart, and pinned memory is taken whether it is accessed or not: where the class
-  // would waste more than a thirty-second, the memory is an extent of its own.
+  // Size classes are a quarter to a fifth apart, and pinned memory is taken whether or not it is accessed. If the class
+  // would waste more than 1/32, the allocation becomes an extent of its own.
   if (size == 0 || (size - bytes > bytes / 32 && bytes > HostSteps::kPage)) return state_->allocate_extent(bytes);
   void* const at = thermocline_je_mallocx(bytes, flags);
   if (at != nullptr) state_->count(size);

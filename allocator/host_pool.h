@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory for copies of evicted buffers. A private jemalloc arena cuts it into size classes; its extent
-// hooks take extents out of large registrations (host_steps.h). What a class would round up by more than a
-// thirty-second is an extent of its own, since pinned memory is taken whether it is accessed or not. The limit is
-// exact: it counts the bytes taken from the driver.
+// Pinned host memory for the copies of evicted buffers. A private jemalloc arena cuts it into size classes; the arena's
+// extent hooks take extents out of large registrations (host_steps.h). If a size class would round up by more than
+// 1/32, the allocation is an extent of its own, because pinned memory is taken whether or not it is accessed. The limit
+// is exact: it counts the bytes taken from the driver.
 //
-// A call may be made from any thread; jemalloc locks. The driver must be able to allocate host memory on the calling
-// thread.
+// Thread-safe; jemalloc locks. The driver must be able to allocate host memory on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -23,40 +22,40 @@ class HostLedger;
 
 class HostPool {
  public:
-  // limit 0: none. Steps are about `step_bytes`, less where the limit is near, more for larger requests.
-  // `node`: of the machine's memory, where it should lie; -1: anywhere. `ledger`: of a limit that processes share,
-  // which outlives the pool; null: there is none. `mappable`: where steps come from, that device addresses can lead to.
+  // `limit` 0: no limit. Registrations are about `step_bytes` each, smaller near the limit, larger for larger requests.
+  // `node`: the NUMA node where the memory should be; -1: any. `ledger`: for a limit shared between processes; must
+  // outlive the pool; null: none. `mappable`: the source of memory that can be mapped at device addresses.
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
                        int node = -1, HostLedger* ledger = nullptr, std::unique_ptr<MappableHost> mappable = nullptr);
-  // The stream on which mappable memory is tried before it is used (MappableHost::try_on).
+  // Mappable memory is tested on this stream before it is used (MappableHost::try_on).
   void try_mappable_on(StreamHandle stream);
-  // Everything must have been freed, and no copy may be using it.
+  // All allocations must have been freed, and no copy may still be using them.
   ~HostPool();
   HostPool(const HostPool&) = delete;
   HostPool& operator=(const HostPool&) = delete;
 
-  // Aligned to 64 bytes at least. Null when the limit or the driver refuses; then nothing has changed.
+  // Aligned to at least 64 bytes. Null when the limit or the driver refuses; then nothing has changed.
   void* allocate(Bytes bytes);
-  // The same in whole pages that device addresses can lead to; null, too, where there are none such.
+  // The same, in whole pages that can be mapped at device addresses; null also if such memory is not available.
   void* allocate_pages(Bytes bytes);
-  // Appends these pages, for [at, at + bytes) of what allocate_pages gave; false for other memory.
+  // Appends the pages of [at, at + bytes), which must lie in memory from allocate_pages; false for other memory.
   bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;
   void free(void* at);
-  // Gives unused steps back to the driver, the largest first, but for `keep` bytes of them. The driver may wait for the
-  // device; others are served meanwhile.
+  // Returns unused registrations to the driver, the largest first, except for `keep` bytes of them. The driver may wait
+  // for the device; other threads are served meanwhile.
   void trim(Bytes keep = 0);
-  // Other processes that share the limit leave so much to this one, taken or not: it stands until the next claim.
-  // False: it is not to be had, and the last claim stands.
+  // Reserves `bytes` of the shared limit for this process, whether or not they are allocated; valid until the next
+  // claim. False: the limit does not allow it, and the last claim stays valid.
   bool claim(Bytes bytes);
 
   Bytes limit() const;
-  // What callers hold, rounded as it was handed out.
+  // Bytes that callers hold, rounded as they were handed out.
   Bytes live_bytes() const;
   Bytes peak_live_bytes() const;
-  // What is taken from the driver.
+  // Bytes that are taken from the driver now.
   Bytes pinned_bytes() const;
   Bytes peak_pinned_bytes() const;
-  // All that was ever taken from the driver.
+  // Bytes ever taken from the driver, in total.
   Bytes taken_bytes() const;
   void reset_peaks();
 

@@ -75,8 +75,8 @@ HostSteps::Chunk* HostSteps::take_locked(unsigned shelf, std::uint64_t pages, st
 }
 
 bool HostSteps::add_step(Bytes bytes, Bytes unit) {
-  // Large extents get a registration of exactly their size; smaller ones of the same size share one without a
-  // remainder.
+  // A large extent gets a registration of exactly its size; smaller ones of the same size share a registration without
+  // a remainder.
   const Bytes wanted = bytes >= step_bytes_ / 4 ? bytes : (step_bytes_ + bytes - 1) / bytes * bytes;
   const bool from_mappable = unit != kPage;
   driver_refused_ = false;
@@ -88,15 +88,15 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit) {
       if (step == bytes) break;
       step = std::max(bytes, round_up(step / 2, unit));
     }
-    // Empty steps of other sizes may stand in the way.
+    // Empty registrations of other sizes may use up the limit.
     trim_locked();
   }
-  // Each refusal costs as much as a registration; ordinary memory serves from now on.
+  // Each refused attempt costs as much as a registration, so from now on only ordinary memory is used.
   if (driver_refused_) mappable_ = nullptr;
   return false;
 }
 
-// Where the limit or the driver stands in the way of an allocation, which the engine makes with its lock.
+// Called where the limit or the driver has refused an allocation. The engine makes that allocation with its lock held.
 void HostSteps::trim_locked() {
   const WaitsInPlace for_an_allocation;
   for (auto step = steps_.begin(); step != steps_.end();) {
@@ -106,7 +106,7 @@ void HostSteps::trim_locked() {
   }
 }
 
-// Before it is taken and after it is given back: what the ledger says is never too little.
+// Entered before memory is taken and after it is returned, so the ledger never shows too little.
 bool HostSteps::enter(Bytes pinned, Bytes claimed) {
   return ledger_ == nullptr || ledger_->hold(std::max(pinned, claimed));
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory in large registrations, called steps, cut into extents of whole 4 KiB pages by best fit with
-// coalescing. Registering costs tens of milliseconds for 100 MB (rapidsai/cudf PR 15665), so a step that has become
-// empty is kept until trim, or until the limit leaves no other way. What leaves the device in a training step comes in
-// few sizes: a step is made of a whole number of the extents that asked for it, and of one where that is a quarter of a
-// step or more.
+// Pinned host memory in large registrations, called steps, which are cut into extents of whole 4 KiB pages by best fit
+// with coalescing. Registering costs tens of milliseconds for 100 MB (rapidsai/cudf PR 15665), so an empty step is kept
+// until trim, or until the limit leaves no other choice. The buffers that a training step evicts have few different
+// sizes. So a step is a whole number of extents of the size that was asked for; one extent, if that size is a quarter
+// of a step or more.
 //
-// Where device addresses may lead to host memory (mappable_host.h), steps are made of such memory as long as the driver
-// gives it, and are multiples of its pages.
+// If device addresses may map to host memory (mappable_host.h), steps are made of such memory as long as the driver
+// provides it, and are multiples of its page size.
 //
-// Thread-safe; the lock is innermost (jemalloc calls in here with its own locks held).
+// Thread-safe. The lock is innermost (jemalloc calls in here with its own locks held).
 #pragma once
 
 #include <cstdint>
@@ -34,46 +34,46 @@ struct StepTag {
   bool mappable = false;
 
   unsigned shelf() const { return shelf_of(mappable); }
-  // Two registrations never become one extent, even when they lie side by side.
+  // Extents of two registrations are never merged, even if the registrations are adjacent.
   bool merges_with(const StepTag& right) const { return step == right.step; }
   void join(const StepTag&) {}
   void clear() { *this = {}; }
 };
 
-// Invariants: pinned bytes are the sum of the steps and of what is being given back, never above the limit; extents lie
-// in their step and do not overlap. In the ledger, where there is one, this process holds at least what is pinned and
-// what is claimed.
+// Invariants: pinned bytes are the sum of the steps, including those being returned to the driver, and never exceed the
+// limit; extents lie within their step and do not overlap. If there is a ledger, this process's entry is at least what
+// is pinned and what is claimed.
 class HostSteps {
  public:
   static constexpr Bytes kPage = 4 * kKiB;
 
-  // `node`: of the machine's memory, where steps should lie; -1: anywhere. `ledger`: of a limit that processes share;
-  // null: there is none. `mappable`: where steps come from; null: from cuMemHostAlloc.
+  // `node`: the NUMA node where steps should be; -1: any. `ledger`: for a limit shared between processes; null: none.
+  // `mappable`: the source of steps; null: cuMemHostAlloc.
   HostSteps(const Driver& driver, Bytes limit, Bytes step_bytes, int node = -1, HostLedger* ledger = nullptr,
             MappableHost* mappable = nullptr);
-  // Gives all steps back, extents or not.
+  // Returns all steps to the driver, whether or not they have extents.
   ~HostSteps();
   HostSteps(const HostSteps&) = delete;
   HostSteps& operator=(const HostSteps&) = delete;
 
-  // `alignment` a power of two. Null when the limit or the driver refuses.
+  // `alignment` must be a power of two. Null when the limit or the driver refuses.
   void* take(Bytes bytes, Bytes alignment);
-  // The same in whole pages of MappableHost; null, too, where there is none.
+  // The same, in whole pages of MappableHost; null also if there is no such memory.
   void* take_mappable(Bytes bytes);
-  // False when `at` is no extent's address.
+  // False when no extent begins at `at`.
   bool give(void* at);
   bool owns(void* at) const;
-  // Gives back empty steps, the largest first, until no more than `keep` bytes of them are left. The driver may wait
-  // for the device within that: the lock is not held.
+  // Returns empty steps to the driver, the largest first, until at most `keep` bytes of them are left. The driver may
+  // wait for the device in this call, so the lock is not held during it.
   void trim(Bytes keep = 0);
-  // What may come to be needed, so that other processes do not take it. False: it is not to be had, and nothing has
-  // changed.
+  // Reserves memory that may be needed later, so that other processes do not take it. False: not available, and nothing
+  // has changed.
   bool claim(Bytes bytes);
 
   Bytes limit() const { return limit_; }
   Bytes pinned_bytes() const;
   Bytes peak_pinned_bytes() const;
-  // All that was ever taken from the driver.
+  // Bytes ever taken from the driver, in total.
   Bytes taken_bytes() const;
   void reset_peak();
 
@@ -90,11 +90,11 @@ class HostSteps {
 
   Chunk* take_locked(unsigned shelf, std::uint64_t pages, std::uint64_t alignment_pages);
   void* hand_out(Chunk* chunk);
-  // A step for `bytes`; of `unit`s, which are pages of MappableHost or of our own.
+  // Adds a step for `bytes`, a multiple of `unit`: the page size of MappableHost, or of this class.
   bool add_step(Bytes bytes, Bytes unit);
   bool register_step(Bytes bytes, bool from_mappable);
   bool free_step(std::uint64_t at);
-  // A step that is being given back without the lock: nobody's, and pinned still.
+  // A step that is being returned to the driver without the lock held: no longer usable, but still pinned.
   struct Leaving {
     std::uint64_t at;
     Bytes bytes;
@@ -113,14 +113,14 @@ class HostSteps {
   HostLedger* const ledger_;
   MappableHost* mappable_;  // null once it has refused
 
-  MappableHost* const source_;  // of the mappable steps there are
+  MappableHost* const source_;  // where the existing mappable steps came from
   bool driver_refused_ = false;
 
   mutable std::mutex mutex_;                           // guards all below
   Space space_;                                        // in pages of host addresses
   std::map<std::uint64_t, Step> steps_;                // by address
   std::unordered_map<std::uint64_t, Chunk*> extents_;  // by the address handed out
-  Bytes leaving_ = 0;                                  // of steps that are being given back
+  Bytes leaving_ = 0;                                  // of steps that are being returned to the driver
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
   Bytes taken_ = 0;

@@ -60,7 +60,7 @@ Status MappableHost::prove(DeviceAddress at, bool* passed) const {
   constexpr Bytes kTried = 64 * kKiB;
   constexpr int kAttempts = 4;
   THERMOCLINE_CHECK(3 * kTried <= page_bytes_, "A page has room for what is tried.");
-  // As the device's memory, and twice as the host's.
+  // Three areas of one page: the first is accessed as device memory, the other two as host memory (source, result).
   const DeviceAddress device = at;
   auto* const from = reinterpret_cast<unsigned char*>((at + kTried).value);
   auto* const back = from + kTried;

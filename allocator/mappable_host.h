@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory in physical pages of our own, which can stand behind addresses of the device as well: in place of
-// cuMemHostAlloc, whose memory has no handle. Each piece has addresses of its own, through which the host and our
-// copies reach it; its pages may be mapped a second time elsewhere.
+// Pinned host memory in physical pages that the library creates itself, so that they can also be mapped at device
+// addresses. It replaces cuMemHostAlloc, whose memory has no handle. Each piece has addresses of its own, which the
+// host and the library's copies use; its pages may be mapped a second time elsewhere.
 //
-// cuMemMap takes handles whole, so a handle is one page. That copies to and from such memory work as they do with other
-// pinned memory no documentation says in so many words, so the first piece is tried before anybody relies on it.
-// Thread-safe.
+// cuMemMap maps a handle as a whole, so each page has its own handle. No documentation states that copies to and from
+// such memory work as they do with other pinned memory, so the first piece is tested before it is used. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,45 +21,46 @@ namespace thermocline {
 
 class MappableHost {
  public:
-  // What the driver says of itself: DeviceFacts::host_map_node and page_bytes, where can_map_host. `readable`: host
-  // memory has bytes (a simulated device may do without).
+  // `node` and `page_bytes`: DeviceFacts::host_map_node and page_bytes, for a device with can_map_host. `readable`:
+  // host memory holds bytes (a simulated device may do without).
   MappableHost(const Driver& driver, int device, int node, Bytes page_bytes, bool readable)
       : driver_(&driver), device_(device), node_(node), page_bytes_(page_bytes), readable_(readable) {}
-  // Gives everything back.
+  // Returns all memory to the driver.
   ~MappableHost();
   MappableHost(const MappableHost&) = delete;
   MappableHost& operator=(const MappableHost&) = delete;
 
   Bytes page_bytes() const { return page_bytes_; }
 
-  // The stream on which the first piece is tried, before take() answers it; without one it is not tried.
+  // The stream on which take() tests the first piece before it returns it; without a stream it is not tested.
   void try_on(StreamHandle stream) {
     stream_ = stream;
     proven_ = false;
   }
 
-  // `bytes`: whole pages. On failure nothing has changed.
+  // `bytes` must be whole pages. On failure nothing has changed.
   Status take(Bytes bytes, void** out);
-  // A piece as it was taken; false when it is none, or the driver does not unmap it: then it is as it was.
+  // Returns a piece as it was taken. False if `at` is no piece, or if the driver does not unmap it: then nothing has
+  // changed.
   bool give(void* at);
   bool owns(const void* at) const;
 
-  // Appends the pages of [at, at + bytes), whole pages inside one piece; false when they are not.
+  // Appends the pages of [at, at + bytes), which must be whole pages inside one piece; false when they are not.
   bool pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const;
 
  private:
   struct Piece {
     Bytes bytes = 0;
-    std::uint64_t mapped = 0;  // of its pages, the first ones
+    std::uint64_t mapped = 0;  // how many of its pages, from the first, are mapped
     std::vector<PageHandle> pages;
   };
   using Pieces = std::map<std::uint64_t, Piece>;
 
   Status fill(DeviceAddress at, Piece* piece) const;
-  // Copies there and back within the first page: not_supported where other bytes come back. False in `passed`: a copy
-  // may still be under way.
+  // Copies to the device and back within the first page. not_supported if the bytes read back differ. `passed` is set
+  // to false if a copy may still be running.
   Status prove(DeviceAddress at, bool* passed) const;
-  // Each step as far as the driver goes; true when all of it has gone back.
+  // Undoes each step as far as the driver allows; true when everything has been released.
   bool dismantle(DeviceAddress at, Piece* piece) const;
   void dismantle_rest();
   Pieces::const_iterator piece_at(const void* at) const;
@@ -74,8 +74,8 @@ class MappableHost {
   std::atomic<bool> proven_{true};
   mutable std::mutex mutex_;
   Pieces pieces_;  // by address
-  Pieces rest_;    // of which the driver has not taken all back yet
-  Pieces in_use_;  // by copies that could not be waited for: given back at the end, when everything has been
+  Pieces rest_;    // which the driver has not completely taken back yet
+  Pieces in_use_;  // by copies that could not be waited for: released in the destructor, when it has completed
 };
 
 }  // namespace thermocline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of one type, taken and given back without malloc once there are enough. Objects stay constructed while they
-// wait, so an object that comes back keeps what memory it holds (a set's spare capacity); whoever takes one sets its
-// fields.
+// A pool of objects of one type; once there are enough, taking and returning one does not call malloc. Objects stay
+// constructed while they are in the pool, so an object keeps the memory it holds (the spare capacity of a set). Whoever
+// takes an object sets its fields.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class ObjectPool {
   std::size_t taken() const { return objects_.size() - spare_.size(); }
 
  private:
-  std::deque<T> objects_;  // addresses stay
+  std::deque<T> objects_;  // addresses are stable
   std::vector<T*> spare_;
 };
 

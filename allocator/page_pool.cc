@@ -14,7 +14,7 @@ PagePool::PagePool(const Driver& driver, int device, Bytes page_bytes, Bytes lim
 
 PagePool::~PagePool() { static_cast<void>(trim(0)); }
 
-// Whether the driver is asked for more than the device is known to have.
+// Whether to ask the driver for more memory than the device is known to have left.
 bool PagePool::may_ask(Ask ask) {
   if (ask == Ask::kInsist) return true;
   if (++turned_down_ < pause_) return false;
@@ -26,7 +26,7 @@ bool PagePool::may_ask(Ask ask) {
 Status PagePool::create(std::uint64_t count, Ask ask) {
   count = std::min(count, limit_ / page_bytes_ - created_);
   if (count > known_pages() && !may_ask(ask)) count = known_pages();
-  // Then giving a page back needs no memory of the host, and can not fail.
+  // After this, returning a page to the pool needs no host memory and can not fail.
   free_.reserve(created_ + count);
   for (std::uint64_t i = 0; i < count; ++i) {
     PageHandle page{};
@@ -51,7 +51,7 @@ Status PagePool::take(std::uint64_t count, std::vector<PageHandle>* out) {
     if (missing > creatable_pages()) return Status::out_of_memory();
     if (const Status status = create(missing, Ask::kInsist); !status.ok()) return status;
   }
-  // The last ones given come first: the next to be trimmed are those that were idle longest.
+  // Pages returned last are taken first, so the next to be trimmed are those that were idle longest.
   out->insert(out->end(), free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(count));
   free_.resize(free_.size() - count);
   return Status();

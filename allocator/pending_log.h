@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may still use freed pages, by the time when they were freed. Free chunks merge, and a merged chunk knows only the
-// union of what is pending on its parts; page by page this log knows it exactly, so that what was freed long ago can be
-// taken from beside what was freed just now.
+// Which submitted work may still use freed pages, by the time when they were freed. Free chunks merge, and a merged
+// chunk has only the union of the pending uses of its parts. This log keeps the exact uses for each page, so that pages
+// that were freed long ago can be reused even if they are merged with pages freed just now.
 //
-// Bounded: of more than kMost entries the older half becomes one, which is the union of their uses, a safe answer for
-// each of them. Not thread-safe.
+// Bounded: when there are more than kMost entries, the older half is replaced by the union of their uses, which is a
+// safe answer for each of them. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace thermocline {
 
-// When pages were freed: counts the calls that freed any. 0: never.
+// When pages were freed: a counter of the calls that freed any. 0: never.
 using FreeTime = std::uint64_t;
 
 class PendingLog {
@@ -41,7 +41,7 @@ class PendingLog {
     joined_ += kMost / 2;
   }
 
-  UseSet older_;  // of all times up to joined_
+  UseSet older_;  // union for all times up to joined_
   FreeTime joined_ = 0;
   std::deque<UseSet> entries_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of live blocks that have no pages on the device and lead to pages on the host instead (Heap::show), and
-// those of freed ones that still do: the host memory behind them is nobody else's until they are unmapped.
+// Host mappings: address ranges of live blocks that have no device pages and are mapped to host pages instead
+// (Heap::show), and such ranges of freed blocks. The host memory that they map to can not be reused until they are
+// unmapped.
 //
 // Not thread-safe.
 #pragma once
@@ -16,7 +17,8 @@ namespace thermocline {
 
 struct ShownRange {
   std::uint64_t first = 0, count = 0;  // pages of the reservation
-  // Once abandoned: what may still go through these addresses, and whose memory is given back with them.
+  // Set when the range is abandoned: the work that may still access these addresses, and the host memory to release
+  // with them.
   UseSet pending;
   void* host = nullptr;
   std::uint64_t end() const { return first + count; }
@@ -39,14 +41,14 @@ class Shown {
   void for_each(Visit visit) const {
     for (const auto& [first, range] : ranges_) visit(range);
   }
-  // They have been unmapped.
+  // To be called when [begin, end) has been unmapped.
   void hidden(std::uint64_t begin, std::uint64_t end) {
     while (const ShownRange* const range = in(begin, end)) {
       if (range->host != nullptr) released_.push_back(range->host);
       ranges_.erase(range->first);
     }
   }
-  // Memory of abandoned ranges that no address leads to any more.
+  // The memory of abandoned ranges that no address maps to any more.
   std::vector<void*> take_released() { return std::exchange(released_, {}); }
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free chunks by size, in bins: a good fit in O(1). The structure is that of TLSF (Masmano et al., ECRTS 2004) with its
-// two levels of bitmaps, outside the memory that it manages.
+// two levels of bitmaps, but outside the memory that it manages.
 //
-// Sizes below kExact have a bin each; above, each doubling is divided into kParts. A chunk that fits is in the bin of
-// the wanted size, if at all there among the first kTried, or else any of the next bin that is not empty, since all in
-// it are larger: two short lists, one word of the bitmap, one of the summary. Of those looked at the lowest is taken,
-// so that the upper end of memory empties (without it a recorded LSTM step needs 0.5 % of live bytes more). What is
-// found wastes less than 1 / kParts of itself.
+// Each size below kExact has a bin of its own; above, each doubling is divided into kParts bins. A chunk that fits is
+// among the first kTried chunks in the bin of the wanted size; or else any chunk of the next bin that is not empty will
+// do, because all of them are larger. So a search reads two short lists, one word of the bitmap and one of the summary.
+// Of the chunks that were looked at the lowest is taken, so that the upper end of memory empties (otherwise a recorded
+// LSTM step needs 0.5 % of live bytes more). The chunk found is larger than needed by less than 1 / kParts of its size.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ struct SizeBinTag;
 using SizeBinHook = boost::intrusive::list_base_hook<boost::intrusive::tag<SizeBinTag>,
                                                      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
-// Invariant: a bin's bit is set exactly when it is not empty, a word's bit in the summary when the word is not 0.
+// Invariant: a bin's bit is set exactly when the bin is not empty; a word's bit in the summary when the word is not 0.
 template <class Chunk>
 class SizeBins {
  public:
   static constexpr std::uint64_t kExact = 64;
   static constexpr unsigned kParts = 32;
   static constexpr unsigned kTried = 12;
-  // Larger ones share the last bin.
+  // Larger sizes share the last bin.
   static constexpr unsigned kDoublings = 30;
   static constexpr unsigned kBins = unsigned{kExact} + kDoublings * kParts;
 
@@ -60,7 +60,7 @@ class SizeBins {
   }
   Chunk* fit(std::uint64_t size) {
     const unsigned own = bin_of(size);
-    // The last bin has no next one.
+    // There is no bin after the last one, so all of it is searched.
     if (Chunk* chunk = lowest(own, size, own == kBins - 1 ? ~0u : kTried); chunk != nullptr) return chunk;
     const unsigned bin = next_used(own + 1);
     return bin < kBins ? lowest(bin, size, kTried) : nullptr;
@@ -99,8 +99,8 @@ class SizeBins {
   static constexpr unsigned kWords = (kBins + 63) / 64;
   static_assert(kWords <= 64, "One word sums up all words.");
 
-  // Of the first `tried` chunks of a bin the one with the lowest address that is large enough: so the upper end
-  // empties.
+  // Among the first `tried` chunks of a bin, the one with the lowest address that is large enough: this empties the
+  // upper end of memory.
   Chunk* lowest(unsigned bin, std::uint64_t size, unsigned tried) {
     Chunk* found = nullptr;
     for (Chunk& chunk : bins_[bin]) {
@@ -109,7 +109,7 @@ class SizeBins {
     }
     return found;
   }
-  // The first bin at or behind `bin` that is not empty, or kBins.
+  // The first bin at or after `bin` that is not empty, or kBins.
   unsigned next_used(unsigned bin) const {
     if (bin >= kBins) return kBins;
     unsigned word = bin / 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classes by which live buffers are counted, for people.
+// Size classes by which live buffers are counted in statistics.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace thermocline {
 
-// Live buffers by what was asked for: up to 4 KiB, 64 KiB, 1 MiB, 16 MiB, 256 MiB, and above.
+// The live buffers of one class, by requested size: up to 4 KiB, 64 KiB, 1 MiB, 16 MiB, 256 MiB, and above.
 struct SizeClass {
   static constexpr unsigned kCount = 6;
-  // requested > 0
+  // requested must be > 0.
   static constexpr unsigned of(Bytes requested) { return kOfWidth[std::bit_width(requested - 1)]; }
   static constexpr std::array<std::uint8_t, 65> kOfWidth = [] {
     std::array<std::uint8_t, 65> all{};
@@ -23,7 +23,7 @@ struct SizeClass {
     }
     return all;
   }();
-  // The largest of the class; the last one has none.
+  // The largest size of the class; the last class has no bound.
   static constexpr Bytes largest(unsigned size_class) { return 4 * kKiB << 4 * size_class; }
 
   Bytes live_bytes = 0;

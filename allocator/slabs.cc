@@ -10,16 +10,17 @@
 namespace thermocline {
 namespace {
 
-// So much of all slabs of small buffers may be holes.
+// Up to one part in this many of all slabs of small buffers may be holes.
 constexpr Bytes kFullPerHole = 8;
 
-// Up to this a buffer is small.
+// A buffer up to this size is small.
 constexpr Bytes kLargestSmall = 32 * kKiB;
 
-// No slab is larger than this part of all, so that a program with few small buffers does not pay for large slabs.
+// A new slab is at most one part in this many of all slabs, so that a program with few small buffers does not pay for
+// large slabs.
 constexpr Bytes kSlabsOfLargest = 16;
 
-// How many slabs are looked at for one that can be filled.
+// How many slabs are tried in the search for one that can be filled.
 constexpr std::size_t kMostTried = 64;
 
 }  // namespace
@@ -49,7 +50,7 @@ Slabs::Chunk* Slabs::place_small(std::uint64_t granules) {
   return fit != nullptr ? fit : best_fit(SlabKind::kSmall, granules);
 }
 
-// Where only what is away has room one slab comes back for it, rather than many, each for one hole.
+// If only evicted slabs have room, one slab is fetched and filled, rather than many slabs for one hole each.
 Slabs::Chunk* Slabs::fill_another(std::uint64_t granules) {
   Block* away = nullptr;
   for (std::size_t tried = 0; tried < std::min(small_.size(), kMostTried); ++tried) {
@@ -120,7 +121,7 @@ void Slabs::remove(Buffer* buffer) {
   space_.give(chunk);
 }
 
-// A slab's starts: a bit for every granule, set where a buffer begins.
+// A slab's starts: one bit for every granule, set where a buffer begins.
 void Slabs::mark(Block& slab, DeviceAddress at, bool begins) {
   const std::uint64_t granule = (at - slab.begin()) / kGranule;
   const std::uint64_t bit = std::uint64_t{1} << granule % 64;
@@ -178,7 +179,7 @@ void Slabs::mapped_changed(Block* slab) {
   for (Chunk* chunk = slab->first_; chunk != nullptr; chunk = space_.right_of(chunk)) {
     space_.set_tag(chunk, [mapped](SlabTag& tag) {
       tag.mapped = mapped;
-      // A slab is unmapped when everything has passed.
+      // A slab is unmapped only when all its uses have completed.
       if (!mapped) tag.pending.clear();
       tag.filling = tag.filling && mapped;
     });

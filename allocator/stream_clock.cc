@@ -11,23 +11,24 @@
 namespace thermocline {
 namespace {
 
-// CU_STREAM_PER_THREAD: the same handle names another stream in every thread.
+// CU_STREAM_PER_THREAD: the same handle is a different stream in every thread.
 constexpr StreamHandle kPerThread{2};
 
-// More fences than this are thinned out: the newer of two neighbours covers what the older one did.
+// When a stream has more fences than this, they are thinned out: of two neighbours, the newer one also covers what the
+// older one did.
 constexpr std::size_t kMostFences = 4096;
 
-// Asking how far a stream has come is a call of the driver.
+// Asking for a stream's progress is a driver call, so it is made once in this many operations.
 constexpr Ordinal kOrdinalsPerQuestion = 64;
 
-// Thread ids of the system are given again; these are not.
+// The system reuses thread ids; these are not reused.
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> next{1};
   thread_local const std::uint64_t id = next.fetch_add(1, std::memory_order_relaxed);
   return id;
 }
 
-// What others see of its end. Who asks later still, from a destructor of the thread, has ended for them.
+// Lets others see that a thread has ended. A destructor of the thread that asks later still gets an expired pointer.
 std::weak_ptr<char> life_of_this_thread() {
   struct Life {
     std::shared_ptr<char> token = std::make_shared<char>();
@@ -66,7 +67,7 @@ inline const StreamClock::Stream& StreamClock::at(StreamIndex stream) const {
 
 StreamIndex StreamClock::look_up(StreamHandle handle) {
   const StreamIndex index = find_or_register(handle);
-  // Which stream that is depends on the thread.
+  // Which stream the per-thread handle is depends on the thread.
   if (handle != kPerThread) {
     latest_handle_ = handle;
     latest_ = index;
@@ -92,7 +93,7 @@ StreamIndex StreamClock::find_or_register(StreamHandle handle) {
     stream.blocked_at.clear();
     --blocked_;
   }
-  // What the former owner of the index waited for says nothing about this stream.
+  // What the former stream with this index waited for does not apply to the new one.
   stream.seen.clear();
   const StreamIndex index{static_cast<std::uint32_t>(slot)};
   index_.emplace(key, index);
@@ -112,12 +113,14 @@ Ordinal StreamClock::advance(StreamIndex index) {
   return ordinal;
 }
 
-// Another thread could not record it later. If it fails, passed and wait try again from this thread.
+// Another thread could not record an event in this stream later. If recording fails here, passed and wait try again
+// from this thread.
 void StreamClock::fence_at_once(StreamIndex index) {
   if (blocked_ > 0) {
     Stream& stream = at(index);
     follow_legacy(stream);
-    // Nobody may ask for a long time, and until then everything is fenced.
+    // Otherwise a program that never asks would have every operation fenced, for as long as the clock believes a stream
+    // to be blocked.
     if (stream.submitted % kOrdinalsPerQuestion == 0 && !recording_) any_blocked();
   }
   static_cast<void>(fence(index));
@@ -157,7 +160,7 @@ bool StreamClock::is_blocking(Stream& stream) {
   return *stream.blocking;
 }
 
-// The legacy stream's work comes behind that of all blocking streams, and theirs behind its own.
+// The legacy stream's work is ordered after that of all blocking streams, and their work after its.
 template <class Counts>
 bool StreamClock::has_blocked_neighbour(Stream& stream, Counts counts) {
   const auto is_legacy = [](const Stream& one) { return one.alive && one.handle == StreamHandle{}; };
@@ -172,8 +175,8 @@ void StreamClock::follow_legacy(Stream& stream) {
   if (has_blocked_neighbour(stream, may_block)) blocked_from(stream, stream.submitted);
 }
 
-// Only by operations that were submitted: what would have been the next of a stream, and was not submitted after all,
-// would hold others up for good.
+// Counts only operations that were submitted: the next ordinal of a stream, if it is never submitted after all, would
+// block others forever.
 bool StreamClock::is_held_up(StreamIndex index) {
   if (!any_blocked()) return false;
   Stream& stream = at(index);
@@ -267,7 +270,7 @@ void StreamClock::thin_fences(Stream& stream) {
   if (stream.fences.size() < kMostFences) return;
   std::deque<Fence> kept;
   for (std::size_t i = 0; i < stream.fences.size(); ++i) {
-    // The newest stays, and every second one before it.
+    // Keeps the newest, and every second one before it.
     if ((stream.fences.size() - 1 - i) % 2 == 0) {
       kept.push_back(stream.fences[i]);
     } else {
@@ -287,7 +290,7 @@ Status StreamClock::wait(StreamIndex waiter, Use use) {
   if (to.seen[number(use.stream)] >= use.ordinal) return Status();
   if (!is_covered(from, use.ordinal)) {
     const Status status = fence(use.stream);
-    // A stream that is gone has left nothing that another one could wait for.
+    // A stream that no longer exists has left no event that another one could wait for.
     if (!status.ok()) return from.lost && can_record(to) ? synchronize(use) : status;
   }
   const Fence* fence = covering(from, use.ordinal);
@@ -328,7 +331,7 @@ bool StreamClock::passed(Use use) {
   Stream& stream = at(use.stream);
   THERMOCLINE_CHECK(use.ordinal <= stream.submitted, "A use was submitted before it is asked for.");
   if (use.ordinal <= stream.passed) return true;
-  // Failure to record (a capture) leaves the older fences to be asked.
+  // If recording fails (during a capture), the older fences can still be queried.
   if (!is_covered(stream, use.ordinal)) static_cast<void>(fence(use.stream));
   while (use.ordinal > stream.passed && !stream.fences.empty() && driver_->query(stream.fences.front().event).ok()) {
     mark_passed(stream, stream.fences.front().ordinal);
@@ -338,7 +341,7 @@ bool StreamClock::passed(Use use) {
 
 bool StreamClock::passed(const UseSet& uses) {
   bool all = true;
-  // No early end: every stream gets the fence that a later question will find passed.
+  // No early exit: this gives every stream the fence that a later query will find completed.
   for (const Use& use : uses) all = passed(use) && all;
   return all;
 }
@@ -347,11 +350,12 @@ Status StreamClock::synchronize(Use use) {
   if (passed(use)) return Status();
   if (is_blocked(use)) return Status::not_ready();
   Stream& stream = at(use.stream);
-  // It may have passed since it was asked for first.
+  // It may have completed since the first query.
   if (use.ordinal <= stream.passed) return Status();
   if (!is_covered(stream, use.ordinal)) {
     const Status status = fence(use.stream);
-    // Nothing to wait for but the whole context: the stream is gone, or another thread's own.
+    // Only the whole context can be waited for: the stream no longer exists, or is the per-thread stream of another
+    // thread.
     if (!status.ok() && (stream.lost || (stream.thread != 0 && stream.thread != this_thread()))) {
       ++host_waits_;
       const WaitsInPlace no_event_tells;
@@ -414,7 +418,7 @@ void StreamClock::retire(Stream& stream, StreamIndex index) {
   stream.owner.reset();
 }
 
-// What they submitted was fenced at once. Their places are free for others as soon as it has passed.
+// Their work was fenced when it was submitted. Their indices can be reused as soon as it has completed.
 void StreamClock::retire_those_of_ended_threads() {
   for (std::uint32_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];

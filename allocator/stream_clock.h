@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Knows how far every stream has come. Each operation has an ordinal in its stream; a fence is an event recorded behind
-// all that was submitted to a stream so far. From fences follow both kinds of order: one stream waits for another on
-// the device (wait), and the host learns what has passed (passed, synchronize). Nothing here blocks but synchronize.
+// Tracks the progress of every stream. Each operation has an ordinal in its stream. A fence is an event recorded after
+// everything submitted to a stream so far. Fences provide both kinds of order: one stream waits for another on the
+// device (wait), and the host learns what has completed (passed, synchronize). Only synchronize blocks the host, apart
+// from the exception noted at wait.
 //
-// Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own; the last one is another
-// stream in every thread, and since only its own thread can record an event in it, advance() fences it at once. Those
-// of threads that have ended are retired when another's begins.
+// Handles: 0 (legacy), CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are streams of their own. The last one is a different
+// stream in every thread, and only that thread can record an event in it, so advance() fences each of its operations at
+// once. The per-thread streams of threads that have ended are retired when another thread's stream is registered.
 //
-// Capture: while a stream records a graph nothing may be recorded in it or waited for on its behalf. fence, wait and
-// synchronize then answer not_supported and change nothing, and passed answers from what is known; recording() is there
-// so that this is rare. Before every driver call on a program's stream the clock asks whether it is capturing.
+// Capture: while a stream captures a graph, nothing may be recorded in it or waited for on its behalf. fence, wait and
+// synchronize then return not_supported and change nothing, and passed answers from what is known already; recording()
+// makes this rare. Before every driver call on a stream of the program the clock asks whether the stream is capturing.
 //
-// Standing: a stream may stand behind a value that the program writes later, or never, from an operation on
-// (may_block), and so may whatever comes behind it. Such an operation may have passed or not, which asking tells, but
-// nobody waits for one that has not: synchronize answers not_ready. So that older work of the stream can still be
-// waited for, all that was submitted is fenced before such an operation, and everything at once as long as any stream
-// may stand.
+// Blocked streams: an operation may wait for a value that the program writes later, or never (may_block); it, and
+// everything ordered after it, is then blocked. Whether such an operation has completed can be queried, but the clock
+// does not wait for one that has not: synchronize returns not_ready. So that earlier work of the stream can still be
+// waited for, all work is fenced before such an operation is submitted, and every operation is fenced at once while any
+// stream may be blocked.
 //
-// Deferred waits: while a Deferring lives, synchronize() does not block where something has to be waited for, but
-// answers not_ready and remembers the event. Who asked gives up what it was at, opens the lock, waits for the event,
-// and begins again: it is lent out meanwhile, and nothing is recorded in it.
+// Deferred waits: while a Deferring lives, synchronize() does not block; it returns not_ready and remembers the event.
+// The caller then abandons what it was doing, releases its lock, waits for the event, and starts again. Meanwhile the
+// event is on loan (lend_deferred), and nothing is recorded in it.
 //
-// Not thread-safe: the owner locks. advance() must be called behind the submission that it counts, or under the same
+// Not thread-safe: the owner locks. advance() must be called after the submission that it counts, or under the same
 // lock.
 #pragma once
 
@@ -48,58 +49,60 @@ class StreamClock {
   StreamClock(const StreamClock&) = delete;
   StreamClock& operator=(const StreamClock&) = delete;
 
-  // Registers handles that it does not know.
+  // Registers handles that are not known yet.
   StreamIndex index_of(StreamHandle handle) { return handle == latest_handle_ ? latest_ : look_up(handle); }
   StreamHandle handle_of(StreamIndex stream) const;
-  // False once it was retired.
+  // False once the stream was retired.
   bool is_alive(StreamIndex stream) const;
   std::size_t streams() const { return streams_.size(); }
 
-  // The newest ordinal submitted to the stream.
+  // The ordinal of the newest operation submitted to the stream.
   Ordinal submitted(StreamIndex stream) const;
-  // One more operation was submitted; its ordinal.
+  // Counts one more submitted operation; returns its ordinal.
   Ordinal advance(StreamIndex stream);
 
-  // Before an operation that may stand is submitted; and behind it: the newest operation of the stream is one, or comes
-  // behind one.
+  // about_to_block: to be called before an operation that may block is submitted. may_block, after it: the newest
+  // operation of the stream may block, or is ordered after one that may.
   void about_to_block() { fence_all(); }
   void may_block(StreamIndex stream);
-  // What the stream waits for by an order of the program's own, which may stand: an operation of its own.
+  // The stream has been made to wait, by the program, for work that may be blocked; that wait is an operation of its
+  // own.
   void comes_behind(StreamIndex stream);
-  // Queries events. Nothing below answers yes where no stream may stand, and asks nothing then.
+  // Queries events. While no stream may be blocked, this and the functions below return false and query nothing.
   bool any_blocked();
-  // What is submitted to the stream now would come behind what stands.
+  // Whether work submitted to the stream now would be ordered after blocked work.
   bool is_held_up(StreamIndex stream);
   bool is_blocked(Use use) { return blocked_ != 0 && search_blocked(use); }
   bool is_blocked(const UseSet& uses) { return blocked_ != 0 && search_blocked(uses); }
-  // Adds of these what may be waited for.
+  // Adds to `out` those of `uses` that can be waited for without waiting for a blocked stream.
   void join_without_blocking(const UseSet& uses, UseSet* out);
 
-  // Some stream of the program is about to record a graph (any), or none does any more. What was submitted is fenced
-  // now, and what is submitted meanwhile at once, because it may be that very stream that could not be fenced later.
+  // true: a stream of the program is about to begin a capture; false: no capture is in progress any more. Everything
+  // submitted so far is fenced now, and everything submitted during the capture at once, because the capturing stream
+  // could not be fenced later.
   void recording(bool any);
   bool is_recording() const { return recording_; }
 
   // Afterwards the newest fence covers everything submitted so far.
   Status fence(StreamIndex stream);
 
-  // Device-side: work submitted to `waiter` from now on runs after the use. No driver call when it is the same stream,
-  // when the use has passed, or when `waiter` has waited for it before. Blocks the host only where the use's stream was
-  // retired without a fence.
+  // Device-side wait: work submitted to `waiter` from now on runs after the use. No driver call if it is the same
+  // stream, if the use has completed, or if `waiter` has waited for it before. Blocks the host only if the use's stream
+  // was retired without a fence.
   Status wait(StreamIndex waiter, Use use);
   Status wait_all(StreamIndex waiter, const UseSet& uses);
 
-  // Host-side: queries events at most, never blocks; records a fence when there is none to query.
+  // Host-side query: at most queries events, never blocks; records a fence when there is none to query.
   bool passed(Use use);
   bool passed(const UseSet& uses);
 
-  // The host blocks until it has passed. not_ready: it stands, or the wait is deferred.
+  // Blocks the host until the use has completed. not_ready: the use is blocked, or the wait is deferred.
   Status synchronize(Use use);
   Status synchronize(const UseSet& uses);
 
   class Deferring {
    public:
-    // Nothing is deferred where `does` is false.
+    // If `does` is false, no wait is deferred.
     Deferring(StreamClock& clock, bool does) : clock_(clock), before_(std::exchange(clock.defers_, does)) {
       if (does) clock.deferred_.reset();
     }
@@ -111,28 +114,28 @@ class StreamClock {
     StreamClock& clock_;
     const bool before_;
   };
-  // Since the newest Deferring began something would have had to be waited for.
+  // Whether a wait has been deferred since the newest Deferring began.
   bool has_deferred() const { return deferred_.has_value(); }
-  // That event; it stays what it is until it is given back.
+  // The event of the deferred wait. It is not recorded again until it is returned.
   EventHandle lend_deferred();
   void give_back(EventHandle event);
 
-  // The program itself synchronised: everything submitted so far (to the stream, to all) has passed.
+  // The program itself has synchronized: everything submitted so far (to the stream, or to all) has completed.
   void synchronized(StreamIndex stream);
   void synchronized_all();
-  // The same where others go on submitting meanwhile: the newest of every stream before the wait, and after it that
-  // these have passed.
+  // The same if other threads submit meanwhile: newest() before the wait returns the newest operation of every stream,
+  // and synchronized() after the wait is told that these have completed.
   UseSet newest() const;
   void synchronized(const UseSet& uses);
 
-  // The program is about to destroy the stream: a fence is recorded while it still can be. Ordinals stay valid; the
-  // handle, when it comes again, is a new stream.
+  // The program is about to destroy the stream: a fence is recorded while that is still possible. Ordinals stay valid;
+  // if the handle appears again, it is a new stream.
   void retire(StreamHandle handle);
 
-  // Times that the host blocked in synchronize.
+  // How often the host blocked in synchronize.
   std::uint64_t host_waits() const { return host_waits_; }
 
-  // Recomputes what is cached; checks the invariants below.
+  // Recomputes what is cached, and checks the invariants below.
   void validate() const;
 
  private:
@@ -141,20 +144,20 @@ class StreamClock {
     EventHandle event;
   };
 
-  // Invariants: passed <= submitted; fences ascend strictly, all above passed and none above submitted; seen[other] <=
-  // the ordinal submitted to other. A free stream has no handle and passed == submitted.
+  // Invariants: passed <= submitted; fences ascend strictly, and are all above passed and not above submitted;
+  // seen[other] <= the ordinal submitted to other. A free stream has no handle, and passed == submitted.
   struct Stream {
     StreamHandle handle{};
     std::uint64_t thread = 0;   // owner, for the per-thread handle; else 0
-    std::weak_ptr<char> owner;  // gone when that thread has ended
+    std::weak_ptr<char> owner;  // expired when that thread has ended
     bool alive = false;         // has a handle
-    bool lost = false;          // retired without a fence: only a synchronised context tells
+    bool lost = false;          // retired without a fence: only synchronizing the context shows its progress
     Ordinal submitted = 0;
     Ordinal passed = 0;
     std::deque<Fence> fences;
-    std::vector<Ordinal> seen;       // by stream: newest ordinal that this stream's later work runs after
-    std::deque<Ordinal> blocked_at;  // ascending, above passed: operations that may stand
-    std::optional<bool> blocking;    // ordered with the legacy stream; asked for when it matters
+    std::vector<Ordinal> seen;       // by stream: the newest ordinal that this stream's later work is ordered after
+    std::deque<Ordinal> blocked_at;  // ascending, above passed: operations that may be blocked
+    std::optional<bool> blocking;    // synchronizes with the legacy stream; queried when needed
   };
   struct Key {
     StreamHandle handle;
@@ -192,21 +195,21 @@ class StreamClock {
   void mark_passed(Stream& stream, Ordinal ordinal);
   void poll(Stream& stream);
   void thin_fences(Stream& stream);
-  // Some fence covers the ordinal.
+  // Whether some fence covers the ordinal.
   static bool is_covered(const Stream& stream, Ordinal ordinal) {
     return !stream.fences.empty() && stream.fences.back().ordinal >= ordinal;
   }
-  // The oldest fence that does; null when there is none.
+  // The oldest fence that covers the ordinal; null when there is none.
   const Fence* covering(const Stream& stream, Ordinal ordinal) const;
 
   const Driver* driver_;
   std::vector<Stream> streams_;
   std::unordered_map<Key, StreamIndex, KeyHash> index_;
-  // The one asked for last, as it mostly is the next time; never the per-thread handle.
+  // The handle looked up last, which is often the next one too; never the per-thread handle.
   StreamHandle latest_handle_ = kNoHandle;
   StreamIndex latest_{};
   std::vector<EventHandle> spare_events_;
-  // Lent out by others' waits: how often, and whether no fence has it any more.
+  // An event on loan to deferred waits: how many waits have it, and whether it is no longer the event of any fence.
   struct Lent {
     int times = 0;
     bool is_spare = false;
@@ -216,7 +219,7 @@ class StreamClock {
   bool defers_ = false;
   std::uint64_t host_waits_ = 0;
   bool recording_ = false;
-  std::size_t blocked_ = 0;  // streams with operations that may stand
+  std::size_t blocked_ = 0;  // number of streams with operations that may be blocked
 };
 
 }  // namespace thermocline

@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// Of one writer.
+// Only one thread writes the counter.
 void count(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -27,7 +27,7 @@ bool ThreadCache::take(Bytes bytes, std::uint64_t stream, DeviceAddress* out) {
     if (slot.bytes != bytes || slot.stream != stream) continue;
     State state = states_[i].load(std::memory_order_relaxed);
     while (is_parked_state(state)) {
-      // Fails when the buffer was heard of or taken back just now.
+      // Fails if, at the same moment, the buffer's new state was noted or the buffer was taken back.
       const State out_state = state == State::kParked ? State::kOut : State::kOutAgain;
       if (!states_[i].compare_exchange_weak(state, out_state)) continue;
       news_.store(true, std::memory_order_release);
@@ -52,8 +52,8 @@ bool ThreadCache::park(DeviceAddress address, std::uint64_t stream) {
   return false;
 }
 
-// Marks the slot empty if its buffer is parked, or handed out and heard of and `out_too`; what it was before, or empty
-// when nothing was done.
+// Empties the slot if its buffer is parked, or (`out_too`) handed out and noted by hear. Returns the former state, or
+// kEmpty if nothing was done.
 ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   State state = states_[slot].load(std::memory_order_acquire);
   while (is_parked_state(state) || (out_too && state == State::kOut)) {
@@ -68,8 +68,8 @@ ThreadCache::State ThreadCache::leave(unsigned slot, bool out_too) {
   return State::kEmpty;
 }
 
-// A slot of the set that is empty: one that is, or one whose buffer is handed out, or one whose buffer is parked. What
-// has not been heard of yet stays.
+// Frees a slot of the set: an empty one, or one whose buffer is handed out, or one whose buffer is parked. Slots whose
+// latest change has not been noted by hear are left alone.
 std::optional<unsigned> ThreadCache::make_way(unsigned set, Buffer** displaced) {
   for (const State wanted : {State::kEmpty, State::kOut}) {
     for (unsigned i = set; i < set + kWays; ++i) {
@@ -146,7 +146,7 @@ void ThreadCache::validate() const {
 
 constinit thread_local ThreadCaches::Here ThreadCaches::here;
 
-// Keeps the thread's cache in memory, and says when the thread ends.
+// Keeps the thread's cache alive, and reports the end of the thread.
 struct ThreadCaches::Membership {
   std::shared_ptr<ThreadCache> cache;
 

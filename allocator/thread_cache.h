@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in front of the lock: each thread remembers the buffers that it was given last, and a buffer that it
-// frees stays parked with it until the thread asks for as many bytes on the same stream again. Neither takes a lock,
-// waits for anybody, allocates, or calls the system: one compare-and-swap on a line that is the thread's own.
+// Per-thread caches in front of the lock. Each thread remembers the buffers that it was given last. A buffer that the
+// thread frees is cached (parked) until the same thread asks for the same number of bytes on the same stream again.
+// Neither operation takes a lock, waits, allocates, or makes a system call: one compare-and-swap on a cache line that
+// belongs to the thread.
 //
-// The heap does not notice. For it a parked buffer lives on, with its place, its pages and its uses; whoever holds the
-// owner's lock (the engine's) finds out by hear(), and takes parked buffers back by withdraw() and reclaim(). From that
-// follow the rules that keep caches from costing memory or truth, which are the holder's
-// (offload/engine/engine_state.cc): before memory grows, before the live bytes set a record, and before anything leaves
-// for want of room, everything parked is taken back; and no number counts what is parked as live.
+// For the heap a parked buffer is still live, with its address, its pages and its uses. The holder of the owner's lock
+// (the engine's) learns of changes by hear(), and takes parked buffers back by withdraw() and reclaim(). Three rules
+// keep caches from costing memory or falsifying statistics; they are the lock holder's duty
+// (offload/engine/engine_state.cc): all parked buffers are taken back before memory grows, before live bytes exceed
+// their peak, and before anything is evicted for lack of room. No statistic counts a parked buffer as live.
 //
-// Peers serialise here: a mutex each way is 29 ns of their 50 to 200 (docs/measurements.md).
+// For comparison, other allocators lock a mutex in each direction, which is 29 ns of their 50 to 200 ns
+// (docs/measurements.md).
 #pragma once
 
 #include <array>
@@ -25,63 +27,64 @@
 
 namespace thermocline {
 
-// What to take back: what is parked and large; whatever is parked; that, and what is handed out (as far as heard of)
-// will not be parked either.
+// What to take back. kLarge: parked buffers that are large. kParked: all parked buffers. kForget: all parked buffers,
+// and those that are handed out (as far as noted by hear) will not be parked either.
 enum class Reclaim : std::uint8_t { kLarge, kParked, kForget };
 
-// What caches have done without the lock since they began, and what is parked with them at this moment.
+// Counts of what caches have done without the lock so far, and of what is parked in them now.
 struct CacheTotals {
   std::uint64_t takes = 0, parks = 0;
   Bytes taken_bytes = 0, given_bytes = 0;  // by takes, and by parks
   Bytes parked_bytes = 0;                  // now
-  Bytes parked_block_bytes = 0;            // now, of whole blocks
+  Bytes parked_block_bytes = 0;            // now; only buffers with a block of their own, whole blocks
   std::uint64_t parked_buffers = 0;        // now
 };
 
-// One thread's. A slot stands for one buffer of the heap that the thread was given; a set of kWays slots, chosen by
-// size, is all that is searched.
+// The cache of one thread. A slot stands for one buffer of the heap that the thread was given. A set of kWays slots,
+// chosen by size, is all that is searched.
 //
-// Invariants: `bytes`, `stream`, `address` and `buffer` of a slot are written by the owner alone, under the lock, while
-// the slot is empty; so the owner reads them without it and everybody else with it. A slot that is not empty has a
-// buffer of the heap, and the buffer leads back to it. Only the state changes without the lock, by compare-and-swap:
+// Invariants: `bytes`, `stream`, `address` and `buffer` of a slot are written only by the owner thread, under the lock,
+// while the slot is empty. So the owner reads them without the lock, and everybody else with it. A slot that is not
+// empty has a buffer of the heap, and that buffer refers back to the slot. Only the state changes without the lock, by
+// compare-and-swap:
 //
-//   empty -> out                    remember (owner, locked)
+//   empty -> out                                remember (owner, locked)
 //   out, out_again -> parked_unheard            park (owner)
 //   parked_unheard -> out_again, parked -> out  take (owner)
 //   out_again -> out, parked_unheard -> parked  hear (holder of the lock)
-//   any -> empty                    withdraw (holder of the lock)
-//   parked, parked_unheard, out -> empty        reclaim, remember for another one (holder of the lock)
+//   any -> empty                                withdraw (holder of the lock)
+//   parked, parked_unheard, out -> empty        reclaim, or remember of another buffer (holder of the lock)
 class ThreadCache {
  public:
   static constexpr unsigned kWays = 4;
   static constexpr unsigned kSlots = 64;
-  // From here on a parked buffer would be missed where it is: the heap, looking for a place while it stands in the way,
-  // would cut up another one (on the recorded workloads up to 40 % of live bytes more were needed).
+  // Parked buffers of this size or more are taken back when the heap looks for space: otherwise the heap would cut up
+  // another free chunk instead of theirs (on the recorded workloads up to 40 % of live bytes more were needed).
   static constexpr Bytes kLarge = 16 * kKiB;
-  // In place of a stream where none is named.
+  // In place of a stream handle if none is named.
   static constexpr std::uint64_t kNoStream = ~std::uint64_t{0};
 
-  // By the thread itself. True: `out` is a buffer of that size that it freed on the same stream.
+  // Called by the owner thread. True: `out` is a buffer of that size that the thread freed on the same stream.
   bool take(Bytes bytes, std::uint64_t stream, DeviceAddress* out);
   // True: the buffer is parked.
   bool park(DeviceAddress address, std::uint64_t stream);
 
-  // By the thread itself, under the lock: the buffer was handed out to it. It may find no slot. The result, unless
-  // null, had been parked and made way: it is to be freed.
+  // Called by the owner thread, under the lock, for a buffer that was handed out to it. There may be no free slot. If
+  // the result is not null, it is a parked buffer that was displaced and must be freed.
   Buffer* remember(Buffer& buffer, std::uint64_t stream);
 
-  // Everything below: under the lock.
+  // Everything below must be called under the lock.
 
-  // The buffer is about to be freed, or must not be parked any more (then after hear). False when it is parked, that
-  // is, not the program's; then nothing has changed.
+  // The buffer is about to be freed, or must not be parked any more (then to be called after hear). False if the buffer
+  // is parked, that is, the program has already freed it; then nothing has changed.
   static bool withdraw(Buffer& buffer);
   static bool is_parked(const Buffer& buffer);
 
-  // Calls visit(buffer, names_stream) for each buffer that has been freed by one owner and may be another's since this
-  // was last called.
+  // Calls visit(buffer, names_stream) for each buffer that has been freed by one owner, and possibly been handed out to
+  // another one, since the last call.
   template <class Visit>
   void hear(Visit visit) {
-    // The exchange is dearer, and mostly there is none.
+    // The load avoids the more expensive exchange in the common case, when nothing has changed.
     if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false, std::memory_order_acquire)) return;
     parked_bytes_ = 0;
     parked_block_bytes_ = 0;
@@ -90,7 +93,7 @@ class ThreadCache {
       State state = states_[i].load(std::memory_order_acquire);
       if (state == State::kEmpty || state == State::kOut) continue;
       if (state == State::kOutAgain || state == State::kParkedUnheard) {
-        // The owner may be quicker and change it once more: that is news again.
+        // If the owner thread changes the state once more at the same moment, it sets news_ again.
         const State heard = state == State::kOutAgain ? State::kOut : State::kParked;
         if (!states_[i].compare_exchange_strong(state, heard)) news_.store(true, std::memory_order_relaxed);
         visit(*slots_[i].buffer, slots_[i].stream != kNoStream);
@@ -98,7 +101,8 @@ class ThreadCache {
       if (is_parked_state(state)) count_parked(slots_[i]);
     }
   }
-  // Calls visit(buffer, names_stream) for every parked buffer that is wanted, which is then in the cache no more.
+  // Calls visit(buffer, names_stream) for every parked buffer that `what` selects; the buffer is then no longer in the
+  // cache.
   template <class Visit>
   void reclaim(Reclaim what, Visit visit) {
     for (unsigned i = 0; i < kSlots; ++i) {
@@ -106,18 +110,18 @@ class ThreadCache {
       Buffer* const buffer = slots_[i].buffer;
       if (is_parked_state(leave(i, what == Reclaim::kForget))) visit(*buffer, slots_[i].stream != kNoStream);
     }
-    // Of what is left the sums are made again.
+    // Makes the next hear() recompute the sums for the remaining buffers.
     news_.store(true, std::memory_order_relaxed);
   }
 
-  // All as of the last hear().
+  // As of the last hear().
   bool has_large() const { return parked_large_; }
   Bytes parked_bytes() const { return parked_bytes_; }
-  // Of whole blocks that are parked.
+  // Of parked buffers that have a block of their own: the size of the block.
   Bytes parked_block_bytes() const { return parked_block_bytes_; }
 
-  // Adds what is so now, heard of or not, and changes nothing. What the thread does meanwhile may be in one number and
-  // not yet in another.
+  // Adds the current values, including changes that hear has not noted, and changes nothing. A change that the thread
+  // makes at the same time may be in one number and not yet in another.
   template <class Visit>
   void add_totals(CacheTotals* totals, Visit visit_parked) const {
     totals->takes += past_.takes;
@@ -128,7 +132,7 @@ class ThreadCache {
       const std::uint64_t takes = takes_of(i);
       totals->takes += takes;
       totals->taken_bytes += takes * slots_[i].bytes;
-      // Whoever took it had parked it.
+      // Every buffer that was taken had been parked before.
       totals->parks += takes;
       totals->given_bytes += takes * slots_[i].bytes;
       if (!is_parked_state(states_[i].load(std::memory_order_acquire))) continue;
@@ -142,7 +146,7 @@ class ThreadCache {
     }
   }
 
-  // The thread has ended, or has gone to another engine. By the thread.
+  // Called by the owner thread, when it has ended or has moved to another engine.
   bool empty() const;
   void abandon() { abandoned_.store(true, std::memory_order_release); }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
@@ -152,10 +156,10 @@ class ThreadCache {
  private:
   enum class State : std::uint8_t {
     kEmpty,
-    kOut,            // handed out, and heard of
-    kOutAgain,       // parked and handed out again since
-    kParked,         // heard of
-    kParkedUnheard,  // parked since
+    kOut,            // handed out, and noted by hear
+    kOutAgain,       // parked and handed out again since the last hear
+    kParked,         // noted by hear
+    kParkedUnheard,  // parked since the last hear
   };
   struct Slot {
     Bytes bytes = 0;
@@ -175,31 +179,31 @@ class ThreadCache {
   static_assert(kSets == 16 && kPlaces == 256, "The hashes give so many bits.");
 
   State leave(unsigned slot, bool out_too);
-  // Of the buffer that the slot stands for, or stood for last.
+  // For the buffer that the slot stands for, or stood for last.
   std::uint64_t takes_of(unsigned slot) const {
     return takes_[slot].load(std::memory_order_relaxed) - takes_before_[slot];
   }
   void count_parked(const Slot& slot);
   std::optional<unsigned> make_way(unsigned set, Buffer** displaced);
 
-  // One line: what both sides write.
+  // One cache line with everything that both sides write.
   alignas(64) std::array<std::atomic<State>, kSlots> states_{};
-  // The owner's.
+  // Written by the owner thread.
   alignas(64) std::atomic<bool> news_{false};
   std::atomic<bool> abandoned_{false};
   std::uint8_t next_way_ = 0;
-  std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never set back
-  std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of: where the address may be found
+  std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never reset
+  std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of(address): the slot that may have the address
   std::array<Slot, kSlots> slots_{};
-  // The lock's.
+  // Guarded by the lock.
   Bytes parked_bytes_ = 0;
   Bytes parked_block_bytes_ = 0;
   bool parked_large_ = false;
-  std::array<std::uint64_t, kSlots> takes_before_{};  // takes_ when the slot got its buffer
-  CacheTotals past_;                                  // of former buffers; and parks that ended in the heap
+  std::array<std::uint64_t, kSlots> takes_before_{};  // takes_ at the time when the slot got its buffer
+  CacheTotals past_;                                  // of former buffers, and parks that ended in the heap
 };
 
-// All threads' caches in front of one heap. At most kMost threads have one; the others always take the lock.
+// The caches of all threads for one heap. At most kMost threads have one; the others always take the lock.
 class ThreadCaches {
  public:
   static constexpr std::size_t kMost = 64;
@@ -209,7 +213,7 @@ class ThreadCaches {
   ThreadCaches(const ThreadCaches&) = delete;
   ThreadCaches& operator=(const ThreadCaches&) = delete;
 
-  // Without the lock.
+  // Called without the lock.
   bool take(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) const {
     ThreadCache* const cache = mine();
     return cache != nullptr && cache->take(bytes, key_of(stream), out);
@@ -219,17 +223,17 @@ class ThreadCaches {
     return cache != nullptr && cache->park(address, key_of(stream));
   }
 
-  // Everything below: under the lock.
+  // Everything below must be called under the lock.
 
-  // The calling thread has no cache, and there is room for one once everything is reclaimed.
+  // The calling thread has no cache, and can get one once everything is reclaimed.
   bool may_join() const;
-  // See ThreadCache. The calling thread gets a cache when it has none.
+  // See ThreadCache. The calling thread gets a cache if it has none.
   Buffer* remember(Buffer& buffer, std::optional<StreamHandle> stream);
   template <class Visit>
   void hear(Visit visit) {
     for (const auto& cache : caches_) cache->hear(visit);
   }
-  // Afterwards nothing of it is parked but what other threads park meanwhile. True if anything was.
+  // Afterwards nothing is parked, except what other threads park meanwhile. True if anything was.
   template <class Visit>
   bool reclaim(Reclaim what, Visit visit) {
     bool any = false;
@@ -248,7 +252,7 @@ class ThreadCaches {
   Bytes parked_bytes() const;
   Bytes parked_block_bytes() const;
 
-  // Everything as of now; calls visit(buffer) for each that is parked. Changes nothing.
+  // The current values; calls visit(buffer) for each parked buffer. Changes nothing.
   template <class Visit>
   CacheTotals totals(Visit visit_parked) const {
     CacheTotals all = retired_;
@@ -262,7 +266,7 @@ class ThreadCaches {
   void validate() const;
 
  private:
-  // The calling thread's, or null.
+  // The calling thread's cache, or null.
   ThreadCache* mine() const { return here.caches == number_ ? here.cache : nullptr; }
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {
     return stream.has_value() ? static_cast<std::uint64_t>(*stream) : ThreadCache::kNoStream;
@@ -270,7 +274,8 @@ class ThreadCaches {
   ThreadCache* join();
   void retire_abandoned();
 
-  // Where the calling thread belongs. A number is never given again, so the pointer of one that matches is good.
+  // Which cache the calling thread has. Numbers of ThreadCaches are never reused, so if the number matches, the pointer
+  // is valid.
   struct Here {
     std::uint64_t caches = 0;
     ThreadCache* cache = nullptr;
@@ -281,7 +286,7 @@ class ThreadCaches {
 
   const std::uint64_t number_;
   std::vector<std::shared_ptr<ThreadCache>> caches_;
-  CacheTotals retired_;  // of caches that are gone
+  CacheTotals retired_;  // of caches that no longer exist
 };
 
 }  // namespace thermocline

@@ -20,11 +20,11 @@ void Timetable::add(std::uint64_t page, std::uint64_t from, std::uint64_t to, Pa
 
 void Timetable::rebind(std::span<const Held> held, std::span<const PageHandle> loose) {
   now_ = 0;
-  std::unordered_map<PageHandle, PageHandle> moved;  // from a home to the page that it is now
+  std::unordered_map<PageHandle, PageHandle> moved;  // from an assigned page to the page that replaces it
   std::unordered_set<PageHandle> taken;
   for (const Held& one : held) {
     taken.insert(one.home);
-    // Who comes early, or leaves late, is at home all the same.
+    // An address that gets its page early, or keeps it too long, still counts as having its assigned page.
     const PageHandle home = is_home(one.page, one.home) ? one.home : is_there(one.page);
     if (home != PageHandle{}) moved.emplace(home, one.home);
   }
@@ -69,7 +69,7 @@ PageHandle Timetable::is_there(std::uint64_t page) const {
   return {};
 }
 
-// Nobody comes at quite the same time in every iteration: the nearest visit is meant.
+// Times vary between iterations, so the visit that is nearest in time is used.
 PageHandle Timetable::home_of(std::uint64_t page) const {
   if (rests_) return {};
   const auto found = homes_.find(page);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of an iteration that repeats: at which page of memory each page of addresses has its home, and when it
-// comes there. Homes are advice: an address gets that page where nobody has it, and where it leads there still, since
-// it had it before, no call of the driver is needed. So addresses that are never in use at the same time can share a
-// page for good. Who has to take another page than his own takes the one that is missed latest: else its owner takes
-// another's in turn.
+// Static page assignment for an iteration that repeats: which physical page each page of addresses should get ("its
+// home"), and when it needs it. The assignment is advice: an address gets its assigned page if that page is free, and
+// if the driver still maps the address to that page from before, no driver call is needed. So addresses that are never
+// in use at the same time can share a page permanently. An address whose assigned page is not free takes the free page
+// that will be needed last, because the address that this page is assigned to would otherwise have to take another
+// one's page in turn.
 //
-// Times go round: nanoseconds from the beginning of the iteration, up to `period`. Not thread-safe.
+// Times are nanoseconds from the beginning of the iteration, and wrap around at `period`. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -20,35 +21,37 @@ namespace thermocline {
 
 class Timetable {
  public:
-  // True as well while what repeats has been interrupted.
+  // Also true while the iteration is interrupted.
   bool empty() const { return rests_ || homes_.empty(); }
   void clear();
   void set_period(std::uint64_t period) { period_ = period; }
   void now(std::uint64_t time) { now_ = time; }
-  // Something else goes on: until resume() nobody has a home.
+  // The program does something else now: until resume() no page of addresses has an assigned page.
   void rest() { rests_ = true; }
   bool rests() const { return rests_; }
   void resume() { rests_ = false; }
 
-  // From `from` to `to` this page of addresses has its home there.
+  // Between `from` and `to`, this page of addresses is assigned the physical page `home`.
   void add(std::uint64_t page, std::uint64_t from, std::uint64_t to, PageHandle home);
-  // At the beginning: `held` are the pages of memory that stand behind pages of addresses, `loose` those that are
-  // nobody's. Whoever is there is at home from now on, and all others that had their home there move together, to
-  // another page that is as good; where there is none they have none.
+  // Called at the beginning of an iteration. `held`: the physical pages that are mapped at pages of addresses now.
+  // `loose`: the free ones. An address that has a page now is assigned that page from now on, and all other addresses
+  // that shared its former assigned page are moved to another free page together; if there is none, they lose their
+  // assignment.
   struct Held {
     std::uint64_t page;
     PageHandle home;
   };
   void rebind(std::span<const Held> held, std::span<const PageHandle> loose);
-  // The page of addresses means something else now.
+  // Removes the assignment of a page of addresses that is used for something else now.
   void forget(std::uint64_t page) { homes_.erase(page); }
   bool has_homes() const { return !homes_.empty(); }
   bool has_home(std::uint64_t page) const { return homes_.contains(page); }
-  // Where it has its home when it comes now; none: it has none.
+  // The physical page assigned to this page of addresses if it is mapped now; none if it has no assignment.
   PageHandle home_of(std::uint64_t page) const;
-  // It is there by now, or will be before anybody else comes to its home. True where it has none.
+  // True if the address has its assigned page by now, or will need it before any other address does; also if it has no
+  // assignment.
   bool is_next(std::uint64_t page) const;
-  // How long nobody comes for this page of memory; a whole period where nobody ever does.
+  // Nanoseconds until any address needs this physical page; a whole period if none ever does.
   std::uint64_t idle_for(PageHandle home) const;
 
  private:
@@ -56,13 +59,13 @@ class Timetable {
     std::uint64_t from, to;
     PageHandle home;
   };
-  // From the earlier to the later, going round.
+  // Nanoseconds from `earlier` to `later`, with wrap-around.
   std::uint64_t between(std::uint64_t earlier, std::uint64_t later) const {
     return later >= earlier ? later - earlier : later + period_ - earlier;
   }
 
   bool is_home(std::uint64_t page, PageHandle home) const;
-  // Its home, if it is there now.
+  // The physical page assigned to the address at the current time; none if it should have none now.
   PageHandle is_there(std::uint64_t page) const;
   void rename(const std::unordered_map<PageHandle, PageHandle>& moved);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses of memory by work on streams, and sets of them. Within one stream work runs in order, so the newest use of a
-// stream stands for all its older ones: a set holds at most one use per stream.
+// Uses of memory by work on streams, and sets of them. Work within one stream runs in order, so the newest use on a
+// stream covers all older ones: a set holds at most one use per stream.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace thermocline {
 
-// A stream as the StreamClock numbers it: dense, from 0. An index is given to another stream only after everything that
-// was submitted under it has passed, and ordinals go on counting; so a Use never changes its meaning.
+// A stream as the StreamClock numbers it: dense, from 0. An index is reused for another stream only after everything
+// submitted under it has completed, and its ordinals continue; so the meaning of a Use never changes.
 enum class StreamIndex : std::uint32_t {};
 
-// The n-th operation of a stream; 0 stands before the first.
+// The n-th operation of a stream, from 1; 0 is before the first one.
 using Ordinal = std::uint64_t;
 
 struct Use {
@@ -22,8 +22,8 @@ struct Use {
   friend constexpr bool operator==(Use, Use) = default;
 };
 
-// Invariant: sorted by stream, no stream twice, no ordinal 0. The first two streams need no memory of their own; what a
-// set has taken for more it keeps when it is cleared.
+// Invariant: sorted by stream, no stream twice, no ordinal 0. The first two uses are stored inline; memory allocated
+// for more is kept when the set is cleared.
 class UseSet {
  public:
   using const_iterator = const Use*;
@@ -47,7 +47,7 @@ class UseSet {
   const_iterator end() const { return data() + size_; }
 
   void add(Use use) {
-    // Most sets are of one stream.
+    // The common case: a set with one stream.
     if (size_ == 1 && data()->stream == use.stream) {
       data()->ordinal = data()->ordinal < use.ordinal ? use.ordinal : data()->ordinal;
     } else {
@@ -58,9 +58,9 @@ class UseSet {
     for (const Use& use : other) add(use);
   }
   void clear() { size_ = 0; }
-  // The newest ordinal of the stream in this set; 0 when it is not in it.
+  // The newest ordinal of the stream in this set; 0 if the set has none.
   Ordinal newest(StreamIndex stream) const;
-  // Drops the uses for which `passed(use)` is true.
+  // Removes the uses for which `passed(use)` is true.
   template <class Predicate>
   void drop_if(Predicate passed) {
     Use* keep = data();
@@ -86,7 +86,7 @@ class UseSet {
 
   std::uint32_t size_ = 0;
   std::uint32_t capacity_ = kNear;
-  Use* far_ = nullptr;  // all of them, once there have been more than fit here
+  Use* far_ = nullptr;  // all uses, once there have been more than fit inline
   Use near_[kNear];
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocation and a free cost in nanoseconds of bookkeeping, through the engine as programs reach it. The shapes
-// are those in which the peers were measured: one size over and over; one of many live buffers replaced by another;
-// free holes in the way; several threads.
+// The cost of an allocation and a free, in nanoseconds of bookkeeping, through the engine as programs reach it. The
+// patterns are those with which other allocators were measured: one size repeatedly; replacing one of many live
+// buffers; with free holes; several threads.
 #include <unistd.h>
 #include <atomic>
 #include <cstdio>
@@ -45,7 +45,7 @@ void pair_without_stream(benchmark::State& state) {
 }
 BENCHMARK(pair_without_stream)->Arg(1 << 10)->Arg(32 << 20);
 
-// A random one of the live buffers is freed, and another is allocated in its place.
+// Frees a random live buffer, and allocates another one in its place.
 void churn(benchmark::State& state) {
   const auto live = static_cast<std::size_t>(state.range(0));
   const auto engine = make_engine();
@@ -62,7 +62,7 @@ void churn(benchmark::State& state) {
     buffer = allocate(*engine, sizes[next], kStream);
     if (++next == sizes.size()) next = 0;
   };
-  // Until the pages that it needs are there.
+  // Until the pages that it needs have been created.
   for (std::size_t i = 0; i < 4 * live; ++i) replace();
   const std::uint64_t before = null_driver_calls();
   for (auto _ : state) replace();
@@ -72,7 +72,7 @@ void churn(benchmark::State& state) {
 }
 BENCHMARK(churn)->Arg(1'000)->Arg(20'000)->Arg(100'000);
 
-// Holes of 1 KiB between live buffers of 1 KiB. `size` 1 KiB fits them all, 4 KiB fits none.
+// Holes of 1 KiB between live buffers of 1 KiB. With `size` 1 KiB every hole fits, with 4 KiB none.
 void holes(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   const auto bytes = static_cast<Bytes>(state.range(1));
@@ -88,7 +88,7 @@ void holes(benchmark::State& state) {
 }
 BENCHMARK(holes)->ArgsProduct({{4096, 16384, 65536}, {1024, 4096}});
 
-// The same where every pair has another size than the one before, so that nothing that was just freed fits.
+// The same with a different size for each pair, so that nothing that was just freed fits.
 void holes_mixed(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(0));
   const auto engine = make_engine();
@@ -117,7 +117,8 @@ BENCHMARK(threads)
     ->Setup([](const benchmark::State&) { shared_engine = make_engine(); })
     ->Teardown([](const benchmark::State&) { shared_engine.reset(); });
 
-// One thread allocates, the other one frees; between them a ring. The time of one buffer's way through both.
+// One thread allocates, the other one frees, with a ring buffer between them. The time that one buffer takes through
+// both.
 void handed_over(benchmark::State& state) {
   constexpr std::size_t kRing = 256;
   struct alignas(64) Position {
@@ -158,7 +159,7 @@ double resident_bytes() {
   return read == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
-// How much the process grows by 20,000 live buffers, for each GiB of device memory that they take.
+// How much the process grows by 20,000 live buffers, per GiB of device memory that they take.
 void metadata(benchmark::State& state) {
   std::vector<DeviceAddress> buffers(20'000);
   const std::vector<Bytes> sizes = log_uniform_sizes(buffers.size(), 3);
@@ -176,7 +177,7 @@ void metadata(benchmark::State& state) {
 BENCHMARK(metadata)->Iterations(1);
 
 // The varying-batch trace: 200 weights of 1 to 16 MiB; 60 iterations of 96 layers whose sizes vary with the batch by up
-// to 40 %; activations freed in reverse; every fifth iteration leaves a small buffer that stays.
+// to 40 %; activations freed in reverse order; every fifth iteration allocates a small buffer that stays.
 void varying_batch(benchmark::State& state) {
   const auto engine = make_engine();
   std::mt19937_64 random(4);

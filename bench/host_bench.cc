@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pinned host memory costs through the pool, beside the same calls made to the driver itself (plain). Over a
-// driver that returns at once the time is our bookkeeping; what a real driver adds follows from the bytes that it has
-// to register: 30 ms for 100 MB (rapidsai/cudf PR 15665).
+// The cost of pinned host memory through the pool, compared with the same calls made directly to the driver (plain).
+// Over a driver that returns at once the time is the library's bookkeeping; the additional cost of a real driver
+// follows from the bytes that it has to register: 30 ms for 100 MB (rapidsai/cudf PR 15665).
 #include <bit>
 #include <random>
 
@@ -14,7 +14,7 @@
 namespace thermocline::bench {
 namespace {
 
-// As the engine has it.
+// As in the engine.
 constexpr Bytes kStep = 64 * kMiB;
 
 class Pool {
@@ -46,7 +46,7 @@ class Plain {
   Bytes registered_ = 0;
 };
 
-// What a loop costs the driver, for each turn.
+// The driver's share of one turn of a loop.
 template <class From>
 class PerTurn {
  public:
@@ -78,7 +78,7 @@ void host_pair(benchmark::State& state) {
 BENCHMARK(host_pair<Pool>)->Arg(4 << 10)->Arg(2 << 20)->Arg(5'000'000);
 BENCHMARK(host_pair<Plain>)->Arg(2 << 20);
 
-// A random one of the live pieces is given back, and another is taken in its place.
+// Frees a random live piece, and allocates another one in its place.
 template <class From>
 void host_churn(benchmark::State& state) {
   const auto live = static_cast<std::size_t>(state.range(0));
@@ -106,8 +106,8 @@ void host_churn(benchmark::State& state) {
 BENCHMARK(host_churn<Pool>)->Arg(1'000);
 BENCHMARK(host_churn<Plain>)->Arg(1'000);
 
-// What leaves the device in a training step whose sizes vary from step to step by up to 40 %: how much of what was
-// registered at most was asked for, beside what rounding up to powers of two would leave of it; and what is still
+// What a training step evicts, with sizes that vary from step to step by up to 40 %: the fraction of the peak of
+// registered memory that was requested, compared with what rounding up to powers of two would give; and what is still
 // registered after a trim.
 void host_used(benchmark::State& state) {
   Pool from;
@@ -122,7 +122,7 @@ void host_used(benchmark::State& state) {
       std::vector<std::pair<void*, Bytes>> pieces;
       for (const Bytes layer : layers) {
         const auto bytes = static_cast<Bytes>(static_cast<double>(layer) * factor);
-        // As the engine cuts it.
+        // In the same units as the engine.
         const std::uint64_t parts = parts_of(bytes);
         for (std::uint64_t i = 0; i < parts; ++i) pieces.emplace_back(from.allocate(bytes / parts), bytes / parts);
         live += bytes;

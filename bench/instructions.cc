@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shapes of allocator_bench, so often each, for valgrind to count the instructions of our own functions: the
-// machine may be noisy, these are not. tests/bench compares them with bench/instructions.json.
+// Runs a pattern of allocator_bench a given number of times, for valgrind to count the instructions of the library's
+// own functions: these counts do not depend on how busy the machine is. tests/bench compares them with
+// bench/instructions.json.
 //
 // instructions SHAPE TIMES
 #include <cstdio>

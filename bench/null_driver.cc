@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 that does nothing and returns at once, so that what is measured over it is our own bookkeeping. It hands
-// out addresses and handles that nobody has, says yes to everything, and counts the calls (null_driver_calls).
+// A libcuda.so.1 that does nothing and returns at once, so that only the library's own bookkeeping is measured. It
+// returns addresses and handles without memory, reports success for everything, and counts the calls
+// (null_driver_calls).
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,7 @@ CUresult called() {
 extern "C" __attribute__((visibility("default"))) std::uint64_t null_driver_calls() { return calls; }
 
 THERMOCLINE_ENTRY cuInit(unsigned int) { return called(); }
-// Not counted: asking for the current context is no more than reading a thread-local variable.
+// Not counted: querying the current context only reads a thread-local variable.
 THERMOCLINE_ENTRY cuCtxGetCurrent(CUcontext* context) {
   *context = reinterpret_cast<CUcontext>(the_context);
   return CUDA_SUCCESS;
@@ -103,7 +104,7 @@ THERMOCLINE_ENTRY cuEventElapsedTime(float* milliseconds, CUevent, CUevent) {
   *milliseconds = 1;
   return called();
 }
-// Addresses, and nothing behind them; never given again. A benchmark does not look.
+// Addresses without memory, never reused. Benchmarks do not access them.
 THERMOCLINE_ENTRY cuMemHostAlloc(void** at, std::size_t bytes, unsigned int) {
   static std::atomic<std::uint64_t> next{std::uint64_t{1} << 45};
   *at = reinterpret_cast<void*>(next.fetch_add((bytes + 4095) / 4096 * 4096));
@@ -114,7 +115,7 @@ THERMOCLINE_ENTRY cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigne
                                  unsigned int, unsigned int, CUstream, void**, void**) {
   return called();
 }
-// A function is the number of bytes of its one parameter.
+// A function handle is the size in bytes of its only parameter.
 THERMOCLINE_ENTRY cuFuncGetParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   if (index > 0) return CUDA_ERROR_INVALID_VALUE;
   *offset = 0;

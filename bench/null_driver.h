@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many calls the null driver (null_driver.cc) has had from this thread.
+// The number of calls that the null driver (null_driver.cc) has had from this thread.
 #pragma once
 
 #include <cstdint>

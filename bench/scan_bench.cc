@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the search of an upload for addresses costs (hooks/pointers/word_scan.h): bytes that hold none, from cache and
-// from memory.
+// The cost of searching an upload for addresses (hooks/pointers/word_scan.h): bytes without any, from cache and from
+// memory.
 #include <benchmark/benchmark.h>
 
 #include <random>

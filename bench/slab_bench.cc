@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What small buffers cost of device memory: bytes that have to be resident for an operation, by byte of small buffers
-// that it names, and pages of slabs by byte that lives. No time is measured.
+// The device memory that small buffers cost: resident bytes for an operation, per byte of small buffers that it names,
+// and pages of slabs per live byte. No time is measured.
 //
 // slab_bench TRACE...
 //
-// Prints a JSON line for each shape: 100,000 scattered small buffers, and the recorded steps.
+// Prints a JSON line for each pattern: 100,000 scattered small buffers, and the recorded steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -74,10 +74,10 @@ constexpr std::size_t kBuffers = 100'000;
 constexpr std::size_t kNamed = 64;
 constexpr std::size_t kOperations = 1'000;
 
-// 256 bytes to 16 KiB, evenly by logarithm; not std::uniform_real_distribution, which differs between libraries.
+// 256 bytes to 16 KiB, uniform in the logarithm; not std::uniform_real_distribution, which differs between libraries.
 Bytes small_size(std::mt19937_64& random) { return (Bytes{256} << random() % 6) + 256 * (random() % 2); }
 
-// Each lives as long as it happens to; operations name what was allocated in a row, or any.
+// Lifetimes are random; operations name buffers that were allocated in a row, or any.
 void scattered(bool in_a_row) {
   Ground ground;
   std::mt19937_64 random(1);
@@ -98,8 +98,8 @@ void scattered(bool in_a_row) {
   ground.report(in_a_row ? "scattered, named in order of allocation" : "scattered, any named");
 }
 
-// Those of an object are allocated, named and freed together; some hundred objects live, of all ages. Between them
-// buffers of up to 1 MiB come and go.
+// The buffers of an object are allocated, named and freed together; some hundred objects live, of all ages. In between
+// buffers of up to 1 MiB are allocated and freed.
 void objects() {
   Ground ground;
   std::mt19937_64 random(1);

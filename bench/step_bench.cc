@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine itself takes of the host for one operator of a learned, steady step under a budget: bookkeeping,
-// recognising, following the plan, choosing pages; not the driver's calls, which the simulated device would make at its
-// own price. Allocations and frees between operators are not in it (allocator_bench).
+// The engine's own host time for one operator of a learned, steady step under a budget: bookkeeping, period detection,
+// following the plan, choosing pages; without the driver's calls, whose cost on the simulated device is not the
+// driver's. Allocations and frees between operators are not included (allocator_bench).
 //
 // step_bench SIMULATED_LIBCUDA BUDGET_PERCENT TRACE...
 //
-// Prints a JSON line for each trace: nanoseconds of wall-clock time. The reading of the clock is taken off; what other
-// programs of the machine take is not, so the median says most.
+// Prints a JSON line for each trace: nanoseconds of wall-clock time. The cost of reading the clock is subtracted; the
+// time of other programs on the machine is not, so the median is the most reliable figure.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,9 +25,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSteps = 12;
-constexpr std::size_t kLearned = 4;  // steps until the first one that is counted
+constexpr std::size_t kLearned = 4;  // number of steps before the first one that is counted
 
-// How long it takes to ask for the time.
+// The cost of reading the clock.
 Clock::duration clock_cost() {
   static const Clock::duration cost = [] {
     std::vector<Clock::duration> costs(10'001);
@@ -41,7 +41,7 @@ Clock::duration clock_cost() {
   return cost;
 }
 
-// Of the engine's present call: time that was the driver's, or the clock's. One replay at a time.
+// The driver's and the clock's share of the engine's present call. One replay at a time.
 Clock::duration in_driver{};
 const DriverTable* below = nullptr;
 
@@ -78,7 +78,7 @@ class Stopwatch final : public EngineStopwatch {
     operator_ = {};
   }
 
-  // At 0 to 1 of all operators.
+  // `quantile`: from 0 to 1, over all operators.
   double nanoseconds(double quantile) {
     if (spans_.empty()) return 0;
     const auto at = static_cast<std::size_t>(quantile * static_cast<double>(spans_.size() - 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks have in common: an engine over the null driver, a second thread that lives (glibc leaves out
-// lock prefixes while there is one thread alone, and no program that uses a GPU has one alone), and sizes.
+// Shared by the benchmarks: an engine over the null driver, a second live thread (glibc omits lock prefixes while there
+// is only one thread, and no program that uses a GPU has only one), and sizes.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@
 
 namespace thermocline::bench {
 
-// Sleeps until the end.
+// Sleeps until it is destroyed.
 class SecondThread {
  public:
   SecondThread() : thread_([this] { end_.get_future().wait(); }) {}
@@ -42,7 +42,7 @@ inline const DriverTable& null_table() {
   return table;
 }
 
-// As users get it: the policy is the default one.
+// As users get it, with the default policy.
 inline std::unique_ptr<Engine> make_engine() {
   EngineOptions options;
   options.policy = Policy::kLearned;
@@ -61,7 +61,7 @@ inline void release(Engine& engine, DeviceAddress address, StreamHandle stream) 
   THERMOCLINE_CHECK(engine.free(address, stream).ok(), "What was allocated is freed.");
 }
 
-// From 512 bytes to 16 MiB, evenly by logarithm.
+// From 512 bytes to 16 MiB, uniform in the logarithm.
 inline std::vector<Bytes> log_uniform_sizes(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> exponent(std::log2(512.0), std::log2(16.0 * 1024 * 1024));

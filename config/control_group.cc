@@ -8,11 +8,11 @@
 namespace thermocline {
 namespace {
 
-// Without a limit version 1 says the largest number of whole pages, version 2 "max", which does not read as a number.
+// If there is no limit, version 1 reports the largest number of whole pages, and version 2 "max", which is no number.
 constexpr Bytes kNoLimit = Bytes{1} << 62;
 
-// In a container the path may be that of the host, and the mount begins at the container's own group: so all the way
-// up, and what is not there is passed over.
+// In a container the path may be the host's while the mount begins at the container's own group. So every parent is
+// tried, and files that do not exist are skipped.
 Bytes least_limit(const std::string& mount, std::string path, const char* name) {
   Bytes least = 0;
   for (;; path.resize(path.rfind('/'))) {
@@ -23,7 +23,7 @@ Bytes least_limit(const std::string& mount, std::string path, const char* name) 
   }
 }
 
-// "4:cpu,memory:/path" names the memory controller among those of its hierarchy.
+// In a line such as "4:cpu,memory:/path", whether the memory controller is listed.
 bool is_of_memory(std::string_view controllers) {
   while (!controllers.empty()) {
     const std::size_t end = std::min(controllers.find(','), controllers.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory limit of the control groups that hold this process.
+// The memory limit that control groups (cgroups) set for this process.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace thermocline {
 
-// The least of them, up to the root; 0 where there is none. Of both versions, which a machine may mount side by side.
-// `groups`: /proc/self/cgroup; `mount`: where the groups are.
+// The smallest limit of the process's groups and all their parents; 0 if there is none. Reads cgroups of version 1 and
+// 2; a machine may mount both. `groups`: /proc/self/cgroup; `mount`: the root of the cgroup file systems.
 Bytes control_group_limit(const std::string& groups = "/proc/self/cgroup", const std::string& mount = "/sys/fs/cgroup");
 
 }  // namespace thermocline

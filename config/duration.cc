@@ -11,7 +11,7 @@ struct Unit {
   std::string_view name;
   Duration::rep milliseconds;
 };
-// From the largest on.
+// In descending order.
 constexpr Unit kUnits[] = {{"h", 3'600'000}, {"min", 60'000}, {"s", 1000}, {"ms", 1}};
 constexpr Duration::rep kMost = Duration::rep{1000} * 3'600'000;
 

@@ -13,9 +13,9 @@ namespace thermocline {
 
 using Duration = std::chrono::milliseconds;
 
-// "off" and 0 are Duration(0). Nothing is returned when `text` is no duration; then `error` says why.
+// "off" and 0 are Duration(0). Returns nothing when `text` is no duration; then `error` has the reason.
 std::optional<Duration> parse_duration(std::string_view text, ParseError* error);
-// In the largest unit that divides it; "off" for 0.
+// In the largest unit that divides the duration; "off" for 0.
 std::string duration_text(Duration duration);
 
 }  // namespace thermocline

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kPrefix = "THERMOCLINE_";
 constexpr std::string_view kFileVariable = "THERMOCLINE_CONFIG";
 
-// Ours, but not settings of the library: names of files, the simulated device, the build.
+// Variables of this project that are not settings of the library: names of files, the simulated device, the build.
 constexpr std::string_view kOtherVariables[] = {kFileVariable, "THERMOCLINE_BUILD_CACHE", "THERMOCLINE_RECORD",
                                                 "THERMOCLINE_RECORD_LIMIT", kHostGroupVariable};
 constexpr std::string_view kOtherPrefixes[] = {"THERMOCLINE_SIMULATE_", "THERMOCLINE_TEST_"};
@@ -113,7 +113,7 @@ void apply_variables(const std::map<std::string, std::string>& variables, Loaded
        ++it) {
     const auto& [name, text] = *it;
     if (const Option* option = find_option_by_variable(name)) {
-      // As if it were not there, so that a script can take a setting back.
+      // An empty variable counts as unset, so that a script can undo a setting.
       if (!text.empty()) apply(*option, text, name, {.source = name}, loaded);
     } else if (!is_other_variable(name)) {
       std::vector<std::string_view> names{kFileVariable};
@@ -130,7 +130,7 @@ std::string variable(const Surroundings& surroundings, std::string_view name) {
 }
 
 std::string user_file(const Surroundings& surroundings) {
-  // The XDG Base Directory Specification: a relative path is to be ignored.
+  // The XDG Base Directory Specification says that a relative path must be ignored.
   if (const std::string base = variable(surroundings, "XDG_CONFIG_HOME"); base.starts_with('/'))
     return base + "/thermocline/config.toml";
   const std::string home = variable(surroundings, "HOME");
@@ -158,7 +158,7 @@ Surroundings Surroundings::of_process(bool is_privileged) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
-    // The first of several equal names is the one that getenv finds.
+    // If a name occurs more than once, emplace keeps the first, which is the one that getenv finds.
     if (equals != std::string_view::npos) out.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return out;

@@ -74,7 +74,7 @@ constexpr std::array kHostFallbacks = {
     choice("auto", HostFallback::kAuto),
     choice("full", HostFallback::kFull),
 };
-// A choice may also be true or false; what is shown is the first name of a value.
+// If a choice has several names, the first one of a value is printed. A choice may also accept true or false.
 constexpr std::array kStatsForms = {
     choice("off", StatsForm::kOff),   choice("table", StatsForm::kTable), choice("line", StatsForm::kLine),
     choice("json", StatsForm::kJson), choice("true", StatsForm::kTable),  choice("false", StatsForm::kOff),
@@ -98,7 +98,7 @@ constexpr std::array kLogLevels = {
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
 };
 
-// What an engine does unless it is told otherwise is the default of the setting, too.
+// The engine's own defaults are the defaults of the settings.
 constexpr EngineOptions kEngine;
 
 template <std::size_t count, typename Enum>
@@ -109,7 +109,7 @@ constexpr const char* name_in(const std::array<Choice, count>& choices, Enum val
   return nullptr;
 }
 
-// A number of two digits, or fewer, and its unit.
+// A number of up to two digits and its unit.
 struct ShortText {
   char text[8] = {};
 };
@@ -248,7 +248,7 @@ std::string choice_names(const Option& option) {
 
 bool parse_choice(const Option& option, std::string_view text, Value* out, ParseError* error) {
   std::vector<std::string_view> known;
-  // A choice that takes "true" takes every word for it.
+  // A choice that accepts "true" also accepts every other spelling of true and false.
   if (std::ranges::any_of(option.choices, [](const Choice& c) { return c.name == std::string_view("true"); })) {
     if (std::ranges::find(kTrue, text) != std::end(kTrue)) text = "true";
     if (std::ranges::find(kFalse, text) != std::end(kFalse)) text = "false";

@@ -22,7 +22,7 @@ struct Choice {
   int value;
 };
 
-// A value that has passed its option's checks; the member named by the option's type counts.
+// A value that has passed its option's checks; the option's type says which member is set.
 struct Value {
   SizeSetting size = {};
   bool flag = false;
@@ -46,11 +46,11 @@ std::span<const Option> option_table();
 const Option* find_option(std::string_view key);
 const Option* find_option_by_variable(std::string_view variable);
 
-// `text` as from a variable, a flag or a TOML string.
+// Parses `text` from a variable, a flag or a TOML string.
 bool parse_value(const Option& option, std::string_view text, Value* out, ParseError* error);
-// The effective value as parse_value reads it; "" when unset.
+// The current value, in a form that parse_value accepts; "" when unset.
 std::string value_text(const Option& option, const Settings& settings);
-// What the option accepts, in words: "a size or a percentage (12GiB, 60%)".
+// What the option accepts, for messages: "a size or a percentage (12GiB, 60%)".
 std::string expected_text(const Option& option);
 
 }  // namespace thermocline

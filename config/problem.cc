@@ -11,7 +11,7 @@ std::string Problem::text() const {
   if (line > 0 && column > 0) out += ":" + std::to_string(column);
   out += ": " + message;
   if (!suggestion.empty()) out += "; did you mean '" + suggestion + "'?";
-  // Keys and values may be of a file that somebody else wrote.
+  // Keys and values may come from a file that somebody else wrote.
   return printable(out);
 }
 

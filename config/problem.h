@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something wrong with the settings: where, what, and what was probably meant. The preloaded library prints the line
-// and goes on with the value that stood before; tools reject.
+// A problem with the settings: where it is, what is wrong, and what was probably meant. The preloaded library prints
+// the line and keeps the previous value; tools reject the settings.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace thermocline {
 
 struct Problem {
   std::string source = {};  // file path or variable name
-  int line = 0;             // 0: the source has no lines, or the whole file is meant
+  int line = 0;             // 0: the source has no lines, or the problem concerns the whole file
   int column = 0;
-  std::string key = {};  // option concerned, or ""
+  std::string key = {};  // the option, or ""
   std::string message = {};
   std::string suggestion = {};  // a name or value, or ""
 

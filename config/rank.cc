@@ -12,7 +12,7 @@ struct Launcher {
   const char* rank;
   const char* local;
   const char* size;
-  bool needs_size;  // the name alone is anybody's
+  bool needs_size;  // the variable's name alone is too common to be a launcher's
 };
 
 constexpr Launcher kLaunchers[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several processes of one job this is, as launchers tell their processes: torchrun, Open MPI, MPICH and Intel
-// MPI, MVAPICH2, PMIx, Slurm. A launcher may stand within another one (mpirun within a Slurm job, torchrun within
-// either): the innermost names the process, so it is asked for first.
+// Which of several processes of one job this is, according to the variables that launchers set: torchrun, Open MPI,
+// MPICH and Intel MPI, MVAPICH2, PMIx, Slurm. Launchers may be nested (mpirun in a Slurm job, torchrun in either). The
+// innermost one determines the rank, so its variables are checked first.
 //   https://docs.pytorch.org/docs/stable/elastic/run.html (environment variables)
 //   https://docs.open-mpi.org/en/v4.1.x/faq/running.html (mpirun, environment variables)
 //   https://slurm.schedmd.com/srun.html (output environment variables)
@@ -16,10 +16,10 @@ namespace thermocline {
 struct Rank {
   int rank = 0;
   std::optional<int> local;  // on this machine
-  std::optional<int> size;   // processes of the job
+  std::optional<int> size;   // number of processes of the job
 };
 
-// Nothing: no launcher has named it.
+// Nothing if no launcher has set the variables.
 std::optional<Rank> rank_in(const std::map<std::string, std::string>& variables);
 std::optional<Rank> rank_of_process();
 

@@ -39,7 +39,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.idle_after_ns =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(settings.idle_after).count());
   options.idle_reserve_bytes = settings.idle_reserve.resolve(0);
-  // NVTX loads the library that a variable names.
+  // NVTX loads a library that an environment variable names, which must not happen in a privileged program.
   options.annotate = settings.nvtx && !is_privileged_program();
   options.soft_limit = settings.soft_limit;
   options.audit = settings.audit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effective settings, typed. Names, defaults, variables and documentation stand in one table
-// (config/option_table.cc); where values come from is decided in config/load.h.
+// The effective settings, typed. Names, defaults, variables and documentation are in one table
+// (config/option_table.cc); config/load.h decides where values come from.
 #pragma once
 
 #include <vector>
@@ -13,22 +13,22 @@
 
 namespace thermocline {
 
-// How statistics are told when the program ends: a table for people, one line of KEY=VALUE, one JSON object.
+// How statistics are printed when the program ends: a table for people, one line of KEY=VALUE, or one JSON object.
 enum class StatsForm { kOff, kTable, kLine, kJson };
-// What a program that asks how much memory there is (cuMemGetInfo) is told.
+// What a program is told when it asks how much memory there is (cuMemGetInfo).
 enum class Advertise { kBudget, kDevice, kBudgetAndHost };
 enum class DebugMode { kOff, kTrack, kGuard };
 
-// Members are empty until default_settings() or load_settings() fills them: the defaults are written once, in the
+// Members are empty until default_settings() or load_settings() fills them: defaults are written only once, in the
 // table.
 struct Settings {
-  SizeSetting budget;  // percent: of the device's memory; unset: what is free (default_budget)
+  SizeSetting budget;  // percent: of the device's memory; unset: default_budget of the free memory
   Policy policy{};
   Safety safety{};
   HostFallback host_fallback{};
   Recompute recompute{};
   SizeSetting host_limit;         // percent: of the machine's memory
-  SizeSetting host_limit_shared;  // the same; unset: no limit
+  SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
   SizeSetting min_offload_bytes;
   SizeSetting low_water;      // percent
   SizeSetting clean_reserve;  // percent
@@ -51,21 +51,21 @@ struct Settings {
 
 Settings default_settings();
 
-// Names the processes that share host_limit_shared, where not all of the user's do.
+// Names the group of processes that share host_limit_shared, if it is not all processes of the user.
 inline constexpr const char* kHostGroupVariable = "THERMOCLINE_HOST_GROUP";
 
-// What the engine of device `device` with `device_bytes` of memory is to be given, on a machine with `host_bytes` of
+// The options for the engine of device `device`, which has `device_bytes` of memory, on a machine with `host_bytes` of
 // RAM.
 EngineOptions engine_options(const Settings& settings, int device, Bytes device_bytes, Bytes host_bytes);
 
-// The budget where none is set: of a device of `total` bytes what is free when the engine begins, which is after its
-// context was made and without what other processes hold, but for a part that the driver takes for itself later: code
-// that is loaded at its first launch, local memory, streams, graphs.
+// The budget if none is set, for a device of `total` bytes. `free` is what is free when the engine begins: after its
+// context was created, and without the memory of other processes. The budget leaves out a part of it that the driver
+// allocates for itself later: code that is loaded at its first launch, local memory, streams, graphs.
 Bytes default_budget(Bytes free, Bytes total);
 inline constexpr Bytes kKeptFreePart = 64;
 inline constexpr Bytes kMostKeptFree = 512 * kMiB;
 
-// RAM of this machine, or of the control group that holds the process where that is less; 0 when unknown.
+// RAM of this machine, or the limit of the process's control group if that is less; 0 when unknown.
 Bytes host_memory_bytes();
 
 }  // namespace thermocline

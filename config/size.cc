@@ -9,7 +9,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::uint64_t kMillion = 1'000'000;
-constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // of a percent
+constexpr std::uint64_t kWholeInMillionths = 100 * kMillion;  // 100 %, in millionths of a percent
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 constexpr Bytes kTiB = Bytes{1} << 40;
 
@@ -17,7 +17,7 @@ struct Unit {
   const char* name;
   Bytes bytes;
 };
-// All are powers of 1024: "24 GB" on a graphics card means 24 GiB, and so does 12G to Docker, systemd and Slurm.
+// All units are powers of 1024: "24 GB" on a graphics card means 24 GiB, and so does 12G for Docker, systemd and Slurm.
 constexpr Unit kUnits[] = {{"b", 1}, {"k", kKiB}, {"m", kMiB}, {"g", kGiB}, {"t", kTiB}};
 
 struct Misspelling {
@@ -26,7 +26,7 @@ struct Misspelling {
 };
 constexpr Misspelling kMisspellings[] = {{"byte", "B"}, {"bytes", "B"}, {"percent", "%"}, {"gig", "GiB"}};
 
-// "g" of "g", "gb", "gi" and "gib"; "b" of "b".
+// "g" for "g", "gb", "gi" and "gib"; "b" for "b".
 std::string letter_of(const std::string& unit) {
   for (const char* const rest : {"ib", "i", "b"}) {
     if (unit.size() > 1 && unit.substr(1) == rest) return unit.substr(0, 1);
@@ -48,7 +48,7 @@ std::string lower(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// whole.fraction as two integers; the fraction in units of 10^-digits, at most six digits.
+// A decimal number as two integers: whole part, and fraction in units of 10^-digits, at most six digits.
 struct Decimal {
   std::uint64_t whole = 0;
   std::uint64_t fraction = 0;
@@ -57,7 +57,7 @@ struct Decimal {
   bool too_fine = false;
 };
 
-// Takes the number off the front of `text`; false when there is none.
+// Removes a number from the front of `text`; false when there is none.
 bool take_decimal(std::string_view* text, Decimal* out) {
   std::size_t i = 0;
   for (; i < text->size() && is_digit((*text)[i]); ++i) {
@@ -108,7 +108,7 @@ std::optional<SizeSetting> byte_count(std::string_view text, const Decimal& numb
   if (number.too_large || number.whole > kMostBytes / unit) return failed(error, quoted + " is too large");
   if (number.too_fine) return failed(error, quoted + " has more than six decimals");
   if (unit == 1 && number.fraction != 0) return failed(error, quoted + " has a fraction of a byte");
-  const Bytes fraction = number.fraction * unit / number.scale;  // at most 10^6 * 2^40
+  const Bytes fraction = number.fraction * unit / number.scale;  // no overflow: at most 10^6 * 2^40
   const Bytes bytes = number.whole * unit + fraction;
   if (bytes == 0 && !rules.allow_zero) return failed(error, quoted + " is nothing at all; it must be above zero");
   return SizeSetting::of_bytes(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as users write them: a count of bytes with an optional unit (B, K, KB, KiB to T, TB, TiB; all are powers of
-// 1024), or a percentage of something that is known only later. Exact: decimals are read digit by digit, never through
+// Sizes as users write them: a number of bytes with an optional unit (B, K, KB, KiB to T, TB, TiB; all are powers of
+// 1024), or a percentage of a total that is known only later. Exact: decimals are parsed digit by digit, never as
 // floating point.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace thermocline {
 
 class SizeSetting {
  public:
-  // Unset: whoever resolves it decides what that means.
+  // Unset; the code that resolves the setting decides what that means.
   constexpr SizeSetting() = default;
   static constexpr SizeSetting of_bytes(Bytes bytes) { return SizeSetting(Kind::kBytes, bytes); }
-  // In millionths of a percent, so that 62.5% is exact.
+  // In millionths of a percent, so that 62.5 % is exact.
   static constexpr SizeSetting of_percent_millionths(std::uint64_t millionths) {
     return SizeSetting(Kind::kPercent, millionths);
   }
@@ -26,11 +26,11 @@ class SizeSetting {
   constexpr bool is_set() const { return kind_ != Kind::kUnset; }
   constexpr bool is_percent() const { return kind_ == Kind::kPercent; }
 
-  // Bytes of `whole`, rounded down; an unset size is 0.
+  // In bytes, a percentage being of `whole`, rounded down; 0 for an unset size.
   Bytes resolve(Bytes whole) const;
-  // Whole percent, rounded to nearest; only for a percentage.
+  // In percent, rounded to the nearest whole number; only for a percentage.
   unsigned percent() const;
-  // As it would be written in a settings file, without quotes; "" when unset.
+  // As in a settings file, without quotes; "" when unset.
   std::string text() const;
 
   friend constexpr bool operator==(const SizeSetting&, const SizeSetting&) = default;
@@ -51,11 +51,11 @@ struct SizeRules {
 };
 
 struct ParseError {
-  std::string message;     // what is wrong, without the place
+  std::string message;     // what is wrong, without file and line
   std::string suggestion;  // what was probably meant, or ""
 };
 
-// Nothing is returned when `text` breaks the rules; then `error` says how.
+// Returns nothing when `text` breaks the rules; then `error` has the reason.
 std::optional<SizeSetting> parse_size(std::string_view text, const SizeRules& rules, ParseError* error);
 
 // For people: "60.0 MiB".

@@ -9,7 +9,7 @@
 namespace thermocline {
 
 unsigned edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the table: two letters back, one back, and the row being filled.
+  // Three rows of the table: for the letter before the last, the last letter, and the current one.
   std::vector<unsigned> two_back(b.size() + 1), back(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) back[j] = static_cast<unsigned>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -27,7 +27,7 @@ unsigned edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string_view> known) {
-  // A third of the letters may be wrong, and one always.
+  // A third of the letters may be wrong, and always at least one.
   const unsigned most = std::max<unsigned>(1, static_cast<unsigned>(name.size()) / 3);
   unsigned best = most + 1;
   std::string_view nearest;

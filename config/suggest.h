@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean ...?": the nearest known name by edit distance (insert, delete, replace, swap of neighbours).
+// "Did you mean ...?": the nearest known name by edit distance (insert, delete, replace, swap of adjacent letters).
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace thermocline {
 
 unsigned edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, or "" when none is near enough to be what was meant. The first wins a tie.
+// The nearest name of `known`, or "" when none is close enough. Of equally near names the first one.
 std::string nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace thermocline

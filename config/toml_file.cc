@@ -9,9 +9,10 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_MAX_NESTED_VALUES 32
 #define TOML_ENABLE_FORMATTERS 0
-// toml++ 3.3 asserts things of its input, "[=" say, that it goes on to find and to report, and with NDEBUG may tell the
-// compiler that they are so. And where it asks what kind of character one is, it declares unreachable what letters such
-// as U+00E9 in place of a key reach. A settings file must not end a program.
+// toml++ 3.3 asserts conditions on its input (violated by "[=", for example) that it checks and reports afterwards;
+// with NDEBUG the compiler may then assume that they hold. Where it classifies characters, it marks as unreachable a
+// branch that letters such as U+00E9 in place of a key do reach. A settings file must not end a program, so both are
+// disabled here.
 #define TOML_ASSERT(expr) static_assert(true)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
@@ -27,11 +28,11 @@
 namespace thermocline {
 namespace {
 
-// What is nested is read, and destroyed, by functions that call themselves, and a thread may have little stack. Our
-// keys have no dots at all.
+// toml++ parses and destroys nested values recursively, and the thread may have a small stack. The library's keys have
+// no dots at all.
 constexpr int kMostDots = 32;
 
-// Behind the string that begins at `at`, or at the end of the text where it does not end.
+// The position after the string that begins at `at`; the end of the text if the string does not end.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string_view three = quote == '"' ? "\"\"\"" : "'''";
@@ -42,7 +43,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
     } else if (!is_long && (text[at] == quote || text[at] == '\n')) {
       return at + 1;
     } else if (is_long && text.substr(at).starts_with(three)) {
-      // One or two more belong to the text before them.
+      // One or two extra quotes belong to the content of the string.
       const std::size_t end = std::min(text.find_first_not_of(quote, at), text.size());
       return std::min(end, at + 5);
     }
@@ -50,7 +51,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-// Outside of strings and comments; the line of the one too many, or 0.
+// Checks outside of strings and comments; returns the line of the first dot too many, or 0.
 int line_of_dot_too_many(std::string_view text) {
   int line = 1, dots = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -134,7 +135,7 @@ TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, s
   }
   const auto first = static_cast<std::ptrdiff_t>(entries->size());
   flatten(parsed.table(), "", entries);
-  // In the order of the file, not of toml++'s map.
+  // toml++ returns a map; restore the order of the file.
   std::stable_sort(entries->begin() + first, entries->end(), [](const TomlEntry& a, const TomlEntry& b) {
     return a.line != b.line ? a.line < b.line : a.column < b.column;
   });

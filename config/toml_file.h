@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TOML file as a flat list of keys with their places. The only user of toml++
-// (https://marzer.github.io/tomlplusplus/), compiled without its exceptions, so that nothing of it is seen outside.
+// Reads a TOML file as a flat list of keys with their positions. The only user of toml++
+// (https://marzer.github.io/tomlplusplus/), which is compiled without exceptions and not visible outside this file.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ struct TomlEntry {
 
   std::string key = {};  // dotted path
   Kind kind = Kind::kOther;
-  std::string text = {};  // the value; for kOther the name of its type
+  std::string text = {};  // the value; for kOther the name of its TOML type
   int line = 0;
   int column = 0;
 };
 
 enum class TomlResult { kRead, kMissing, kFailed };
 
-// kFailed: a problem was appended (unreadable, or a syntax error). kMissing appends nothing.
+// kFailed: a problem was appended (unreadable file, or a syntax error). kMissing: nothing was appended.
 TomlResult read_toml(const std::string& path, std::vector<TomlEntry>* entries, std::vector<Problem>* problems);
 
 }  // namespace thermocline

@@ -13,7 +13,7 @@
 namespace thermocline {
 namespace {
 
-// "": nothing.
+// "" if the file may be trusted.
 std::string why_not(const struct stat& facts) {
   if (!S_ISREG(facts.st_mode)) return "is no regular file, and not read; name one that is";
   if (facts.st_uid != geteuid() && facts.st_uid != 0) {
@@ -25,7 +25,7 @@ std::string why_not(const struct stat& facts) {
   return "";
 }
 
-// 0, or errno. A file that grows meanwhile is read no further than it may.
+// Returns 0 or errno. If the file grows meanwhile, no more than the allowed size is read.
 int read_whole(int file, std::string* content) {
   char chunk[4096];
   while (content->size() <= kMostSettingsBytes) {
@@ -40,7 +40,7 @@ int read_whole(int file, std::string* content) {
 }  // namespace
 
 FileRead read_trusted_file(const std::string& path, std::string* content, std::string* why) {
-  // Without O_NONBLOCK a pipe would be waited for.
+  // O_NONBLOCK: opening a pipe would wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return FileRead::kMissing;
   struct stat facts {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// THERMOCLINE_CHECK(condition, "the sentence that does not hold"): an invariant of ours. It is always compiled in. When
-// it fails, the installed handler runs; the default prints one line and aborts (tests and tools). The preloaded library
-// installs a handler of its own, since it must never kill its host (see hooks/).
+// THERMOCLINE_CHECK(condition, "the sentence that does not hold") checks an invariant of the library and is always
+// compiled in. When the condition is false, the installed handler runs. The default handler prints one line and aborts
+// (tests and tools). The preloaded library installs its own handler, because it must never end its host process (see
+// hooks/).
 #pragma once
 
 namespace thermocline {

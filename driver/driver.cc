@@ -8,7 +8,7 @@
 
 #include "driver/table.h"
 
-// A missing entry answers not_supported; every method begins with it.
+// Every method begins with this: if the driver lacks the function, the method returns not_supported.
 #define THERMOCLINE_NEED(function) \
   if (table_->function == nullptr) return Status::not_supported()
 
@@ -51,11 +51,11 @@ Status create(const DriverTable& table, Bytes bytes, const CUmemAllocationProp& 
 
 bool has_attribute(const DriverTable& table, CUdevice_attribute attribute, CUdevice device) {
   int value = 0;
-  // A driver that is older than the attribute answers invalid value: the device can not do it.
+  // A driver that is older than the attribute returns an error: the device does not support the feature.
   return table.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
-// The driver says so since CUDA 12.2; before, the kernel knows.
+// The driver reports the node since CUDA 12.2; for older drivers it is read from sysfs.
 int host_node_of(const DriverTable& table, CUdevice device) {
   int node = -1;
   if (table.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS && node >= 0) {
@@ -67,7 +67,8 @@ int host_node_of(const DriverTable& table, CUdevice device) {
   return named ? node_of_pci_device(bus_id) : -1;
 }
 
-// Memory on a node where the device can map that (CUDA 12.2), else wherever the driver puts it.
+// Whether the device can map host memory, and from which node: the given node if possible (CUDA 12.2), else wherever
+// the driver allocates it.
 bool can_map_host(const DriverTable& table, CUdevice device, Bytes page_bytes, int near, int* node) {
   const bool on_nodes = has_attribute(table, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
   const bool anywhere = has_attribute(table, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
@@ -248,7 +249,7 @@ bool Driver::is_capturing(StreamHandle stream) const {
   if (table_->cuStreamIsCapturing == nullptr) return false;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult r = table_->cuStreamIsCapturing(to_cu(stream), &capture);
-  // The legacy stream answers this while another stream captures and would be drawn in.
+  // The legacy stream returns this error while another stream captures and the call would become part of that capture.
   if (r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
   return r == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE;
 }
@@ -314,7 +315,7 @@ Status Driver::allocate_host(Bytes bytes, void** out) const {
 
 Status Driver::free_host(void* at) const {
   THERMOCLINE_NEED(cuMemFreeHost);
-  // No page of NVIDIA's says so, but drivers synchronise here as they do in cuMemFree.
+  // NVIDIA's documentation does not say so, but drivers synchronize in cuMemFreeHost as they do in cuMemFree.
   about_to_wait("cuMemFreeHost");
   return status_of(table_->cuMemFreeHost(at));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between the library and CUDA: the driver calls that we make ourselves, and nothing else. The calls go
-// through a table of function pointers that is found at run time (driver/table.h), so the library links nothing of
-// CUDA, and so that tests can replace any entry and make it fail.
+// The seam between the library and CUDA: all driver calls that the library makes itself, and nothing else. The calls go
+// through a table of function pointers that is filled at run time (driver/table.h). So the library does not link
+// against CUDA, and tests can replace any entry and make it fail.
 //
-// Contract of all calls: thread-safe as far as the driver is; they never throw; on failure nothing has changed unless
-// said otherwise. Whoever calls owns what it creates until the matching verb: reserve/release (addresses),
+// Contract of all calls: as thread-safe as the driver; they never throw; on failure nothing has changed unless stated
+// otherwise. The caller owns what it creates until it makes the matching call: reserve/release (addresses),
 // create/destroy (pages, streams, events), map/unmap, allocate/free (host memory). A context must be current on the
 // calling thread.
 #pragma once
@@ -19,12 +19,12 @@ namespace thermocline {
 
 struct DriverTable;  // driver/table.h: names cu* functions
 
-// Opaque driver handles, as integers; 0 is the legacy default stream, and "none" for events and pages.
+// Opaque driver handles, as integers. 0 is the legacy default stream; for events and pages it is "none".
 enum class StreamHandle : std::uintptr_t {};
 enum class EventHandle : std::uintptr_t {};
 enum class PageHandle : std::uint64_t {};
 
-// CUstreamCaptureMode: how far a thread's calls are held responsible for captures in progress.
+// CUstreamCaptureMode: which captures in progress an unsafe call of this thread invalidates.
 enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct DeviceFacts {
@@ -32,9 +32,10 @@ struct DeviceFacts {
   Bytes total_memory = 0;  // cuDeviceTotalMem
   Bytes page_bytes = 0;    // recommended granularity of physical handles
   bool has_virtual_memory = false;
-  bool can_map_host = false;  // physical memory on the host, in pages of page_bytes, at device addresses
-  int host_map_node = -1;     // where that is created; -1: the driver says where
-  int host_node = -1;         // of the machine's memory, the nearest to the device; -1: not known, or there is one
+  // bool can_map_host = false; // host memory can be mapped at device addresses, in pages of page_bytes
+  bool can_map_host = false;
+  int host_map_node = -1;  // NUMA node on which such host pages are created; -1: the driver chooses
+  int host_node = -1;      // NUMA node nearest to the device; -1: unknown, or the machine has one node
 };
 
 class Driver {
@@ -49,46 +50,47 @@ class Driver {
   Status current_context(std::uintptr_t* out) const;
   Status memory_info(Bytes* free, Bytes* total) const;
 
-  // Addresses. `alignment` 0: the granularity.
+  // Address ranges. `alignment` 0: the allocation granularity.
   Status reserve(Bytes bytes, Bytes alignment, DeviceAddress* out) const;
   Status release(DeviceAddress at, Bytes bytes) const;
 
   // Physical pages on `device`.
   Status create_page(Bytes bytes, int device, PageHandle* out) const;
-  // On the host, for addresses of the device; `node` as DeviceFacts::host_map_node says.
+  // A physical page in host memory that can be mapped at device addresses; `node` as DeviceFacts::host_map_node.
   Status create_host_page(Bytes bytes, int node, PageHandle* out) const;
   Status destroy_page(PageHandle page) const;
 
-  // Mapping: a page is mapped whole. After map the range is inaccessible until set_access. unmap takes one or more
-  // whole mappings that lie side by side; it does not wait for the device: fence first.
+  // A page is always mapped as a whole. After map the range is inaccessible until set_access. unmap takes one or more
+  // whole, adjacent mappings; it does not wait for the device, so the caller must make sure that no work uses them.
   Status map(DeviceAddress at, Bytes bytes, PageHandle page) const;
   Status set_access(DeviceAddress at, Bytes bytes, int device) const;
-  // Of so many devices, with one call.
+  // Grants access to all these devices with one call.
   Status set_access(DeviceAddress at, Bytes bytes, std::span<const int> devices) const;
-  // Of pages on the host: for the host, too.
+  // For host pages: grants access to the device and to the host.
   Status set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const;
-  // Takes access away again; what is mapped stays.
+  // Removes the device's access; the mapping stays.
   Status revoke_access(DeviceAddress at, Bytes bytes, int device) const;
   Status unmap(DeviceAddress at, Bytes bytes) const;
 
-  // Copies, asynchronous and ordered in `stream`. Host memory must be pinned to be asynchronous.
+  // Asynchronous copies, ordered in `stream`. A copy is asynchronous only if the host memory is pinned.
   Status copy_to_host(void* to, DeviceAddress from, Bytes bytes, StreamHandle stream) const;
   Status copy_to_device(DeviceAddress to, const void* from, Bytes bytes, StreamHandle stream) const;
 
-  // Streams of ours never synchronise with the legacy default stream (CU_STREAM_NON_BLOCKING).
+  // The library's own streams never synchronize with the legacy default stream (CU_STREAM_NON_BLOCKING).
   Status create_stream(StreamHandle* out) const;
   Status destroy_stream(StreamHandle stream) const;
   Status synchronize_stream(StreamHandle stream) const;
   Status synchronize_context() const;
-  // True while the stream records a graph; then nothing may be recorded, waited for or mapped on its behalf.
+  // True while the stream is capturing a graph; then no event may be recorded in it, and it must not be waited for or
+  // used for mapping.
   bool is_capturing(StreamHandle stream) const;
-  // True where it is ordered with the legacy default stream, or where the driver does not say.
+  // True if the stream synchronizes with the legacy default stream, or if the driver does not say.
   bool is_blocking(StreamHandle stream) const;
-  // Sets the calling thread's mode, and gives the one before. While a capture is in progress anywhere in the process,
-  // calls that create, map or query are only legal in kRelaxed (owned.h has a scope for it).
+  // Sets the calling thread's capture mode and returns the previous one. While a capture is in progress anywhere in the
+  // process, calls that create, map or query are only legal in kRelaxed (owned.h has a scope for it).
   Status exchange_capture_mode(CaptureMode* mode) const;
 
-  // Events carry no timing unless `timed`.
+  // Events have timing disabled unless `timed`.
   Status create_event(bool timed, EventHandle* out) const;
   Status destroy_event(EventHandle event) const;
   Status record(EventHandle event, StreamHandle stream) const;

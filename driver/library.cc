@@ -12,7 +12,7 @@ constexpr const char* kDefaultName = "libcuda.so.1";
 
 Status status_of(CUresult result) { return Status(static_cast<int>(result)); }
 
-// An entry that only tools need, and so no part of the table.
+// Looks up a function that only tools need and that therefore is not in the table.
 template <class Function>
 Function entry(const DriverLibrary& library, const char* name) {
   return reinterpret_cast<Function>(library.symbol(name));
@@ -28,7 +28,7 @@ bool has(const DriverTable& table, CUdevice_attribute attribute, CUdevice device
 std::unique_ptr<DriverLibrary> DriverLibrary::open(const char* path, std::string* why) {
   auto table = std::make_unique<DriverTable>();
   if (!open_driver(path, table.get(), why).ok()) return nullptr;
-  // open_driver leaves the library loaded; this is the same one.
+  // open_driver has left the library loaded, so this returns the same handle.
   void* handle = dlopen(path != nullptr ? path : kDefaultName, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     *why = dlerror();
@@ -40,7 +40,7 @@ std::unique_ptr<DriverLibrary> DriverLibrary::open(const char* path, std::string
 DriverLibrary::DriverLibrary(void* handle, std::unique_ptr<DriverTable> table)
     : handle_(handle), table_(std::move(table)), driver_(*table_) {}
 
-// A driver can not be unloaded: its threads may run on.
+// Never unloads the driver: its threads may still be running.
 DriverLibrary::~DriverLibrary() = default;
 
 void* DriverLibrary::symbol(const char* name) const { return dlsym(handle_, name); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver opened by whoever has no program to take it from: tools and replays. Between open() and initialise() nothing
-// of the driver has been called, so that a simulated one can be set up. The library stays loaded for the life of the
-// process.
+// Opens the CUDA driver for tools and replays, where no host program has loaded it. No driver function is called
+// between open() and initialise(), so a simulated driver can be configured in between. The library stays loaded until
+// the process ends.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct DeviceSummary {
 
 class DriverLibrary {
  public:
-  // `path` null: libcuda.so.1 as the loader finds it. Null with a sentence in `why` on failure.
+  // `path` null: libcuda.so.1, found by the loader. On failure the result is null and `why` gets a message.
   static std::unique_ptr<DriverLibrary> open(const char* path, std::string* why);
   ~DriverLibrary();
 
@@ -37,14 +37,14 @@ class DriverLibrary {
   std::string path() const;
 
   Status initialise() const;
-  // As the driver says it: 13000 is CUDA 13.0.
+  // As the driver reports it: 13000 is CUDA 13.0.
   Status version(int* out) const;
   Status device_count(int* out) const;
   Status summary(int device, DeviceSummary* out) const;
   // Retains the primary context of `device` and makes it current on this thread.
   Status make_current(int device) const;
 
-  // What an error code is called ("CUDA_ERROR_NO_DEVICE"), or its number.
+  // The name of an error code ("CUDA_ERROR_NO_DEVICE"), or its number if it has none.
   std::string error_name(Status status) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// More than stand on each other anywhere; those beyond are counted without a name.
+// More than any code path nests; further locks are counted without a name.
 constexpr int kMostNamed = 4;
 
 struct Held {
@@ -26,7 +26,7 @@ void detail::lock_taken(const char* name) {
   ++held.count;
 }
 
-// One that was taken before they were checked is not counted.
+// A lock that was taken before checking was switched on has not been counted.
 void detail::lock_given_back() { held.count = std::max(0, held.count - 1); }
 
 void detail::refuse_to_wait(const char* call) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's mutexes, and the rule that goes with them: none is held across a call of the driver that waits for the
-// device. What it waits for may stand behind a host function, or behind a value, of a thread that needs the lock first.
+// The library's mutexes, and the rule for them: no mutex is held during a driver call that waits for the device. The
+// work that the call waits for may itself depend on a host function, or on a value to be written, of a thread that
+// needs the mutex first: that would be a deadlock.
 //
-// Where locks_are_checked is set (THERMOCLINE_TEST_LOCKS=1, for tests), each thread knows which it holds, and a call
-// that breaks the rule ends the process with their names. The few waits that are known to come to an end by themselves,
-// and those that are not mended, say so by a WaitsInPlace.
+// If locks_are_checked is set (THERMOCLINE_TEST_LOCKS=1, for tests), each thread tracks the mutexes it holds, and a
+// call that breaks the rule ends the process and prints their names. The few waits that are known to end by themselves,
+// and those that still break the rule, are marked by a WaitsInPlace.
 #pragma once
 
 #include <atomic>
@@ -46,16 +47,16 @@ class Mutex {
   const char* name_;
 };
 
-// Before every call of the driver that waits for the device.
+// Called before every driver call that waits for the device.
 inline void about_to_wait(const char* call) {
   if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
     detail::refuse_to_wait(call);
 }
 
-// How many the calling thread holds; 0 where they are not checked.
+// Number of mutexes that the calling thread holds; 0 if they are not checked.
 int locks_held();
 
-// While one lives its thread may wait with locks held.
+// While an object of this class lives, its thread may wait for the device with mutexes held.
 class WaitsInPlace {
  public:
   WaitsInPlace();

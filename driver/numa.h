@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in a machine of several nodes host memory should lie: on the device's own, so that copies do not cross to
-// another one. Asked of the kernel directly (set_mempolicy(2)); no library is needed for that. -1 is "not known", and
-// then nothing is done.
+// On a machine with several NUMA nodes, host memory for copies should be on the device's own node, so that copies do
+// not cross between nodes. Uses the kernel interface directly (set_mempolicy(2)), without a library. A node of -1 means
+// unknown; then nothing is done.
 #pragma once
 
 #include <string>
 
 namespace thermocline {
 
-// The node of a PCI device, "0000:65:00.0" as the driver writes it, as sysfs says.
+// The NUMA node of a PCI device according to sysfs; `bus_id` as the driver writes it, "0000:65:00.0".
 int node_of_pci_device(const std::string& bus_id, const std::string& folder = "/sys/bus/pci/devices");
 
-// While one lives, pages that the calling thread takes come from the node if it has any. A policy that somebody has set
-// (numactl, the program itself) stands.
+// While an object of this class lives, pages that the calling thread allocates come from the node if it has free ones.
+// An existing memory policy (from numactl, or set by the program) is left in force.
 class PreferNode {
  public:
   explicit PreferNode(int node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures and calls as in the toolkit's nvtx3/nvToolsExtMem.h; the header implements the client side itself.
+// Structures and calls as in the toolkit's nvtx3/nvToolsExtMem.h; that header implements the client side of NVTX
+// itself.
 #include "driver/nvtx_memory.h"
 
 #include <nvtx3/nvToolsExt.h>

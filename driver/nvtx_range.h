@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells tools, through a range of NVTX, what the thread is doing. Without a tool that is a test of one pointer.
+// Tells tools, through an NVTX range, what the thread is doing. Without a tool this costs a test of one pointer.
 #pragma once
 
 namespace thermocline {
 
-// While one lives, copies of the thread read what others may be writing at the same time, and nothing depends on it
-// (docs/race_checker.md).
+// While an object of this class lives, copies made by the thread may read memory that other work is writing at the same
+// time, and no result depends on what they read (docs/race_checker.md).
 class UnorderedReads {
  public:
-  // False: tools are told nothing, and NVTX does not look for any.
+  // If `tell` is false, no range is opened and NVTX does not look for a tool.
   explicit UnorderedReads(bool tell);
   ~UnorderedReads();
   UnorderedReads(const UnorderedReads&) = delete;

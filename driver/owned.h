@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of driver objects: each gives its object back at the end of its scope. Errors of giving back are dropped, for
-// by then nobody can act on them (the context may be gone).
+// RAII owners of driver objects: each releases its object at the end of its scope. Errors of the release are ignored:
+// at that point nobody can act on them (the context may be gone).
 #pragma once
 
 #include <utility>
@@ -38,7 +38,7 @@ using StreamOwner = Owner<StreamHandle, &Driver::destroy_stream>;
 using EventOwner = Owner<EventHandle, &Driver::destroy_event>;
 using HostMemoryOwner = Owner<void*, &Driver::free_host>;
 
-// Addresses of one reservation.
+// Owns the addresses of one reservation.
 class ReservationOwner {
  public:
   ReservationOwner() = default;
@@ -65,7 +65,7 @@ class ReservationOwner {
   Bytes bytes_ = 0;
 };
 
-// While it lives, the calling thread may create, map and query although a stream is capturing.
+// While an object of this class lives, the calling thread may create, map and query even though a stream is capturing.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver)

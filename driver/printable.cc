@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RFC 3629 for what is UTF-8; ECMA-48 for what rules a terminal, in 8 bits, too; UAX #9 for the directions.
+// RFC 3629 for UTF-8; ECMA-48 for terminal control characters, in 7 and 8 bits; UAX #9 for bidirectional controls.
 #include "driver/printable.h"
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace {
 
 struct Character {
   std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
+  std::size_t bytes = 0;  // std::size_t bytes = 0; // 0: not valid UTF-8
 };
 
 Character first_of(std::string_view text) {
@@ -30,7 +30,7 @@ Character first_of(std::string_view text) {
 
 bool may_be_shown(std::uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code <= 0x9F)) return false;
-  // Marks of direction and of width none; ends of lines and paragraphs.
+  // Bidirectional controls, zero-width characters, and line and paragraph separators.
   if ((code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E)) return false;
   return !(code >= 0x2060 && code <= 0x206F) && code != 0xFEFF && code != 0x061C;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of other programs, fit to be shown: names of processes, files, kernels, keys.
+// Makes text that comes from other programs safe to print: names of processes, files, kernels, keys.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace thermocline {
 
-// With '?' for whatever rules a terminal, ends a line, turns the direction of writing or is no UTF-8. At most
-// `most_bytes` bytes, ending with a whole character.
+// Replaces by '?' every character that controls a terminal, ends a line, changes the writing direction or is not valid
+// UTF-8. The result has at most `most_bytes` bytes and ends with a whole character.
 std::string printable(std::string_view text, std::size_t most_bytes = std::string::npos);
 
-// The same, but lines may end. For whole messages.
+// The same, but line ends are kept. For whole messages.
 std::string printable_lines(std::string_view text);
 
 }  // namespace thermocline

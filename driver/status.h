@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a driver call answered: CUDA's own numbers (CUresult), so that hooks can hand them to the program unchanged.
+// The result of a driver call, as CUDA's own number (CUresult), so that hooks can return it to the program unchanged.
 #pragma once
 
 namespace thermocline {

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #define THERMOCLINE_TEXT_OF(text) #text
-// The argument is expanded first, so this is the versioned name.
+// The argument is macro-expanded first, so the text is the versioned name.
 #define THERMOCLINE_EXACT_NAME(function) THERMOCLINE_TEXT_OF(function)
 
 namespace thermocline {
@@ -19,7 +19,7 @@ Status fill(Find find, DriverTable* out, std::string* why) {
   if (table.function == nullptr && (required) && missing == nullptr) missing = THERMOCLINE_EXACT_NAME(function);
   THERMOCLINE_DRIVER_FUNCTIONS(THERMOCLINE_LOAD)
 #undef THERMOCLINE_LOAD
-  // Drivers before CUDA 12.8 have only the first version of this one, of the same type.
+  // Drivers before CUDA 12.8 have only the first version of this function; its type is the same.
   if (table.cuEventElapsedTime == nullptr) {
     table.cuEventElapsedTime = reinterpret_cast<decltype(table.cuEventElapsedTime)>(find("cuEventElapsedTime"));
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver entry points that Driver calls, as a table of pointers typed by cuda.h. It is filled at run time, by
-// name, so nothing of CUDA is linked; a test or the hooks may put any pointer into any entry.
+// The CUDA driver functions that Driver calls, as a table of pointers with the types of cuda.h. The table is filled at
+// run time, by name, so the library does not link against CUDA; tests and hooks may put any pointer into any entry.
 //
-// A member carries the exact name that cuda.h's macros map the function to (cuMemGetInfo is cuMemGetInfo_v2), and that
-// is also the name that is looked up: dlsym answers exact versions, so cuGetProcAddress, which chooses one by CUDA
-// version, is not needed. Whoever includes this file sees those macros: table.cuMemGetInfo works everywhere.
+// A member has the exact name that cuda.h's macros map the function to (cuMemGetInfo is cuMemGetInfo_v2). The same name
+// is looked up: dlsym finds exact versions, so cuGetProcAddress, which chooses one by CUDA version, is not needed. Code
+// that includes this file sees those macros too: table.cuMemGetInfo works everywhere.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 #include "driver/status.h"
 
-// X(function, required). Without a required function load_table fails; without an optional one Driver answers
-// not_supported.
+// X(function, required). If a required function is missing, load_table fails; if an optional one is missing, Driver
+// returns not_supported.
 #define THERMOCLINE_DRIVER_FUNCTIONS(X)       \
   X(cuCtxGetCurrent, true)                    \
   X(cuCtxGetDevice, true)                     \
@@ -57,11 +57,12 @@ struct DriverTable {
 #undef THERMOCLINE_MEMBER
 };
 
-// Fills the table by `find(exact name)`, null where there is none. not_found when a required function is missing.
+// Fills the table with `find(exact name)`, null where a function is missing. not_found when a required function is
+// missing.
 Status load_table(void* (*find)(const char* name), DriverTable* out);
 
 // The same from a shared library (null: libcuda.so.1), which then stays loaded. On failure `why`, unless null, gets a
-// sentence.
+// message.
 Status open_driver(const char* path, DriverTable* out, std::string* why);
 
 }  // namespace thermocline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// While one lives, its thread is not cancelled (pthread_cancel): what has begun is finished, and the thread ends at the
-// next point that is not ours. A thread that was unwound in the middle of a change would leave it half made; in a
-// function that must not throw, the process would end.
+// While an object of this class lives, its thread can not be cancelled (pthread_cancel); the cancellation takes effect
+// at the next cancellation point outside the library. A thread that was unwound in the middle of a change would leave
+// it half made, and unwinding through a noexcept function would end the process.
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units of the whole library. An address is a type of its own, so that it can not be mixed with a size; a size is a
-// plain 64-bit count of bytes named by its alias.
+// Units of the whole library. An address has its own type, so that it can not be mixed up with a size. A size is a
+// 64-bit count of bytes; the alias only names the unit.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@ inline constexpr Bytes kKiB = Bytes{1} << 10;
 inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
 
-// A device address as programs see it (CUdeviceptr). 0 is "no address".
+// A device address as programs see it (CUdeviceptr). 0: no address.
 struct DeviceAddress {
   std::uint64_t value = 0;
 

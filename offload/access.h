@@ -8,12 +8,12 @@
 
 namespace thermocline {
 
-// What an operation does to memory, as far as its caller knows. Parameters of a kernel do not tell.
+// What an operation does to memory, as far as its caller knows. A kernel's parameters do not tell.
 enum class Access { kUnknown, kRead, kWrite };
 
-// A word that an operation was given, or a range that a copy names. bytes 0: only an address is known; then it stands
-// for the buffer that contains it, and one past the end of a buffer stands for that buffer and the one that begins
-// there.
+// An address that an operation was given, or a range that a copy names. bytes 0: only an address is known. It stands
+// for the buffer that contains it; an address one past the end of a buffer stands for that buffer and for the one that
+// begins there.
 struct MemoryAccess {
   DeviceAddress address;
   Bytes bytes = 0;
@@ -27,7 +27,7 @@ struct AddressRange {
   DeviceAddress end() const { return at + bytes; }
 };
 
-// Eight bytes that a copy has put into memory, which may be an address of ours.
+// Eight bytes that a copy has written to memory and that may be a managed address.
 struct HeldWord {
   DeviceAddress at;
   std::uint64_t value = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why contents leave the device, and why they come back. Every copy out, every eviction and every fetch has one reason,
-// by which it is counted, and which whoever observes movements is told.
+// Why contents are evicted and why they are fetched. Every copy out, eviction and fetch has one reason; it is counted
+// by reason, and observers of movements are told the reason.
 //
-// A copy out may come long before the eviction that it is for, or for none, where the unit is accessed first. So a unit
-// that was chosen to leave keeps that reason until it is evicted, fetched or accessed; one that nobody had chosen is
-// evicted for what its room is needed for. What is dropped to be recomputed is no eviction (dropped_bytes).
+// A copy out may come long before the eviction that it is for; or there may be no eviction, if the unit is accessed
+// first. So a unit that was chosen for eviction keeps that reason until it is evicted, fetched or accessed. A unit that
+// had not been chosen is evicted for the reason for which its room is needed. Contents that are dropped to be
+// recomputed are not evicted (dropped_bytes).
 #pragma once
 
 #include <array>
@@ -18,9 +19,9 @@ namespace thermocline {
 enum class EvictReason : std::uint8_t {
   kPressure,      // an operation or a pin needs room
   kWriteBehind,   // it was idle while memory filled up
-  kPlanned,       // the plan of the iteration says so, or gives its room to what it fetches
+  kPlanned,       // according to the plan of the iteration, or to make room for a planned fetch
   kLimitLowered,  // external memory, the driver's needs, or the end of a soft limit leave less for the engine
-  kRequested,     // the program asked for its eviction, or for a prefetch that takes its room
+  kRequested,     // the program requested its eviction, or a prefetch that takes its room
 };
 inline constexpr std::size_t kEvictReasons = 5;
 inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {"pressure", "write_behind", "planned",
@@ -29,9 +30,9 @@ inline constexpr std::array<const char*, kEvictReasons> kEvictReasonNames = {"pr
 enum class FetchReason : std::uint8_t {
   kAccessed,   // an operation was waiting for it
   kPinned,     // it has to stay on the device from now on
-  kPredicted,  // it left last, and the program is coming back
-  kPlanned,    // the plan of the iteration says that it is next
-  kRequested,  // the program asked for a prefetch
+  kPredicted,  // it was evicted last, and the program is accessing such memory again
+  kPlanned,    // according to the plan of the iteration
+  kRequested,  // the program requested a prefetch
 };
 inline constexpr std::size_t kFetchReasons = 5;
 inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"accessed", "pinned", "predicted",
@@ -40,7 +41,7 @@ inline constexpr std::array<const char*, kFetchReasons> kFetchReasonNames = {"ac
 constexpr const char* name_of(EvictReason reason) { return kEvictReasonNames[static_cast<std::size_t>(reason)]; }
 constexpr const char* name_of(FetchReason reason) { return kFetchReasonNames[static_cast<std::size_t>(reason)]; }
 
-// Of one reason: eviction units that left or came back, and bytes that were copied for it.
+// For one reason: number of eviction units that were evicted or fetched, and bytes that were copied for it.
 struct MovementCount {
   std::uint64_t units = 0;
   Bytes copied_bytes = 0;
@@ -67,17 +68,17 @@ struct MovementCounts {
   }
 };
 
-// An eviction unit, and the block that it is of: a buffer that has its pages to itself, or a slab of small ones.
+// An eviction unit, and the block that contains it: a buffer that has its pages to itself, or a slab of small ones.
 struct MovedUnit {
   DeviceAddress address;
-  Bytes bytes = 0;  // of a copy what is copied, else the unit's pages
+  Bytes bytes = 0;  // of a copy: what is copied; else the unit's pages
   DeviceAddress block;
   Bytes block_bytes = 0;
   bool is_slab = false;
 };
 
-// Told in the order in which copies are submitted to the two streams of the engine. With the engine's lock held: calls
-// no engine.
+// Called in the order in which copies are submitted to the engine's two copy streams. The engine's lock is held, so an
+// observer must not call an engine.
 class MovementObserver {
  public:
   virtual ~MovementObserver() = default;

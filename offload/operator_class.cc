@@ -9,12 +9,12 @@
 namespace thermocline {
 namespace {
 
-// Until an operation's duration has been measured: what it accesses, at a rate of the order of device memory, and a
-// launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1 %: G10, MICRO
-// 2023, sensitivity runs).
+// Until an operation's duration has been measured, it is estimated as the bytes it accesses at about the rate of device
+// memory, plus a launch. A plan needs the order of things more than their times (a quarter of noise costs less than 1
+// %: G10, MICRO 2023, sensitivity runs).
 constexpr double kGuessedBytesPerNs = 1500;
 // O(n^3) operators of recorded training steps do about 100 operations for each byte (the median over the matrix
-// multiplies and convolutions of bench/traces), and devices 10 to 15 in the time in which a byte is read (fp32).
+// multiplications and convolutions of bench/traces); devices do 10 to 15 in the time in which a byte is read (fp32).
 constexpr double kGuessedCubicFactor = 8;
 constexpr std::uint64_t kGuessedLaunchNs = 4000;
 
@@ -23,16 +23,16 @@ constexpr std::array<const char*, kOperatorClasses> kNames = {
 };
 
 struct KnownPattern {
-  std::string_view pattern;  // in small letters
+  std::string_view pattern;  // in lower case
   OperatorClass what;
 };
 
 // Names of kernels in cuBLAS, cuDNN, CUTLASS, FlashAttention, Triton and PyTorch, and of PyTorch's operators in traces.
-// An implicit GEMM is a convolution, and a softmax within an attention kernel is attention: so from the special to the
-// general.
+// From the special to the general: an implicit GEMM is a convolution, and a softmax within an attention kernel is
+// attention.
 constexpr KnownPattern kTable[] = {
-    // Write the pointers that a grouped or batched GEMM finds in memory: PyTorch (GroupMMCommon.cuh), vLLM and SGLang
-    // (CUTLASS MoE), MAGMA (set_pointer.cu, and copies of such tables, shifted).
+    // Kernels that write the pointers that a grouped or batched GEMM reads from memory: PyTorch (GroupMMCommon.cuh),
+    // vLLM and SGLang (CUTLASS MoE), MAGMA (set_pointer.cu, and copies of such tables with offsets).
     {"prepare_grouped_gemm_data", OperatorClass::kTables},
     {"get_group_gemm_starts", OperatorClass::kTables},
     {"set_pointer", OperatorClass::kTables},
@@ -77,7 +77,7 @@ constexpr KnownPattern kTable[] = {
     {"im2col", OperatorClass::kCopy},
 };
 
-// Whole names that are too short to be looked for within others.
+// Whole names that are too short to be searched for within others.
 constexpr KnownPattern kWholeNames[] = {
     {"mm", OperatorClass::kMatrixMultiply},
     {"bmm", OperatorClass::kMatrixMultiply},
@@ -93,7 +93,7 @@ std::string in_small(std::string_view text) {
   return result;
 }
 
-// The pieces between stars stand in the name in their order, each behind the one before.
+// The pieces between stars must occur in the name in their order, each after the one before.
 bool contains(std::string_view name, std::string_view pattern) {
   std::size_t from = 0;
   while (!pattern.empty()) {
@@ -150,7 +150,7 @@ bool parse_operator_rules(std::string_view text, std::vector<OperatorRule>* out,
     const std::string_view entry = trimmed(text.substr(0, comma));
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (entry.empty()) continue;
-    // A mangled name may contain anything but a comma; what follows the last sign is the class.
+    // A mangled name may contain anything but a comma; the class follows the last '='.
     const std::size_t equals = entry.rfind('=');
     OperatorRule rule;
     const bool right = equals != std::string_view::npos && equals > 0 &&

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator is, by its function's name: the first guess at how long it takes, until it has been measured
-// (duration_meter.h). What O(n^3) operators produce and consume hides its transfer behind their arithmetic.
+// The class of an operator, according to its function's name: the basis of the first guess at its duration, until it
+// has been measured (duration_meter.h). Transfers of what O(n^3) operators produce and consume can be hidden behind
+// their arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class OperatorClass : std::uint8_t {
   kNormalisation,
   kElementwise,
   kCopy,
-  kTables,  // writes addresses of its operands into memory, where other kernels find them (references.h)
+  kTables,  // writes addresses of its operands to memory, where other kernels find them (references.h)
 };
 inline constexpr int kOperatorClasses = 8;
 
@@ -34,20 +35,20 @@ constexpr bool is_cubic(OperatorClass what) {
          what == OperatorClass::kAttention;
 }
 
-// How long an operator may take that accesses so many bytes, as long as nobody has measured it.
+// Estimated duration of an operator that accesses this many bytes, until it is measured.
 std::uint64_t guessed_nanoseconds(Bytes bytes, OperatorClass what);
 
-// A rule is for every function whose name contains the pattern, in capitals or not; a '*' stands for anything.
+// A rule applies to every function whose name contains the pattern, ignoring case; '*' matches any characters.
 struct OperatorRule {
   std::string pattern;
   OperatorClass what = OperatorClass::kOther;
 };
 
-// The first rule that fits counts: `rules`, then those of the table in operator_class.cc; kOther where none does.
+// The first rule that matches counts: `rules`, then those of the table in operator_class.cc; kOther if none does.
 // Thread-safe.
 OperatorClass classify_operator(std::string_view name, const std::vector<OperatorRule>& rules);
 
-// "PATTERN=CLASS, ..." as in the settings file. False: `wrong` is the entry that is none.
+// "PATTERN=CLASS, ..." as in the settings file. False: `wrong` is the invalid entry.
 bool parse_operator_rules(std::string_view text, std::vector<OperatorRule>* out, std::string* wrong);
 std::string text_of(const std::vector<OperatorRule>& rules);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine has to know, and asks of its caller, to run an operation again.
+// The interface through which the engine has its caller run operations again, and the information it needs for that.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace thermocline {
 
-// Whether an operation depends on what was in an operand's memory before, and whether it changes it. What is written in
-// part is read as well.
+// Whether an operation depends on the former contents of an operand, and whether it changes them. An operand that is
+// written in part counts as read too.
 struct OperandUse {
   bool reads = false, writes = false;
 };
 
-// Beside the accesses of Engine::begin, one for each, which name whole buffers, each once. Whoever gives it vouches
-// that the operation accesses nothing else.
+// Given in addition to the accesses of Engine::begin, one entry for each; these must name whole buffers, each once. The
+// caller vouches that the operation accesses nothing else.
 struct RelaunchInfo {
-  std::uint64_t id = 0;  // of this operation; the relauncher knows it by that
-  // It may run again: what it writes depends on what it reads, and on nothing else.
+  std::uint64_t id = 0;  // by which the relauncher knows this operation
+  // It may run again: what it writes depends only on what it reads.
   bool may_run_again = false;
   std::span<const OperandUse> uses;
 };
 
 class Relauncher {
  public:
-  // So many operations are remembered, the newest; older ones are never asked for.
+  // Number of newest operations that are remembered; older ones are never requested.
   static constexpr std::uint64_t kRemembered = std::uint64_t{1} << 17;
 
   virtual ~Relauncher() = default;
 
-  // Submits to `stream` what was submitted as operation `id`, once more; what was its i-th access lies at addresses[i]
-  // now. It must not call the engine.
+  // Submits the operation with this id once more, to `stream`; what its i-th access named is at addresses[i] now. Must
+  // not call the engine.
   virtual Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) = 0;
 };
 

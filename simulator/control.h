@@ -52,7 +52,7 @@ typedef struct SimulatedStatistics {
   uint64_t faults;     /* calls that a plan made fail */
 } SimulatedStatistics;
 
-/* What a tensor map says: where its tensor is, and how it lies there (extents in elements, strides in bytes). */
+/* The contents of a tensor map: where its tensor is, and its layout (extents in elements, strides in bytes). */
 typedef struct SimulatedTensorMap {
   uint64_t address;
   uint32_t rank, element_bytes;
@@ -84,10 +84,10 @@ typedef struct SimulatedDeviceControl {
    *   timeline     a file: when each operation ran, for Perfetto or chrome://tracing; empty: none */
   const char* (*configure)(const char* key, const char* value);
 
-  /* One declared operator, asynchronously in `stream` (a CUstream; NULL: the legacy stream). Takes `microseconds` where
-   * that is a number, else the larger of flops / rate and bytes / bandwidth, plus the launch. Reads the `read`
-   * operands, writes into the `write` ones contents derived from the name, the operator's ordinal and all that it read.
-   * At most 65536 operands. */
+  /* Runs one declared operator asynchronously in `stream` (a CUstream; NULL: the legacy stream). Its duration is
+   * `microseconds` if that is a number, else the larger of flops / rate and bytes / bandwidth, plus the launch. It
+   * reads the `read` operands, and fills the `write` operands with contents derived from the name, the operator's
+   * ordinal and everything that it read. At most 65536 operands. */
   int (*launch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                          const SimulatedOperand* operands, size_t count);
 
@@ -100,16 +100,17 @@ typedef struct SimulatedDeviceControl {
   void (*reset)(
       void); /* everything back to the start, settings of `configure` kept; no other thread may be inside the driver */
 
-  /* For host implementations of kernels: reads the 128 bytes of a tensor map. 0: they are none. Takes no lock. */
+  /* For host implementations of kernels: reads the 128 bytes of a tensor map. Returns 0 if they are none. Takes no
+   * lock. */
   int (*tensor_map)(const void* map, SimulatedTensorMap* out);
 
-  /* For host implementations of kernels: what cudaGraphSetConditional is to kernels. 0: the kernel belongs to no launch
-   * of a graph that has this condition. Takes no lock. */
+  /* For host implementations of kernels: the equivalent of cudaGraphSetConditional. Returns 0 if the kernel belongs to
+   * no launch of a graph that has this condition. Takes no lock. */
   int (*set_condition)(uint64_t handle, uint32_t value);
 
-  /* The `ordinal`-th declared operator once more (1: the first one since the start): writes what it wrote then where it
-   * reads what it read then, wherever its operands lie now. What it computes does not count in the checksum, nor does
-   * it count among the ordinals. */
+  /* Runs the `ordinal`-th declared operator again (1: the first one since the start): if it reads what it read then,
+   * it writes what it wrote then, wherever its operands are now. What it computes is not part of the checksum, and it
+   * gets no ordinal. */
   int (*relaunch_operator)(void* stream, const char* name, double flops, double bytes, double microseconds,
                            const SimulatedOperand* operands, size_t count, uint64_t ordinal);
 } SimulatedDeviceControl;

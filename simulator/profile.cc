@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of device profiles. Peak rates are the vendor's; link figures are measured ones where somebody published
-// them, because a link never gives its nominal rate.
+// The table of device profiles. Peak rates are the vendor's; link figures are published measurements where available,
+// because a link never reaches its nominal rate.
 #include "simulator/profile.h"
 
 namespace simulator {
@@ -16,7 +16,7 @@ constexpr const char* kA100 = "NVIDIA A100 data sheet";
 constexpr const char* kH100 = "NVIDIA H100 data sheet (SXM5), dense rate";
 constexpr const char* kH200 = "NVIDIA H200 data sheet (SXM), dense rate";
 constexpr const char* kRtx4090 = "NVIDIA Ada architecture paper";
-// NVIDIA's own sheets of the next ones could not be opened; these are the pages that were read.
+// NVIDIA's own data sheets of the following devices were not accessible; these pages were used instead.
 constexpr const char* kT4 = "sysrqmts.com, NVIDIA Tesla T4 (8.141 and 65.13 TFLOP/s, 320 GB/s, 40 SMs)";
 constexpr const char* kL4 =
     "fpsbench.com (30.29 TFLOP/s, 300.1 GB/s, 7424 cores: 58 SMs of 128) and grokipedia.com (242 TFLOP/s with "
@@ -70,7 +70,7 @@ constexpr const char* kAssumedLaunch = "assumed: the yardstick's";
 constexpr const char* kVirtualMemory = "measured on an A100: kvcached, benchmarks/bench_vmm";
 constexpr const char* kAssumedHost = "assumed: the yardstick's";
 
-// The costs of driver calls have been published for an A100 only; all devices take them.
+// The costs of driver calls have been published for an A100 only; all devices use these.
 constexpr HostCosts kHostCosts = {
     .launch = {2500, kAssumedHost},
     .create_page = {193'000, kVirtualMemory},
@@ -128,8 +128,8 @@ constexpr Profile reference() {
   return profile;
 }
 
-// GDDR6 keeps the bits of ECC in the memory itself: 6.25 %, says the CUDA C++ Best Practices Guide as quoted in
-// NVIDIA's developer forum, thread 173099. It is on in what clouds show of these cards.
+// GDDR6 stores the ECC bits in the memory itself: 6.25 % according to the CUDA C++ Best Practices Guide, as quoted in
+// NVIDIA's developer forum, thread 173099. Clouds offer these cards with ECC on.
 constexpr Profile less_ecc(Profile profile, const char* source) {
   profile.memory_bytes = {profile.memory_bytes.value / 16 * 15, source};
   return profile;
@@ -151,7 +151,7 @@ constexpr Profile grace_hopper() {
   return profile;
 }
 
-// Memory is the nominal size, less what ECC takes of it; a real device keeps some more for itself.
+// The memory is the nominal size minus what ECC takes; a real device reserves some more for itself.
 constexpr Profile kProfiles[] = {
     reference(),
     less_ecc(device("t4", "NVIDIA T4 16 GB", 16, {8.1, 65, 320, 12.2}, 75, 40, kT4, kAssumedGen3), kEccT4),

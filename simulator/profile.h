@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device profiles: what a simulated device has and what things cost on it, each figure with its source. A plain table
-// without dependencies, so that tools can print it without loading the simulator.
+// Device profiles: the properties of a simulated device and the cost of operations on it, each figure with its source.
+// A plain table without dependencies, so that tools can print it without loading the simulator.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace simulator {
 template <typename T>
 struct Sourced {
   T value;
-  const char* source;  // where the figure comes from; begins with "assumed" where nobody has published one
+  const char* source;  // of the figure; begins with "assumed" if nothing has been published
 };
 
 // Host time of driver calls, in nanoseconds.
@@ -48,13 +48,12 @@ struct Profile {
 // All profiles; `reference` comes first.
 std::span<const Profile> profiles();
 
-// nullptr when there is none of that name; or none in that file.
+// nullptr if there is none of that name, or none in that file.
 const Profile* find_profile(std::string_view name);
 
-// A profile of one's own in a file (profile_file.cc says what may stand in it): a name with a slash, or that ends in
-// .toml. Its name is the file's.
+// Whether the name is that of a file with a profile (format: profile_file.cc): it contains a slash, or ends in .toml.
 bool is_profile_file(std::string_view name);
-// Read once in a process, and kept as long as that. nullptr: `why` says it, with the line.
+// Each file is read once, and the result is kept until the process ends. nullptr: `why` has the reason, with the line.
 const Profile* read_profile(const std::string& path, std::string* why);
 
 }  // namespace simulator

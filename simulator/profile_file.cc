@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile of one's own in a file, such as `./dev gpu` writes of the device that it has measured. A part of TOML that
-// needs no library: a line each, `key = value`, where value is a number or "text" without escapes; `#` begins a
-// comment.
+// Reads a device profile from a file, such as `./dev gpu` writes for the device that it has measured. The format is a
+// subset of TOML that needs no library: one line for each `key = value`, where value is a number or "text" without
+// escapes; `#` begins a comment.
 //
 //   like = "h200"                 # a known profile, for the figures that are not here (default: reference)
 //   title = "NVIDIA H200, measured"
@@ -20,7 +20,7 @@
 namespace simulator {
 namespace {
 
-// Profiles hold their texts by address, so what is read stays.
+// Profiles refer to their texts by address, so texts are never freed.
 struct Kept {
   std::list<std::string> texts;
   std::map<std::string, Profile> profiles;
@@ -36,7 +36,7 @@ Kept& kept() {
 
 using Set = std::function<bool(Profile&, double, const char*)>;
 
-// Negative figures mean nothing; zero is a cost, and no rate.
+// Negative figures are invalid; zero is valid for a cost but not for a rate.
 template <typename T>
 bool set(Sourced<T>& figure, double value, const char* source, bool may_be_zero) {
   if (!(value > 0 || (value == 0 && may_be_zero)) || value > 1e18) return false;
@@ -82,7 +82,7 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first, last - first + 1);
 }
 
-// Of `key = value  # comment`; false where it is none. An empty line has an empty key.
+// For `key = value  # comment`; false for other lines. An empty line has an empty key.
 struct Line {
   std::string key, text;
   double number = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's own side. https://www.kernel.org/doc/html/latest/userspace-api/futex2.html and futex(2).
+// The writer's side of telemetry/live_page.h. https://www.kernel.org/doc/html/latest/userspace-api/futex2.html and
+// futex(2).
 #include "telemetry/live_page.h"
 
 #include <fcntl.h>
@@ -27,7 +28,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Of names that others cannot guess, one is enough.
+// Attempts to create a file with a random name. Others can not guess such a name, so one attempt is nearly always
+// enough.
 constexpr int kMostNames = 3;
 
 nanoseconds now() {
@@ -48,7 +50,8 @@ void store_text(std::array<char, N>& to, const std::string& text) {
   to[shown.size()] = '\0';
 }
 
-// The plain name, unless another has it: another user, or a process of that number in another PID namespace.
+// Tries the plain name first. It may be taken: by another user, or by a process with the same number in another PID
+// namespace.
 int create_file(const std::string& folder, int pid, std::string* path) {
   for (int attempt = 0; attempt < kMostNames; ++attempt) {
     std::optional<std::uint64_t> salt;
@@ -74,7 +77,7 @@ std::unique_ptr<LivePageWriter> LivePageWriter::create(const std::string& folder
   std::string path;
   const int file = create_file(folder, pid, &path);
   if (file < 0) return nullptr;
-  // Taken now: where memory is short, writing to what is not there would end the process.
+  // Allocates the memory now: if memory is short later, writing to a hole in the file would end the process.
   void* const at = posix_fallocate(file, 0, sizeof(LivePage)) == 0
                        ? mmap(nullptr, sizeof(LivePage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                        : MAP_FAILED;
@@ -116,7 +119,7 @@ void LivePageWriter::wait() {
 void LivePageWriter::write(const EngineStatistics& statistics) {
   const std::uint32_t before = page_->sequence.load(std::memory_order_relaxed);
   page_->sequence.store(before + 1, std::memory_order_relaxed);
-  // Each of these comes behind the store above, and before the one below, for whoever sees it.
+  // The order of these stores matters: a reader must see each one after the store before it.
   page_->answered.store(heard_, std::memory_order_release);
   page_->written_ns.store(static_cast<std::uint64_t>(now().count()), std::memory_order_release);
   const std::span<const Statistic> table = statistics_table();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// https://www.kernel.org/doc/html/latest/userspace-api/futex2.html and futex(2); shm_overview(7): /dev/shm is
-// everybody's.
+// https://www.kernel.org/doc/html/latest/userspace-api/futex2.html and futex(2). shm_overview(7): anybody may write to
+// /dev/shm.
 #include "telemetry/live_page_files.h"
 
 #include <dirent.h>
@@ -41,8 +41,8 @@ std::optional<int> pid_in(std::string_view name) {
   return name.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos ? std::optional(pid) : std::nullopt;
 }
 
-// Root sees all, but what another user says of a process that is not his is made up. A process of another PID
-// namespace can not be looked at.
+// Root reads pages of all users, but a user's page about a process that is not his is forged. A process of another PID
+// namespace can not be checked.
 bool may_be_believed(uid_t owner, const LivePage& page) {
   if (owner == geteuid()) return true;
   if (geteuid() != 0) return false;
@@ -96,7 +96,7 @@ void OpenPage::close() {
 
 LiveRead OpenPage::open(const std::string& path, int pid) {
   close();
-  // Neither a pipe nor a lease holds up who looks.
+  // These flags keep a pipe, a lease or a terminal from blocking the reader.
   file_ = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file_ < 0) return errno == ENOENT ? LiveRead::kNone : LiveRead::kRefused;
   struct stat facts {};
@@ -128,7 +128,8 @@ bool OpenPage::is_of_own_namespace() const { return copy_->pid_namespace == own_
 bool OpenPage::is_left_over() const { return is_of_own_namespace() && beginning_of(copy_->pid) != copy_->began; }
 
 bool OpenPage::ask() {
-  // One is added by the kernel, which says so where there is nothing to add it to, and then all are woken.
+  // One operation increments the counter and wakes all waiters; the kernel reports an error if the page has been
+  // truncated.
   constexpr int kAddOne = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
   constexpr unsigned long kWakeNoneBesides = 0;
   return syscall(SYS_futex, &mapped_->requests, FUTEX_WAKE_OP, INT_MAX, kWakeNoneBesides, &mapped_->requests,

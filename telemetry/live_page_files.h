@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that pages of statistics (telemetry/live_page.h) lie in, as whoever did not write them has to take them:
-// any user may put there what he likes, and change it at any time.
+// The files of live pages (telemetry/live_page.h), from the reader's side: any user may put anything there and change
+// it at any time.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@
 
 namespace thermocline {
 
-// "thermocline.<pid>", or with a salt, which nobody can guess, behind it.
+// "thermocline.<pid>", or the same with a random salt appended, which others can not guess.
 std::string live_page_name(int pid, std::optional<std::uint64_t> salt);
 
 struct LivePageName {
@@ -26,8 +26,8 @@ struct LivePageName {
 // In order of number, the plain name first.
 std::vector<LivePageName> live_page_names(const std::string& folder);
 
-// A page as its reader has it. What it says is read by system calls only, since a file that is cut short while it is
-// mapped ends whoever looks at it; the mapping is for the kernel, which is asked to count and to wait there.
+// A page opened for reading. Its contents are read with system calls only, because reading through a mapping of a file
+// that is being truncated ends the reader with SIGBUS. The mapping exists only for the kernel's futex operations.
 class OpenPage {
  public:
   OpenPage() = default;
@@ -35,19 +35,19 @@ class OpenPage {
   OpenPage(OpenPage&& other) noexcept;
   OpenPage& operator=(OpenPage&& other) noexcept;
 
-  // kAnswered: there is a copy of a page that this user may believe.
+  // kAnswered: a copy has been read of a page that this user may trust.
   LiveRead open(const std::string& path, int pid);
-  // False: it has been cut short.
+  // False: the file has been truncated.
   bool read_again();
   bool read_sequence(std::uint32_t* out) const;
 
   const LivePage& copy() const { return *copy_; }
   uid_t owner() const { return owner_; }
   bool is_of_own_namespace() const;
-  // Its process is gone.
+  // True if the page's process has ended.
   bool is_left_over() const;
 
-  // Counts a request and wakes the process. False: it has been cut short.
+  // Counts a request and wakes the process. False: the file has been truncated.
   bool ask();
   void wait_while(std::uint32_t sequence, std::chrono::nanoseconds at_most);
 
@@ -60,7 +60,7 @@ class OpenPage {
   uid_t owner_ = 0;
 };
 
-// Left by a process that had the number, or by this one before it became another program.
+// Removes pages left by earlier processes with this number, or by this process before it executed another program.
 void remove_former_live_pages(const std::string& folder, int pid);
 
 }  // namespace thermocline

@@ -30,7 +30,7 @@ LiveRead open_or_remove(const std::string& path, int pid, OpenPage* page) {
   return LiveRead::kNone;
 }
 
-// Of this PID namespace rather than of another that shares the folder.
+// Prefers a page of this PID namespace to one of another namespace that shares the folder.
 LiveRead find_page(const std::string& folder, int pid, OpenPage* out) {
   LiveRead found = LiveRead::kNone;
   for (const LivePageName& entry : live_page_names(folder)) {
@@ -47,10 +47,10 @@ LiveRead find_page(const std::string& folder, int pid, OpenPage* out) {
   return found;
 }
 
-// A page that was damaged may have any number; below 1 there is none.
+// A damaged page may contain any number; values below 1 mean that there is none.
 int one_less(std::int32_t number) { return number > 0 ? number - 1 : -1; }
 
-// Or texts that do not end, or that are to rule the reader's terminal.
+// The text may lack its terminator, or contain terminal control characters.
 template <std::size_t kSize>
 std::string text_of(const std::array<char, kSize>& text) {
   return printable({text.data(), strnlen(text.data(), kSize)});
@@ -58,13 +58,13 @@ std::string text_of(const std::array<char, kSize>& text) {
 
 enum class Copied : std::uint8_t { kWhole, kTorn, kGone };
 
-// Between two reads: a fence, as the thread sanitizer knows none.
+// Orders two reads. A fence instruction would do, but the thread sanitizer does not support fences.
 void keep_order() {
   static std::atomic<std::uint32_t> passed{0};
   passed.fetch_add(1, std::memory_order_seq_cst);
 }
 
-// One whole copy; torn while a copy is being written, or when one was meanwhile.
+// Reads one whole copy; kTorn if a copy is being written, or was written while this read.
 Copied copy_out(OpenPage& open, std::uint32_t* sequence, std::uint32_t* answered, LiveStatistics* out) {
   std::uint32_t after = 0;
   if (!open.read_sequence(sequence)) return Copied::kGone;
@@ -75,7 +75,7 @@ Copied copy_out(OpenPage& open, std::uint32_t* sequence, std::uint32_t* answered
   if (*sequence % 2 != 0 || after != *sequence) return Copied::kTorn;
   const LivePage& page = open.copy();
   *answered = page.answered.load();
-  // Nothing has been written later than now, whatever a page says.
+  // A page can not have been written in the future, whatever it claims.
   out->written = nanoseconds(
       static_cast<std::int64_t>(std::min(page.written_ns.load(), static_cast<std::uint64_t>(now().count()))));
   out->values.clear();
@@ -100,7 +100,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
   const LiveRead found = find_page(folder, pid, &page);
   if (found != LiveRead::kAnswered) return found;
   describe(page, pid, out);
-  // What others asked meanwhile counts, too: an answer to them is one to us.
+  // Requests that others made meanwhile count too: the answer to a later request also answers this one.
   if (!page.ask() || !page.read_again()) return LiveRead::kUnknown;
   const std::uint32_t request = page.copy().requests.load();
   const nanoseconds until = now() + patience;
@@ -113,7 +113,7 @@ LiveRead read_live_page(const std::string& folder, int pid, std::chrono::millise
     if (copied == Copied::kWhole) {
       *out = std::move(copy);
       has_copy = true;
-      // As a difference: the count comes round.
+      // Compared as a difference, because the counter wraps around.
       if (out->written.count() > 0 && static_cast<std::int32_t>(answered - request) >= 0) return LiveRead::kAnswered;
     }
     const nanoseconds left = until - now();

@@ -17,8 +17,8 @@ std::uint64_t word_at(const char* at) {
   return word;
 }
 
-// Multiply and fold, word by word, as FNV-1a (Fowler, Noll, Vo) does byte by byte: any change of one word changes the
-// result, since each step can be undone.
+// Multiply and fold, word by word, as FNV-1a (Fowler, Noll, Vo) does byte by byte. Every step is invertible, so any
+// change of a single word changes the result.
 std::uint64_t checksum_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ bytes.size();
   const auto mix = [&hash](std::uint64_t word) {

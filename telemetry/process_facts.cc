@@ -14,7 +14,7 @@
 namespace thermocline {
 namespace {
 
-// As much of a small file as fits.
+// The beginning of a small file, as much as fits.
 std::string contents(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return "";
@@ -29,7 +29,7 @@ std::string contents(const char* path) {
 
 std::optional<std::uint64_t> beginning_of(int pid) {
   const std::string text = contents(("/proc/" + std::to_string(pid) + "/stat").c_str());
-  // The name of the program stands in parentheses, and may contain some.
+  // The program's name is in parentheses and may itself contain parentheses.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   char state = 0;
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> beginning_of(int pid) {
 }
 
 bool runs_as(int pid, uid_t user) {
-  // The name of the program, which stands before it, has its newlines escaped.
+  // The program's name is before the wanted field, but its newlines are escaped.
   const std::string text = contents(("/proc/" + std::to_string(pid) + "/status").c_str());
   const std::size_t line = text.find("\nUid:");
   std::array<unsigned, 4> users{};

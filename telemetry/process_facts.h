@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system says of processes: proc(5).
+// What the system knows about processes: proc(5).
 #pragma once
 
 #include <sys/types.h>
@@ -10,16 +10,16 @@
 
 namespace thermocline {
 
-// When the process began, in clock ticks; nothing when there is none of that number, or only its remains.
+// Start time of the process in clock ticks; nothing if no process has that number, or it is a zombie.
 std::optional<std::uint64_t> beginning_of(int pid);
 
-// Whether the process runs as that user: really, in effect, as saved, or for files.
+// Whether any of the process's user ids (real, effective, saved, file system) is `user`.
 bool runs_as(int pid, uid_t user);
 
-// An inode; 0: not known.
+// An inode number; 0: unknown.
 std::uint64_t own_pid_namespace();
 
-// "python train.py": the file's name without its folders, and the arguments.
+// "python train.py": the file's name without folders, and the arguments.
 std::string program_of_process();
 
 }  // namespace thermocline

@@ -27,7 +27,7 @@ void RecordingWriter::free(std::uint64_t address, std::uint64_t stream) {
 
 void RecordingWriter::operate(std::uint64_t name, std::uint64_t stream, std::uint64_t token,
                               std::span<const MemoryAccess> accesses) {
-  // Room once, for this is what there is most of.
+  // Accesses are most of a recording, so room for all of them is made once.
   const std::size_t before = contents_.size();
   contents_.resize(before + 1 + kLongestNumber * (4 + 3 * accesses.size()));
   char* at = contents_.data() + before;
@@ -106,7 +106,7 @@ bool RecordingReader::text(RecordedEvent* event, std::uint64_t* id) {
 
 bool RecordingReader::accesses(RecordedEvent* event) {
   std::uint64_t count = 0;
-  // An event's accesses take three bytes each at least.
+  // Each access of an event takes at least three bytes.
   if (!number(&count) || count > contents_.size() / 3) return false;
   event->accesses.resize(count);
   for (MemoryAccess& memory_access : event->accesses) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program did with memory, as the preloaded library writes it down and the tool reads it:
+// The memory operations of a program, as the preloaded library records them and the tool reads them: format
 // `thermocline-record/2`.
 //
-// A file is one line that names the format, and then blocks (packed.h), whose contents are whole events. A program that
-// is killed leaves a file of whole blocks, and perhaps a piece of one more, which its checksum tells. Kinds of events
-// that a reader does not know can not be skipped, so the format has its number in its first line. The library writes
-// them as they are: what compresses them is the tool, later, on nobody's time (docs/recording.md).
+// A file is one line that names the format, followed by blocks (packed.h), each of which contains whole events. A
+// program that is killed leaves a file of whole blocks and possibly a partial one, which the checksum reveals. A reader
+// can not skip kinds of events that it does not know, so the first line has the format's version. The library writes
+// events uncompressed; the tool compresses them later (docs/recording.md).
 //
-// With a limit there are two files, the older and the newer part. A part that is not the first one begins with kPart
-// and then says what is so at its beginning: names, tags, durations, and the buffers that are alive (kHeld). Read
-// behind the part before it, all of that changes nothing; read alone, it is what has to be known.
+// If the size is limited there are two files, an older and a newer part. A part that is not the first begins with kPart
+// and then the state at its beginning: names, tags, durations, and live buffers (kHeld). For a reader that has read the
+// part before, these events change nothing; for a reader of this part alone they are the initial state.
 //
 // Nothing here does I/O. Not thread-safe.
 #pragma once
@@ -30,7 +30,7 @@ inline constexpr std::string_view kAnyRecording = "thermocline-record/";
 inline constexpr std::string_view kRecordingHeader = "thermocline-record/2\n";
 
 inline constexpr std::uint64_t kRecordingBlock = 0x3252'4245'4d52'4854;  // "THRMEBR2"
-// Behind the recording's name, where the older part is.
+// Appended to the recording's name for the file with the older part.
 inline constexpr std::string_view kOlderPart = ".older";
 
 enum class RecordedKind : std::uint8_t {
@@ -40,20 +40,20 @@ enum class RecordedKind : std::uint8_t {
   kOperate,
   kDuration,
   kStep,
-  kThread,  // what follows is this thread's
-  kTag,     // gives a tag a text
-  kTagged,  // what is allocated from here on has this tag; 0: none
+  kThread,  // the events that follow are of this thread
+  kTag,     // the text of a tag
+  kTagged,  // the following allocations have this tag; 0: none
   kPart,
-  kHeld  // as kAllocate, but of before
+  kHeld  // as kAllocate, for a buffer that was allocated before this part
 };
 
-// One event; only the members that its kind has count.
+// One event; only the members that belong to its kind are set.
 struct RecordedEvent {
   RecordedKind kind = RecordedKind::kStep;
-  std::uint64_t name = 0;              // kName gives it a text; kOperate has one
-  std::uint64_t tag = 0;               // kTag gives it a text; kTagged, kHeld: has one
+  std::uint64_t name = 0;              // of kName, which defines its text, and kOperate
+  std::uint64_t tag = 0;               // of kTag, which defines its text, kTagged and kHeld
   std::uint64_t thread = 0;            // kThread: 0, 1, ... in order of their first calls
-  std::string_view text;               // kName, kTag; valid as long as the file
+  std::string_view text;               // kName, kTag; valid as long as the file is in memory
   std::uint64_t address = 0;           // kAllocate, kFree, kHeld
   Bytes bytes = 0;                     // kAllocate, kHeld
   std::uint64_t stream = 0;            // kAllocate, kFree, kOperate, kHeld: a handle
@@ -77,7 +77,7 @@ class RecordingWriter {
   void held(std::uint64_t address, Bytes bytes, std::uint64_t stream, std::uint64_t tag);
 
   std::size_t bytes() const { return contents_.size(); }
-  // All events since the last one, as a block.
+  // Returns all events since the last call, as a block.
   std::string take_block();
 
  private:
@@ -92,9 +92,9 @@ class RecordingReader {
   // `file` without its first line; must outlive the reader.
   explicit RecordingReader(std::string_view file) : rest_(file) {}
 
-  // False at the end of what can be read.
+  // False at the end of the readable part.
   bool next(RecordedEvent* event);
-  // The file ends within a block, or in one that was damaged: what was before it has been read.
+  // True if the file ends in the middle of a block, or with a damaged one. Everything before that has been read.
   bool is_cut() const { return cut_; }
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics of an engine by name: our own names, which stand for every number there is, and beside them the names
-// under which PyTorch and TensorFlow show the same, as far as they have any:
+// The statistics of an engine by name. The library's own names cover every statistic; PyTorch and TensorFlow have names
+// for some of them:
 //
 //   PyTorch     torch.cuda.memory_stats(): allocated_bytes.all.current ...
 //   TensorFlow  tsl::AllocatorStats (xla/tsl/framework/allocator.h): bytes_in_use ...
 //
-// Whatever shows statistics goes through these tables: the C interface, the page of a running process, the command.
+// All code that shows statistics uses these tables: the C interface, the live page of a running process, the command.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct Statistic {
   std::uint64_t (*read)(const EngineStatistics&);
 };
 
-// Rows are only ever added, at the end: a row's place is its number on the page (live_page.h).
+// Rows are only ever added at the end: a row's index is its position on the live page (live_page.h).
 std::span<const Statistic> statistics_table();
 const Statistic* find_statistic(const char* name);
 
 struct StatisticAlias {
-  const char* name;  // theirs
+  const char* name;  // the framework's name
   const char* ours;
 };
 

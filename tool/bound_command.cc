@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline bound: how fast a step could be at best under a budget.
+// thermocline bound: lower bounds for the duration of a step under a budget.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -32,7 +32,7 @@ struct Row {
   std::string budget;
   Bytes bytes;
   Bounds bounds;
-  std::optional<double> joint_ms;  // where asked for, and to be had
+  std::optional<double> joint_ms;  // if requested and available
 };
 
 void print_json(const Flags& flags, const Trace& trace, const SwapBounds& bounds, const std::vector<Row>& rows) {

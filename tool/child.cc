@@ -14,8 +14,8 @@
 namespace thermocline {
 namespace {
 
-// Signals that are sent to this process alone. Those of the terminal, which come from the kernel, go to the child as
-// well, and would reach it twice.
+// Signals that are sent to this process alone. Signals from the terminal, which the kernel sends, reach the child too,
+// and would be delivered to it twice.
 constexpr std::array kPassedOn = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT};
 constexpr bool is_of_terminal(int signal) { return signal == SIGINT || signal == SIGQUIT; }
 
@@ -26,8 +26,8 @@ void pass_on(int signal, siginfo_t* info, void*) {
   if (child_process > 0) kill(static_cast<pid_t>(child_process), signal);
 }
 
-// Blocked around fork: a signal that comes before the handler and the child's number are in place would end this
-// process and leave the program behind.
+// Blocks signals around fork: a signal that arrives before the handler and the child's process id are in place would
+// end this process and leave the program running.
 sigset_t block_signals() {
   sigset_t passed_on;
   sigset_t before;
@@ -44,10 +44,10 @@ void handle_signals() {
   for (const int signal : kPassedOn) sigaction(signal, &action, nullptr);
 }
 
-// In the child, between fork and exec: never returns.
+// Runs in the child, between fork and exec; never returns.
 [[noreturn]] void become(const std::vector<char*>& arguments, const std::map<std::string, std::string>& changes,
                          pid_t parent, int error_pipe) {
-  // The program goes when its launcher is killed.
+  // The program is ended when its launcher is killed.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);
   for (const auto& [name, value] : changes) {
@@ -98,7 +98,7 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   handle_signals();
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   close(pipe_ends[1]);
-  // The pipe closes without a word when the program starts.
+  // If the program starts, the pipe closes without data.
   int error = 0;
   ssize_t got = 0;
   do {
@@ -106,7 +106,7 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   } while (got < 0 && errno == EINTR);
   close(pipe_ends[0]);
   const int status = wait_for(child);
-  // Its number may soon be another's.
+  // The process id may soon be reused.
   child_process = 0;
   return {.status = status, .start_error = got == sizeof error ? error : 0};
 }

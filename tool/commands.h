@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands. Each adds itself to the parser and puts what is to be done in `action`, whose answer is the exit
+// The subcommands. Each adds itself to the parser and sets `action` to the function to run, which returns the exit
 // status.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace thermocline {
 
 struct CommandLine {
   std::function<int()> action;
-  // What stood behind `--`, and whether anything did.
+  // The arguments after `--`, and whether there was a `--`.
   bool has_program = false;
   std::vector<std::string> program;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline compare: traces of one job's processes (ranks) side by side, whether they do the same, and what they need
-// together.
+// thermocline compare: compares the traces of one job's processes (ranks): whether they do the same, and how much
+// memory they need together.
 //
-// Two traces do the same where their operators have, in order, the same names and operands of the same sizes. Times are
-// those that were measured, else those of the device profile; of the last step, which is a steady one.
+// Two traces do the same if their operators have, in order, the same names and operands of the same sizes. Times are
+// the measured ones, else those of the device profile; of the last step, which is a steady one.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -30,14 +30,14 @@ struct Flags {
   bool json = false;
 };
 
-// Of one trace; the trace itself may be large and is not kept.
+// About one trace; the trace itself may be large and is not kept in memory.
 struct Facts {
   std::string path;
   std::size_t operators = 0, buffers = 0, steps = 0;
   std::size_t step_operators = 0;
   double step_ms = 0;
   Bytes peak_live_bytes = 0;
-  std::optional<std::size_t> differs_at;  // operator, from 0; of the first trace
+  std::optional<std::size_t> differs_at;  // the first operator, from 0, that differs from the first trace
   std::string difference;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline config: what is in force and why; whether a file is right; what may stand in one.
+// thermocline config: shows the effective settings and their sources, checks a settings file, and lists all settings.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// As TOML writes it.
+// In TOML syntax.
 std::string toml_text(const Option& option, const std::string& text) {
   return option.type == OptionType::kBool ? text : "\"" + text + "\"";
 }
@@ -27,7 +27,7 @@ void print_text(const LoadedSettings& loaded, bool sources) {
   for (std::size_t i = 0; i < option_table().size(); ++i) {
     const Option& option = option_table()[i];
     const std::string text = value_text(option, loaded.settings);
-    // TOML has no word for "unset"; absence is.
+    // TOML has no value for "unset": the key is left out.
     const std::string line =
         text.empty() ? "# " + std::string(option.key) + " is unset" : option.key + (" = " + toml_text(option, text));
     if (sources) {
@@ -79,7 +79,7 @@ int check(const std::string& path) {
   return kDone;
 }
 
-// What a TOML value of the option may be, in JSON Schema's words.
+// The JSON Schema of the option's TOML values.
 ordered_json schema_of(const Option& option) {
   static const char* const kSize = R"(^ *[0-9]+(\.[0-9]+)? *([bB]|[kKmMgGtT][iI]?[bB]?)? *$)";
   static const char* const kPercent = R"(^ *[0-9]+(\.[0-9]+)? *% *$)";

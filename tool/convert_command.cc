@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline convert: a trace in another form, by the name of the new file.
+// thermocline convert: converts a trace to another file format, chosen by the name of the new file.
 #include <CLI/CLI.hpp>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline devices: the known device profiles and where their figures come from.
+// thermocline devices: the known device profiles and the sources of their figures.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +22,7 @@ namespace {
 
 using simulator::Profile;
 
-// One figure of a profile; `unit` is what is printed behind value / scale.
+// One figure of a profile, printed as value / scale followed by `unit`.
 struct Figure {
   const char* key;
   const char* label;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline doctor: what the library would find on this machine, and what would keep it from working.
+// thermocline doctor: checks what the library would find on this machine, and what would keep it from working.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What was found, as JSON; people get the same, line by line.
+// The findings, as JSON; the text output shows the same, line by line.
 class Examination {
  public:
   void driver();
@@ -73,7 +73,7 @@ void Examination::driver() {
     const std::string error = library->error_name(status);
     return add("driver", "driver", {{"path", path}, {"error", error}}, path + ", which answers " + error);
   }
-  // The first that tells the parameters of kernels (cuFuncGetParamInfo).
+  // The first CUDA version that reports the parameters of kernels (cuFuncGetParamInfo).
   const bool tells_parameters = version >= 12040;
   add("driver", "driver", {{"path", path}, {"version", version}, {"tells_parameters", tells_parameters}},
       path + ", " + version_text(version) +
@@ -101,7 +101,7 @@ void Examination::device(const DriverLibrary& library, int ordinal) {
                           ", host-located mappings: " + yes_no(summary.can_map_host));
 }
 
-// Where host memory is on several, it should be on the device's (driver/numa.h).
+// With several NUMA nodes, host memory should be on the device's node (driver/numa.h).
 int numa_nodes() {
   std::error_code error;
   int nodes = 0;
@@ -159,8 +159,8 @@ ordered_json environment(const char* name) {
   return value == nullptr ? ordered_json(nullptr) : ordered_json(value);
 }
 
-// How others have a part of the device. Sources: NVIDIA, "Multi-Process Service", appendix "Tools and interface
-// reference" (the daemon's folder and its .pid file, the variables); "MIG User Guide", "MIG device names"
+// Whether the device is divided between processes. Sources: NVIDIA, "Multi-Process Service", appendix "Tools and
+// interface reference" (the daemon's folder and its .pid file, the variables); "MIG User Guide", "MIG device names"
 // (CUDA_VISIBLE_DEVICES).
 void Examination::partitions() {
   const char* const own = std::getenv("CUDA_MPS_PIPE_DIRECTORY");

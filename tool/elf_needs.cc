@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// System V ABI, ELF-64 object file format; section names of nvcc's fat binaries as seen with readelf.
+// System V ABI, ELF-64 object file format; the section names of nvcc's fat binaries as shown by readelf.
 #include "tool/elf_needs.h"
 
 #include <elf.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDeviceCode = ".nv_fatbin";
 
-// Reads with every offset checked: the file may be anything.
+// Checks every offset before reading: the file may contain anything.
 class Image {
  public:
   explicit Image(std::string data) : data_(std::move(data)) {}
@@ -27,7 +27,7 @@ class Image {
     return true;
   }
 
-  // The text that begins at `offset`, up to its zero byte.
+  // The string that begins at `offset`, up to its terminating zero byte.
   std::string_view text(std::size_t offset) const {
     if (offset >= data_.size()) return {};
     const std::string_view rest = std::string_view(data_).substr(offset);

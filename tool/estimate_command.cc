@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline estimate: would this trace fit on the devices that there are, and how slow would it be?
+// thermocline estimate: would this trace fit on the known devices, and how slow would it be?
 //
-// Each answer is a replay through the library itself on that device's profile with all of its memory, under the default
-// settings; `thermocline replay --device D` shows more of it. The profiles' figures and where they come from are
-// printed with the answers in JSON, and by `thermocline devices`.
+// Each answer comes from a replay through the library itself on that device's profile with all of its memory, with
+// default settings; `thermocline replay --device D` shows more. The profiles' figures and their sources are printed
+// with the answers in JSON, and by `thermocline devices`.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -29,7 +29,7 @@ namespace {
 using nlohmann::ordered_json;
 using simulator::Profile;
 
-// Of each device. Programs are shown 97 to 99 % of what the profile says, and a context takes some hundred MiB of that
+// On each device. Programs see 97 to 99 % of the memory in the profile, and a context takes some hundred MiB of that
 // (docs/simulated_device.md).
 constexpr const char* kDefaultBudget = "95%";
 
@@ -37,7 +37,7 @@ struct Flags {
   std::string trace;
   std::vector<std::string> devices;
   std::string budget = kDefaultBudget;
-  // Learning takes two steps or three; the figures are of those behind.
+  // Learning takes two or three steps; the figures are of the steps after that.
   std::size_t steps = 8;
   bool json = false;
 };
@@ -45,11 +45,11 @@ struct Flags {
 struct Answer {
   const Profile* profile = nullptr;
   Bytes budget_bytes = 0;
-  bool runs = false;   // else it ends out of memory
-  bool moves = false;  // something had to leave
+  bool runs = false;   // else it runs out of memory
+  bool moves = false;  // something had to be evicted
   double step_ms = 0, compute_ms = 0;
-  std::optional<double> bound_ms;  // none where steps differ
-  Bytes evicted_bytes = 0;         // a step
+  std::optional<double> bound_ms;  // none if steps differ
+  Bytes evicted_bytes = 0;         // per step
 };
 
 const char* fit(const Answer& answer) { return !answer.runs ? "no" : answer.moves ? "swapped" : "whole"; }
@@ -59,14 +59,14 @@ int choose_devices(const Flags& flags, std::vector<const Profile*>* out) {
     out->push_back(find_device_flag(name, "--device"));
     if (out->back() == nullptr) return kWrongUsage;
   }
-  // The yardstick is not a device that anybody could rent.
+  // Leaves out the reference profile, which is no device that exists.
   for (const Profile& profile : simulator::profiles()) {
     if (flags.devices.empty() && profile.name != std::string_view("reference")) out->push_back(&profile);
   }
   return kDone;
 }
 
-// False with a sentence in `reason` where the simulated device fails for another reason than memory.
+// False, with a message in `reason`, if the simulated device fails for another reason than memory.
 bool ask(const Trace& trace, const StepProgram& program, const std::string& simulator, Answer* answer,
          std::string* reason) {
   const Profile& profile = *answer->profile;
@@ -98,7 +98,7 @@ ordered_json figures_json(const Profile& p) {
 }
 
 ExecutionOrder order_of(const Trace& trace) {
-  // Of the rates nothing depends.
+  // The result does not depend on the rates.
   return better_order(steady_step(trace, rates_of(*simulator::find_profile("reference"))));
 }
 
@@ -184,7 +184,7 @@ int estimate(const Flags& flags) {
   }
   Trace trace;
   if (!read_trace_file(flags.trace, &trace)) return kBadInput;
-  // A trace whose last step can not repeat is taken as it is.
+  // A trace whose last step can not repeat is replayed as it is.
   StepProgram program;
   std::string reason;
   if (!plan_steps(trace, std::max(flags.steps, trace.steps.size()), &program, &reason)) {

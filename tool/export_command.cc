@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline export: what happens in a replay, for other programs to show.
+// thermocline export: writes what happens in a replay in formats of other programs.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

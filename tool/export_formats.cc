@@ -47,7 +47,7 @@ class PerfettoWriter {
 
 void write_copies(const Told& told, PerfettoWriter& writer) {
   const Story& story = told.story;
-  // Only those of which something comes back begin a flow.
+  // Only copies out whose bytes are fetched again begin a flow.
   std::vector<bool> returns(story.copies.size(), false);
   for (const StoryCopy& copy : story.copies) {
     if (copy.restores != kNobody) returns[copy.restores] = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A story (trace/story.h) in formats that other programs read; docs/export.md says what stands where.
+// Writes a story (trace/story.h) in formats that other programs read; docs/export.md describes them.
 #pragma once
 
 #include "tool/output_file.h"
@@ -7,15 +7,15 @@
 
 namespace thermocline {
 
-// For ui.perfetto.dev and chrome://tracing: slices for steps, streams and both links, counters, and a flow from each
-// copy out to the copy that brings the same bytes back.
+// For ui.perfetto.dev and chrome://tracing: slices for steps, streams and both directions of the link; counters; and a
+// flow from each copy out to the copy that fetches the same bytes.
 void export_perfetto(const Told& told, OutputFile& out);
-// What torch.cuda.memory._dump_snapshot() writes, for pytorch.org/memory_viz.
+// The format of torch.cuda.memory._dump_snapshot(), for pytorch.org/memory_viz.
 void export_memory_viz(const Told& told, OutputFile& out);
-// A line for each allocation, release, operator, copy and step, by time.
+// One line for each allocation, release, operator, copy and step, in order of time.
 void export_csv(const Told& told, OutputFile& out);
 
-// "aten::addmm at operator 17", or what stands for nobody.
+// "aten::addmm at operator 17", or a text for a buffer without a producer.
 std::string producer_of(const Told& told, const StoryBuffer& buffer);
 
 }  // namespace thermocline

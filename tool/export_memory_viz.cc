@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's memory snapshot, as torch/csrc/cuda/memory_snapshot.cpp lays it out and torch/utils/viz/MemoryViz.js reads
-// it. Address ranges that the buffers ever took are segments; their blocks, of what is alive at the end and of holes,
-// tile them.
+// PyTorch's memory snapshot, in the layout of torch/csrc/cuda/memory_snapshot.cpp, as torch/utils/viz/MemoryViz.js
+// reads it. All address ranges that buffers ever used are segments; a segment is divided into blocks: the buffers that
+// are alive at the end, and the holes between them.
 #include <algorithm>
 #include <map>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes each tensor of a framework an allocation of the driver's, which the library sees, in place of a part of a
-// large buffer of the framework's own, which leaves the device as a whole or not at all (docs/frameworks.md says what
-// each setting costs). `run` sets it where neither the environment nor the setting `frameworks` says otherwise.
+// Settings that make a framework allocate each tensor from the driver, so that the library sees it, instead of taking
+// it from a large buffer of the framework's own, which can only be evicted as a whole (docs/frameworks.md lists the
+// cost of each setting). `run` sets them unless the environment or the setting `frameworks` says otherwise.
 #pragma once
 
 #include <map>
@@ -14,21 +14,21 @@ struct FrameworkSetting {
   const char* framework;
   const char* variable;
   const char* value;
-  // Whoever has set one of these has chosen an allocator.
+  // If the user has set one of these, the user has chosen an allocator.
   std::vector<const char*> others = {};
-  const char* price = "";  // what no longer works then
+  const char* price = "";  // what no longer works with the setting
 };
 
 const std::vector<FrameworkSetting>& framework_settings();
 
-// The variable by which the user has spoken, this one or another; null: none.
+// The variable by which the user has already decided, this one or another; null: none.
 const char* users_own(const FrameworkSetting& setting);
 
-// Adds what the environment leaves open, and says in one line what that is, where the program is one in which
+// Adds the settings that the environment leaves open, and prints one line about them, if the program is one in which
 // frameworks are used: Python, or a script.
 void apply_frameworks(const std::string& program, std::map<std::string, std::string>* changes);
 
-// Of names without a folder the file that PATH leads to; itself where there is none.
+// For a name without a folder: the file found along PATH, or the name itself if there is none.
 std::string found_along_path(const std::string& program);
 
 }  // namespace thermocline

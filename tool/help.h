@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--help` prints: CLI11's, with usage lines that say where a program goes.
+// The output of `--help`: CLI11's, with usage lines that show where a program's command line goes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override;
 };
 
-// "--stats" of a flag that CLI11 calls "--stats{table}".
+// "--stats" for a flag that CLI11 calls "--stats{table}".
 std::string plain_name(const std::string& name);
 
 }  // namespace thermocline

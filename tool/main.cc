@@ -38,7 +38,7 @@ bool is_command(const CLI::App& app, const std::string& word) {
                              [&word](const CLI::App* command) { return command->get_name() == word; });
 }
 
-// Words that other commands have taught people: `help [COMMAND]`, `version`, `-V`. In terms of our own.
+// Translates words that are common in other commands (`help [COMMAND]`, `version`, `-V`) to this command's own.
 std::vector<std::string> in_our_words(std::vector<std::string> words) {
   if (words.empty()) return words;
   if (words.front() == "version" || words.front() == "-V") words.front() = "--version";
@@ -48,7 +48,7 @@ std::vector<std::string> in_our_words(std::vector<std::string> words) {
   return words;
 }
 
-// The first word decides; a word that is no command is never taken for a program.
+// The first word decides; a word that is no subcommand is never taken for a program to run.
 int check_first_word(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);
@@ -77,7 +77,7 @@ const CLI::App& deepest(const CLI::App& app) {
   return *at;
 }
 
-// The first word that looks like a flag and is none of the command's; "" where there is none.
+// The first word that looks like a flag and is none of the command's; "" if there is none.
 std::string unknown_flag(const std::vector<std::string_view>& known, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     std::string flag = word.substr(0, word.find('='));
@@ -88,7 +88,7 @@ std::string unknown_flag(const std::vector<std::string_view>& known, const std::
 
 bool takes_program(const std::string& command) { return command == "run" || command == "record"; }
 
-// The first of `words`, behind the command's name, that is neither a flag of the command nor a flag's value.
+// The first of `words`, after the command's name, that is neither a flag of the command nor a flag's value.
 std::size_t first_external(const CLI::App& command, const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string flag = words[i].substr(0, words[i].find('='));
@@ -112,7 +112,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
   std::ranges::replace(text, '\n', ' ');
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && takes_program(command.get_name()) &&
       !line.has_program) {
-    // What is not ours begins with the program.
+    // Everything from the program's name on is not parsed.
     const std::size_t at = first_external(command, words);
     say("the program goes behind '--': thermocline" + joined(words, 0, at) + " --" + joined(words, at, words.size()));
     return kWrongUsage;
@@ -130,16 +130,16 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
 
 constexpr int kReaderGone = 128 + SIGPIPE;
 
-// Who reads stdout must not take a part of it for all: a disk may be full.
+// Reports an error if not all output could be written (full disk), so that a part of it is not taken for the whole.
 int with_whole_output(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  // Who reads has seen enough (`| head`); the status is that of a program that SIGPIPE ends.
+  // The reader has closed the pipe (`| head`); the status is that of a program ended by SIGPIPE.
   if (reader_is_gone()) return kReaderGone;
   say(std::string("stdout: can not be written: ") + std::strerror(errno));
   return status == kDone ? kFailed : status;
 }
 
-// In the order in which somebody comes to need them.
+// In the order in which a user comes to need them.
 void group_commands(CLI::App* app) {
   const std::pair<const char*, std::vector<const char*>> groups[] = {
       {"Programs", {"run", "record", "stats"}},
@@ -163,7 +163,7 @@ int run_command_line(int argc, char** argv) {
   group_commands(&app);
 
   std::vector<std::string> words = in_our_words({argv + 1, argv + argc});
-  // What is behind `--` is another program's, and no parser of ours looks at it.
+  // Everything after `--` belongs to another program and is not parsed.
   if (const auto dashes = std::ranges::find(words, "--"); dashes != words.end()) {
     line.has_program = true;
     line.program.assign(dashes + 1, words.end());
@@ -182,7 +182,8 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error, words, line);
   }
-  // A file that is to be written is, whoever reads stdout. A program that is run has its own opinion.
+  // A file that is to be written gets written even if the reader of stdout has gone. A program that is run keeps the
+  // default behaviour.
   if (!takes_program(words.front())) std::signal(SIGPIPE, SIG_IGN);
   return with_whole_output(line.action());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline manual: the manual page, and what lets bash, zsh and fish complete words. All of it comes from the
-// parser's own descriptions, so nothing is said twice; the build installs what this prints.
+// thermocline manual: the manual page, and completion for bash, zsh and fish. All of it is generated from the parser's
+// own descriptions, so nothing is written twice; the build installs this output.
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) { return app.get_s
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// "--budget", "-o"; the first of them is the name to speak of.
+// "--budget", "-o"; the first one is the flag's name in messages.
 std::vector<std::string> flags_of(const CLI::Option& option) {
   std::vector<std::string> flags;
   for (const std::string& name : option.get_snames()) flags.push_back("-" + name);
@@ -76,7 +76,7 @@ void print_command(const CLI::App& app, const std::string& name) {
   for (const CLI::App* inner : commands_of(app)) print_command(*inner, name + " " + inner->get_name());
 }
 
-// Variables that are no settings.
+// Environment variables that are not settings.
 void print_environment() {
   struct Variable {
     const char *name, *what;
@@ -147,7 +147,7 @@ void print_man(const CLI::App& app) {
 
 // --- Completion ---
 
-// What may stand behind a flag, where it is one of a few words.
+// The possible values of a flag, if it accepts only a few words.
 std::vector<std::string> values_of(const std::string& flag) {
   std::vector<std::string> values;
   if (flag == "--device" || flag == "--simulate") {
@@ -205,7 +205,7 @@ void print_bash(const CLI::App& app) {
       "complete -F _thermocline thermocline");
 }
 
-// Within single quotes, and within a _arguments or _describe entry.
+// Escapes for single quotes, and for an _arguments or _describe entry.
 std::string zsh_text(const std::string& text) {
   std::string out = replaced(replaced(text, '\\', "\\\\"), ':', "\\:");
   return replaced(replaced(replaced(out, '[', "\\["), ']', "\\]"), '\'', "'\\''");

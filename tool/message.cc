@@ -22,7 +22,7 @@ std::string did_you_mean(const std::string& suggestion) {
 }
 
 std::string time_left(double seconds, std::size_t done, std::size_t total) {
-  // What is over in a moment needs no forecast.
+  // Shorter work gets no forecast.
   constexpr double kSoon = 1;
   if (done == 0 || done >= total || seconds < kSoon) return "";
   const double left = seconds / static_cast<double>(done) * static_cast<double>(total - done);
@@ -39,14 +39,14 @@ std::string time_left(double seconds, std::size_t done, std::size_t total) {
 Progress::Progress(std::string what) : what_(std::move(what)), is_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  // Back to the left edge, and erase the line.
+  // Returns to the left edge and erases the line.
   if (is_terminal_) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::show(std::size_t done, std::size_t total) {
   if (!is_terminal_) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  // What is left is a guess, and a search may take more than it was expected to.
+  // The remaining time is a guess, and a search may take more steps than expected.
   std::fprintf(stderr, "\r%s: step %zu of %zu%s\033[K", what_.c_str(), done + 1, std::max(total, done + 1),
                time_left(seconds, done, total).c_str());
 }

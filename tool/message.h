@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command says to people: one line each, on stderr.
+// Messages of the command to people: one line each, on stderr.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,11 @@ void say_all(const std::vector<Problem>& problems);
 // "; did you mean 'x'?", or "" for no suggestion.
 std::string did_you_mean(const std::string& suggestion);
 
-// "; about 12 s left" from how long `done` of `total` took; "" where that says nothing yet.
+// "; about 12 s left", extrapolated from the time for `done` of `total`; "" while there is too little to go by.
 std::string time_left(double seconds, std::size_t done, std::size_t total);
 
-// Where long work stands and when it may end, on a terminal and nowhere else; gone when the object is.
+// Shows the progress of long work and when it may end; only on a terminal. The line is erased when the object is
+// destroyed.
 class Progress {
  public:
   explicit Progress(std::string what);
@@ -30,7 +31,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` are behind us.
+  // `done` steps have been completed.
   void show(std::size_t done, std::size_t total);
 
  private:

@@ -16,7 +16,7 @@
 namespace thermocline {
 namespace {
 
-// What is half written, for a signal to remove. One file at a time; others are removed by their destructors only.
+// The temporary file that a signal handler removes. One at a time; others are removed only by their destructors.
 std::atomic<const char*> half_written{nullptr};
 
 void remove_and_end(int signal) {
@@ -34,7 +34,7 @@ void say_unwritable(const std::string& path) { say(path + ": can not be written:
 
 }  // namespace
 
-// A stream keeps that it failed, but not why.
+// A stream remembers that it failed, but not why.
 bool reader_is_gone() {
   if (errno == EPIPE) return true;
   pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
@@ -61,12 +61,12 @@ OutputFile::OutputFile(std::string path, std::string beside, std::FILE* file)
 std::unique_ptr<OutputFile> OutputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<OutputFile>(new OutputFile("stdout", "", stdout));
   const std::string beside = takes_its_place(path) ? path + ".partial" : "";
-  // Who removes it is there before the file is: a signal may come as soon as others can see it.
+  // The object that removes the file exists before the file does: a signal may arrive as soon as the file is visible.
   std::unique_ptr<OutputFile> output(new OutputFile(path, beside, nullptr));
   output->file_ = std::fopen(beside.empty() ? path.c_str() : beside.c_str(), "wbe");
   if (output->file_ != nullptr) return output;
   say_unwritable(path);
-  output->beside_.clear();  // not ours to remove
+  output->beside_.clear();  // another process's file, not to be removed
   return nullptr;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is there as a whole or as it was before: what is written goes beside it and takes its place at the end.
-// What is no plain file (a pipe, /dev/stdout, /dev/full) is written as it comes; "-" is stdout. A write that fails, on
-// a full disk say, is told by finish(). Ctrl-C leaves nothing behind.
+// A file that is either written completely or left unchanged: the output goes to a temporary file beside it, which
+// replaces it at the end. A target that is not a regular file (a pipe, /dev/stdout, /dev/full) is written directly; "-"
+// is stdout. A failed write, on a full disk for example, is reported by finish(). Ctrl-C leaves nothing behind.
 #pragma once
 
 #include <cstdio>
@@ -11,10 +11,10 @@
 
 namespace thermocline {
 
-// Who read stdout has gone (`| head`), and wants no more.
+// The reader of stdout has closed it (`| head`) and wants no more.
 bool reader_is_gone();
 
-// A file that a signal removes while this lives: what is half written, by whomever. "" is none.
+// A temporary file that is removed on a signal while this object lives, whoever writes it. "": none.
 class RemovedOnSignal {
  public:
   explicit RemovedOnSignal(std::string path);
@@ -28,7 +28,7 @@ class RemovedOnSignal {
 
 class OutputFile {
  public:
-  // Null, and said why, where it can not be written.
+  // Null, after an error message, if it can not be written.
   static std::unique_ptr<OutputFile> open(const std::string& path);
   ~OutputFile();
 
@@ -37,14 +37,14 @@ class OutputFile {
 
   void write(std::string_view text) { std::fwrite(text.data(), 1, text.size(), file_); }
   std::FILE* file() const { return file_; }
-  // False, and said why, when not all of it could be written; then what was there before still is.
+  // False, after an error message, if not everything could be written; then the former file is unchanged.
   bool finish();
 
  private:
   OutputFile(std::string path, std::string beside, std::FILE* file);
 
   std::string path_;
-  std::string beside_;  // empty: path_ itself is written
+  std::string beside_;  // temporary file; empty: path_ is written directly
   std::FILE* file_;
   RemovedOnSignal removed_;
 };

@@ -18,7 +18,7 @@ void Pickle::string(std::string_view text) {
     little_endian(text.size(), 4);
     out_ += text;
   }
-  // Put into the memo, or taken from it; one byte for the first 256.
+  // The memo's index takes one byte for the first 256 entries.
   const bool is_short = known->second <= 0xFF;
   out_ += is_new ? (is_short ? 'q' : 'r') : (is_short ? 'h' : 'j');
   little_endian(known->second, is_short ? 1 : 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the command finds what belongs to it: relative to its own executable, which is the same in the build tree and
-// installed.
+// Where the command finds the files that belong to it: relative to its own executable, in the same way in the build
+// tree and when installed.
 //
 //   PREFIX/bin/thermocline
 //   PREFIX/lib/libthermocline.so.1                          (PREFIX/lib/<multiarch>/ on Debian)
@@ -12,7 +12,7 @@
 
 namespace thermocline {
 
-// Each answers nothing when the file is not there; `looked` (may be null) then gets where it was expected.
+// Each returns nothing if the file does not exist; `looked` (may be null) then gets the expected location.
 std::optional<std::string> find_library(std::string* looked);
 std::optional<std::string> find_simulator_folder(std::string* looked);
 std::optional<std::string> find_simulator(std::string* looked);

@@ -41,7 +41,7 @@ bool convert(const std::string& recording, const std::string& trace, const std::
   return false;
 }
 
-// One name for a recording, whether it has one part or two.
+// One name for each recording, whether it has one part or two.
 std::vector<std::string> recordings_of(const std::string& base) {
   std::set<std::string> found;
   std::error_code error;
@@ -65,7 +65,7 @@ std::uintmax_t bytes_of(const std::string& recording) {
   return sum;
 }
 
-// "BASE.rank7-4711": of rank 7, process 4711.
+// "BASE.rank7-4711": rank 7, process 4711.
 std::optional<int> rank_of(const std::string& recording) {
   constexpr const char* kRank = "rank";
   const std::string process = recording.substr(recording.rfind('.') + 1);
@@ -103,13 +103,13 @@ int make_traces(const std::string& base, const std::string& trace, std::optional
     say("nothing was recorded: the program took no device memory that the library sees");
     return kFailed;
   }
-  // By size: what has most operators is largest.
+  // By size: the recording with the most operators is the largest.
   std::ranges::stable_sort(recordings, std::ranges::greater(), &bytes_of);
   int status = kDone;
   std::set<std::string> taken;
   for (const std::string& recording : recordings) {
     std::optional<int> rank = rank_of(recording);
-    // `trace` is of the own rank already.
+    // `trace` already contains this command's own rank.
     if (rank == own) rank.reset();
     std::string target = name_for_rank(trace, rank);
     if (!taken.insert(target).second) target += "." + recording.substr(recording.find_last_of(".-") + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run --trace` and `record` do beside running the program: name the file that the library writes to, and make a
-// trace of it when the program has ended, however it ended.
+// What `run --trace` and `record` do in addition to running the program: they choose the file that the library writes
+// to, and convert it to a trace when the program has ended, however it ended.
 #pragma once
 
 #include <optional>
@@ -9,22 +9,22 @@
 
 namespace thermocline {
 
-// The trace of a job's process `rank`: with %r in the name, that becomes the number, and 0 where there is none; else
-// ".rank7" comes before the endings ("out.jsonl.gz" becomes "out.rank7.jsonl.gz"), and nothing where there is none.
-// What is there and is no plain file keeps its name.
+// The name of the trace for rank `rank` of a job. %r in the name becomes the rank, 0 if there is none. Otherwise
+// ".rank7" is inserted before the extensions ("out.jsonl.gz" becomes "out.rank7.jsonl.gz"), or nothing if there is no
+// rank. An existing file that is not a regular file keeps its name.
 std::string name_for_rank(const std::string& trace, std::optional<int> rank);
 
-// The library writes to this name, a dot and the number of the process. Absolute, for the program may work elsewhere;
-// unlike that of any other run, so that what an earlier one has left stays.
+// The library writes to this name, a dot and the process id. Absolute, because the program may change its folder;
+// different for each run, so that recordings of earlier runs stay.
 std::string recording_base(const std::string& trace);
 
-// The exit status; `program` as it was started. Recordings that have become traces are removed, others stay and are
-// named. Of each rank, and of what has none or `own`, the process with most operators gets the name for it, others get
-// their number behind that.
+// Returns the exit status; `program`: the command line. Recordings that have become traces are removed; others stay,
+// and their names are printed. For each rank (and for no rank, and for `own`), the process with the most operators gets
+// the trace's name; others get their process id appended.
 int make_traces(const std::string& base, const std::string& trace, std::optional<int> own,
                 const std::vector<std::string>& program);
 
-// One recording, as after a run that was killed with its tool.
+// Converts one recording, as after a run that was killed together with the command.
 int make_trace(const std::string& recording, const std::string& trace);
 
 }  // namespace thermocline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline replay: a recorded program through the library itself, on a simulated device.
+// thermocline replay: runs a recorded program through the library itself, on a simulated device.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -31,7 +31,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Learning takes two steps or three, and the first ones under a plan still settle; ./dev bench has as many.
+// Learning takes two or three steps, and the first steps under a plan still vary; ./dev bench uses the same number.
 constexpr std::size_t kDefaultSteps = 12;
 
 struct Flags {
@@ -45,7 +45,7 @@ struct Flags {
   bool is_lru() const { return policy == "lru"; }
 };
 
-// Policies of a replay alone: what is learned, with copies, recomputing, or both.
+// Policies that exist only for replays: learned plans with copies only, with recomputing only, or with both.
 struct PlanPolicy {
   std::string_view name;
   Recompute recompute;
@@ -61,7 +61,7 @@ const PlanPolicy* plan_policy_of(const Flags& flags) {
   return found == std::end(kPlanPolicies) ? nullptr : found;
 }
 
-// Everything that a replay is made of, once flags and files have been checked.
+// Everything that a replay needs, once flags and files have been checked.
 struct Job {
   const simulator::Profile* profile = nullptr;
   Settings settings;
@@ -75,11 +75,12 @@ struct Job {
 struct Outcome {
   ReplayResult with_budget;
   ReplayResult unlimited;
-  // None: there is no schedule, or steps differ, or several streams run; the joint one also where nobody asked.
+  // None if there is no schedule, steps differ, or there are several streams; the joint bound also if it was not
+  // requested.
   std::optional<double> bound_ms, joint_bound_ms;
 };
 
-// A replay knows more policies than the settings do.
+// A replay has more policies than the settings.
 bool parse_policy_flag(const std::string& text, Settings* settings) {
   constexpr std::string_view kKnown[] = {"none", "reactive", "learned", "lru", "swap", "recompute", "joint", "sqrt"};
   if (std::ranges::find(kKnown, text) != std::end(kKnown))
@@ -89,7 +90,7 @@ bool parse_policy_flag(const std::string& text, Settings* settings) {
   return false;
 }
 
-// The name says whether to recompute; that needs to be told of every access.
+// The name says whether to recompute; that requires that all accesses are known.
 bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* settings) {
   settings->policy = Policy::kLearned;
   settings->recompute = policy.recompute;
@@ -106,7 +107,7 @@ int check_flags(const Flags& flags, Job* job) {
     say_all(loaded.problems);
     if (!loaded.problems.empty()) return kBadInput;
     job->settings = loaded.settings;
-    // What a settings file says is for running: a percentage is of the device.
+    // A percentage in a settings file is of the device's memory, because the file is meant for running programs.
     if (loaded.settings.budget.is_set()) job->budget = Budget{.size = loaded.settings.budget};
   }
   job->profile = find_device_flag(flags.device, "--device");
@@ -140,21 +141,21 @@ int check_flags(const Flags& flags, Job* job) {
   return kDone;
 }
 
-// The device would only warn, and after a long replay there would be no timeline.
+// Checked before: the device would only warn, and after a long replay there would be no timeline.
 bool can_be_written(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) {
     say(path + ": can not be written: " + std::strerror(errno));
     return false;
   }
-  // A plain file takes what it has room for, and what became of that is seen at the end.
+  // A regular file accepts what there is room for; whether it is complete is checked at the end.
   if (!std::filesystem::is_regular_file(path)) std::fputc('\n', file);
   if (std::fclose(file) == 0) return true;
   say(path + ": can not be written: " + std::strerror(errno));
   return false;
 }
 
-// Each of its lines ends with a comma.
+// Each line of the timeline ends with a comma.
 bool is_whole_timeline(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
@@ -184,7 +185,7 @@ int prepare(const Flags& flags, Job* job) {
     }
   } else if (!plan_steps(job->trace, std::max(kDefaultSteps, job->trace.steps.size()), &job->program, &reason) &&
              !plan_steps(job->trace, 0, &job->program, &reason)) {
-    // A trace whose last step can not repeat is taken as it is.
+    // A trace whose last step can not repeat is replayed as it is.
     say(flags.trace + ": " + reason);
     return kBadInput;
   }
@@ -223,7 +224,7 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     say(flags.trace + ": with unlimited memory: " + reason);
     return kFailed;
   }
-  // The bound is of operators one behind the other, in the order of the trace.
+  // The bound assumes that operators run one after the other, in the order of the trace.
   if (flags.streams.value_or(1) > 1) return kDone;
   const SwapBounds swap_bounds(job.trace, *options.rates);
   const Bounds bounds = swap_bounds.under(job.budget_bytes);
@@ -376,14 +377,14 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
   std::fprintf(stdout, "  checksum %s, %.0f events a second\n", hex(result.checksum).c_str(), result.events_per_second);
 }
 
-// One replay, and what has to hold of it whatever the budget. An exit status.
+// Runs one replay and checks what must hold whatever the budget. Returns an exit status.
 int replay_once(const Flags& flags, Job* job, Outcome* outcome) {
   if (const int status = check_flags(flags, job); status != kDone) return status;
   if (const int status = prepare(flags, job); status != kDone) return status;
   return run_both(flags, *job, outcome);
 }
 
-// Says what is a fault of ours; false then, and where memory ran out.
+// Prints what is an error of the library; returns false then, and if memory ran out.
 bool holds(const Flags& flags, const Outcome& outcome) {
   const bool is_same = !is_complete(outcome) || outcome.unlimited.outcome != ReplayOutcome::kOk ||
                        outcome.with_budget.checksum == outcome.unlimited.checksum;
@@ -474,7 +475,7 @@ void print_comparison(const Flags& flags, const std::vector<Contender>& contende
   std::fputc('\n', stdout);
 }
 
-// Each name is a policy or a settings file; the other flags hold for all.
+// Each name is a policy or a settings file; the other flags apply to all of them.
 int compare(const Flags& flags) {
   std::vector<Contender> contenders;
   bool good = true;

@@ -11,7 +11,7 @@
 namespace thermocline {
 namespace {
 
-// The report's own reason: the line that begins with "why".
+// The reason in the report: the line that begins with "why".
 std::string reason_in(const std::string& report) {
   const std::string mark = "\n  why ";
   const std::size_t at = report.find(mark);
@@ -33,7 +33,7 @@ ReplayMeter::ReplayMeter(const Trace& trace, const simulator::Profile& profile, 
                          std::size_t steps)
     : trace_(trace), profile_(profile), simulator_(simulator) {
   std::string ignored;
-  // A trace whose last step can not repeat is taken as it is.
+  // A trace whose last step can not repeat is replayed as it is.
   if (!plan_steps(trace, std::max(steps, trace.steps.size()), &program_, &ignored)) {
     plan_steps(trace, 0, &program_, &ignored);
   }

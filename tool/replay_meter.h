@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What settings are worth to a recorded program on a device, by replaying it through the library: each pair of settings
-// and budget once. For `tune`.
+// Measures a recorded program under given settings on a device, by replaying it through the library; each combination
+// of settings and budget only once. For `tune`.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ namespace thermocline {
 
 struct Measured {
   bool runs = false;
-  std::string why_not;  // one clause, when memory ran out
-  double step_ms = 0;   // what `replay` calls steady; where steps differ, the mean of all but the first two
+  std::string why_not;  // a short reason, if memory ran out
+  double step_ms = 0;   // the steady step time of `replay`; if steps differ, the mean of all but the first two
   double all_ms = 0;
   Bytes evicted_bytes = 0;  // in the last step
   Bytes peak_host_bytes = 0;
@@ -26,12 +26,12 @@ struct Measured {
 
 class ReplayMeter {
  public:
-  // `steps` of the program are replayed; the file's last one repeats where it can. All arguments outlive the meter.
+  // Replays `steps` of the program; the file's last step is repeated if possible. All arguments must outlive the meter.
   ReplayMeter(const Trace& trace, const simulator::Profile& profile, const std::string& simulator, std::size_t steps);
 
-  // Null, with the reason in failure(), when the device fails for another reason than memory.
+  // Null, with the reason in failure(), if the device fails for another reason than memory.
   const Measured* measure(const Knobs& knobs, Bytes budget);
-  // The same once more, looking for races, in adversarial order `seed`; not remembered.
+  // The same, with race detection, in adversarial order `seed`; the result is not remembered.
   const Measured* measure_checked(const Knobs& knobs, Bytes budget, std::uint64_t seed);
   // With more memory than the program can use.
   const Measured* unlimited();

@@ -14,7 +14,7 @@ ReplayOptions replay_options(const Settings& settings, const simulator::Profile&
   options.device.profile = profile.name;
   options.engine = engine_options(settings, 0, profile.memory_bytes.value, 0);
   options.engine.budget_bytes = budget_bytes;
-  // A replay takes no host memory worth mentioning; a limit would be this machine's, not the device's.
+  // A replay uses hardly any host memory, and a limit would be that of this machine, not of the device's.
   options.engine.host_limit_bytes = 0;
   options.engine.annotate = false;
   options.rates = rates_of(profile);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the command replays a trace on a device profile: what `replay` and `estimate` have in common.
+// The options of a replay on a device profile that `replay` and `estimate` have in common.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace thermocline {
 ReplayOptions replay_options(const Settings& settings, const simulator::Profile& profile, const std::string& simulator,
                              Bytes budget_bytes);
 
-// The same steps with more memory than they can use and nothing ever leaving it.
+// The same steps with more memory than they can use, and without evictions.
 ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace);
 
 }  // namespace thermocline

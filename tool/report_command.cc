@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline report: a replay as one HTML page that needs nothing else. The page's own files are in tool/report/ and
-// are built into the command.
+// thermocline report: a replay as one self-contained HTML page. The page's own files are in tool/report/ and are built
+// into the command.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -58,7 +58,7 @@ int look_at(const Flags& flags, const std::string& path, ReportedRun* run) {
   return kDone;
 }
 
-// In a script element no "</script>" and no comment may begin; JSON has another way to write '<'.
+// In a script element, "</script>" and comments must not occur, so '<' is written as an escape sequence of JSON.
 std::string harmless(const std::string& json) {
   std::string out;
   out.reserve(json.size());

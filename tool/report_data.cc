@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Class 0 is what was there before the first operator; the others are those of operators, one further.
+// Class 0 is for what existed before the first operator; the others are the operators' classes, shifted by one.
 ordered_json class_names() {
   ordered_json names = {"there from the beginning"};
   for (int i = 0; i < kOperatorClasses; ++i) {
@@ -103,7 +103,7 @@ class RunWriter {
 
   ordered_json operators() const {
     std::vector<std::int64_t> times, durations, names, held, away;
-    // Streams overlap, and a lane is drawn from left to right.
+    // Streams overlap, but a lane is drawn from left to right.
     std::vector<std::uint32_t> order(window_.end - window_.begin);
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = window_.begin + i;
     std::ranges::stable_sort(order, {}, [this](std::uint32_t i) { return story_.operators[i].begin_us; });
@@ -144,7 +144,7 @@ class RunWriter {
             {"c", classes}, {"p", producers}, {"u", uses},  {"g", tags}};
   }
 
-  // In the page's list of names; -1: not known.
+  // Index in the page's list of names; -1: unknown.
   static std::int64_t reason_of(const StoryCopy& copy) {
     const std::span<const char* const> names =
         copy.to_host ? std::span<const char* const>(kEvictReasonNames) : kFetchReasonNames;
@@ -159,7 +159,7 @@ class RunWriter {
       std::int64_t before = 0;
     };
     Lane lanes[2];
-    std::unordered_map<std::uint32_t, std::int64_t> places;  // of copies out, in their lane
+    std::unordered_map<std::uint32_t, std::int64_t> places;  // of copies out: index in their lane
     for (std::uint32_t i = 0; i < story_.copies.size(); ++i) {
       const StoryCopy& copy = story_.copies[i];
       if (copy.end_us < window_.begin_us || copy.begin_us > window_.end_us) continue;
@@ -187,7 +187,7 @@ class RunWriter {
   const Story& story_;
   const StoryWindow window_;
   std::vector<int> classes_;                               // by name
-  std::unordered_map<std::uint32_t, std::int64_t> shown_;  // of the story's buffers, in the page's table
+  std::unordered_map<std::uint32_t, std::int64_t> shown_;  // by buffer of the story: row in the page's table
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the report's page (tool/report/) draws, as one JSON object a run. Times are whole tenths of microseconds from
-// the beginning of the shown steps, those of lanes as differences; arrays of equal length stand for tables.
+// The data of the report's page (tool/report/), as one JSON object for each run. Times are whole tenths of microseconds
+// from the beginning of the shown steps, in lanes as differences to the previous one; tables are represented by arrays
+// of equal length.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@ namespace thermocline {
 
 struct ReportedRun {
   Told told;
-  std::size_t shown_steps = 2;  // the last ones
+  std::size_t shown_steps = 2;  // number of last steps that are shown
   double step_ms = 0, compute_ms = 0;
   std::optional<double> bound_ms;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline run: a program with the library preloaded, on the real device or on the simulated one. Everything that
-// the flags say travels in the environment, so that the program's own children get it, too.
+// thermocline run: runs a program with the library preloaded, on the real device or on the simulated one. All flags are
+// passed in the environment, so that the program's own children get them too.
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
@@ -31,9 +31,9 @@ namespace thermocline {
 namespace {
 
 struct Flags {
-  // Absent is not the same as empty, which is wrong.
+  // An absent flag is not the same as an empty one, which is wrong.
   std::optional<std::string> budget, policy, config, device, trace, limit, faults;
-  std::string stats;  // empty: as the settings say
+  std::string stats;  // empty: according to the settings
   std::optional<std::uint64_t> seed;
   bool check = false, no_library = false, no_children = false, no_frameworks = false, audit = false, made_up = false;
 };
@@ -45,19 +45,19 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// `first` before what the variable has, which stays.
+// Puts `first` before the variable's present value.
 std::string prepended(const std::string& first, const char* variable) {
   const std::string rest = environment(variable);
   return rest.empty() ? first : first + ":" + rest;
 }
 
-// "60%device" is how the settings write "60%".
+// "60%device" is "60%" in the settings.
 std::string budget_setting(const std::string& text) {
   constexpr std::string_view kWord = "device";
   return text.ends_with("%device") ? text.substr(0, text.size() - kWord.size()) : text;
 }
 
-// Nothing, and said why, where it is no size.
+// Nothing, after an error message, if it is no size.
 std::optional<Bytes> record_limit(const std::string& text) {
   const std::optional<Bytes> bytes = parse_bytes_flag(text, "--limit");
   if (!bytes || *bytes >= kMiB) return bytes;
@@ -125,7 +125,7 @@ int check_flags(const Flags& flags, const CommandLine& line, const std::string& 
 void apply_setting_flags(const Flags& flags, Changes* changes) {
   if (flags.budget) (*changes)["THERMOCLINE_BUDGET"] = budget_setting(*flags.budget);
   if (flags.policy) (*changes)["THERMOCLINE_POLICY"] = *flags.policy;
-  // The program may work in another folder.
+  // The program may change its folder.
   if (flags.config) (*changes)["THERMOCLINE_CONFIG"] = std::filesystem::absolute(*flags.config).string();
   if (!flags.stats.empty()) (*changes)["THERMOCLINE_STATS"] = flags.stats;
   if (flags.no_children) (*changes)["THERMOCLINE_CHILDREN"] = "false";
@@ -146,7 +146,7 @@ int apply_library(Changes* changes) {
     say("the library is not there; looked for " + looked);
     return kFailed;
   }
-  // The loader splits LD_PRELOAD at both.
+  // The loader splits LD_PRELOAD at both characters.
   if (library->find_first_of(": ") != std::string::npos) {
     say("the library can not be preloaded from a path with a space or a colon: " + *library);
     return kFailed;
@@ -155,7 +155,7 @@ int apply_library(Changes* changes) {
   return kDone;
 }
 
-// Text, or a file, which the program may not find from where it works.
+// A plan as text, or the absolute path of a file with one, because the program may run in another folder.
 std::string fault_plan(const std::string& plan) {
   std::error_code error;
   return std::filesystem::is_regular_file(plan, error) ? std::filesystem::absolute(plan).string() : plan;
@@ -169,10 +169,10 @@ int apply_simulator(const Flags& flags, Changes* changes) {
     return kFailed;
   }
   (*changes)["LD_LIBRARY_PATH"] = prepended(std::filesystem::path(*driver).parent_path().string(), "LD_LIBRARY_PATH");
-  // The program may work in another folder.
+  // The program may change its folder.
   (*changes)["THERMOCLINE_SIMULATE_DEVICE"] =
       simulator::is_profile_file(*flags.device) ? std::filesystem::absolute(*flags.device).string() : *flags.device;
-  // Empty removes: an earlier run's seed is not this one's.
+  // An empty value removes the variable: the seed of an earlier run must not be used.
   (*changes)["THERMOCLINE_SIMULATE_SEED"] = flags.seed ? std::to_string(*flags.seed) : "";
   (*changes)["THERMOCLINE_SIMULATE_CHECK"] = flags.check ? "1" : environment("THERMOCLINE_SIMULATE_CHECK");
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
@@ -182,15 +182,15 @@ int apply_simulator(const Flags& flags, Changes* changes) {
     if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
   }
-  // The simulated device learns the program's buffers from the library's annotations, as any tool would.
+  // The simulated device learns of the program's buffers from the library's annotations, as any tool would.
   (*changes)["NVTX_INJECTION64_PATH"] = *driver;
   (*changes)["THERMOCLINE_NVTX"] = "true";
   return kDone;
 }
 
-// The settings that the program will find, checked as strictly as `config check` does. One of them has to be known
-// before the program's first instruction, when the library reads no files yet (hooks/entry/children.cc); another is
-// this command's own.
+// Checks the settings that the program will use as strictly as `config check` does. One of them must be known before
+// the program's first instruction, when the library can not read files yet (hooks/entry/children.cc); another one is
+// used by this command itself.
 int apply_settings(const std::string& program, bool has_library, Changes* changes) {
   Surroundings surroundings = Surroundings::of_process();
   for (const auto& [name, value] : *changes) surroundings.variables[name] = value;
@@ -201,7 +201,7 @@ int apply_settings(const std::string& program, bool has_library, Changes* change
   return loaded.problems.empty() ? kDone : kBadInput;
 }
 
-// Before the program runs for hours.
+// Checked before the program runs, possibly for hours.
 int check_writable(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   std::error_code error;
@@ -226,12 +226,12 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
   const std::optional<Rank> rank = rank_of_process();
   const std::optional<int> own = rank ? std::optional(rank->rank) : std::nullopt;
   if (flags.trace) {
-    // Where this command is one process of a job, its trace is one of several.
+    // If this command is one process of a job, its trace is one of several.
     trace = own ? name_for_rank(*flags.trace, own) : *flags.trace;
     if (const int status = check_writable(trace); status != kDone) return status;
     recording = recording_base(trace);
     changes["THERMOCLINE_RECORD"] = recording;
-    // Empty removes.
+    // An empty value removes the variable.
     changes["THERMOCLINE_RECORD_LIMIT"] = flags.limit ? std::to_string(*record_limit(*flags.limit)) : "";
   }
   const ChildResult result = run_child(line.program, changes);
@@ -267,7 +267,7 @@ void add_flags(CLI::App* command, Flags* flags) {
                     "statistics on stderr at the end: a table, or --stats=line, --stats=json for programs");
 }
 
-// What stands apart in the help.
+// Flags that are shown as a separate group in the help.
 void group_flags(CLI::App* command) {
   for (CLI::Option* option : command->get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();

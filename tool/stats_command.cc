@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline stats: what processes that run under the library hold, now or again and again. It asks them
-// (telemetry/live_page.h); a process that nobody asks does nothing for it.
+// thermocline stats: shows the memory use of processes that run under the library, once or repeatedly. It sends
+// requests to them (telemetry/live_page.h); a process that gets none does no work for it.
 #include <CLI/CLI.hpp>
 
 #include <unistd.h>
@@ -21,7 +21,7 @@
 namespace thermocline {
 namespace {
 
-// A process that holds the engine while the host waits for its device answers late.
+// A process whose engine is locked while the host waits for its device answers late.
 constexpr std::chrono::milliseconds kPatience{500};
 
 constexpr const char* kToTheTop = "\033[H";
@@ -41,7 +41,7 @@ void on_end(int) { ended = 1; }
 
 void let_signals_end() {
   struct sigaction action {};
-  action.sa_handler = &on_end;  // and no SA_RESTART: the pause ends, too
+  action.sa_handler = &on_end;  // without SA_RESTART, so that the pause ends too
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
@@ -65,10 +65,10 @@ void say_why(int pid, LiveRead found) {
   }
 }
 
-// Asks all; keeps what they said for the next time.
+// Asks all processes; keeps their answers for the next time.
 class Processes {
  public:
-  // `say_absent`: about processes that were named.
+  // `say_absent`: print a message about named processes that do not answer.
   std::vector<ProcessView> ask(const std::vector<int>& named, bool say_absent) {
     std::vector<ProcessView> views;
     std::map<int, LiveStatistics> latest;
@@ -89,7 +89,7 @@ class Processes {
     latest_ = std::move(latest);
     return views;
   }
-  // The next views compare with these; the last ones are not to be used any more.
+  // The next views are compared with the latest ones, which must not be used any more.
   void advance() { before_ = std::move(latest_); }
 
  private:
@@ -105,7 +105,7 @@ std::string text_of(const Flags& flags, const std::vector<ProcessView>& views) {
   return text;
 }
 
-// In place, without a moment in which the screen is empty.
+// Overwrites the screen in place, so that it is never empty in between.
 void show_on_terminal(const std::string& text) {
   std::string screen = kToTheTop;
   for (const char c : text) {

@@ -27,14 +27,14 @@ using nlohmann::ordered_json;
   if (length > 0) text->append(line.data(), std::min(static_cast<std::size_t>(length), line.size() - 1));
 }
 
-// A row that the process did not know yet is 0.
+// A row that an older process does not have is 0.
 std::uint64_t value(const LiveStatistics& of, const char* name) {
   const Statistic* const row = find_statistic(name);
   const auto index = static_cast<std::size_t>(row - statistics_table().data());
   return index < of.values.size() ? of.values[index] : 0;
 }
 
-// "1.23 GiB", "45.6 MiB", "789 KiB": eight characters at most.
+// "1.23 GiB", "45.6 MiB", "789 KiB": at most eight characters.
 std::string short_bytes(Bytes bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   auto number = static_cast<double>(bytes);
@@ -73,12 +73,12 @@ std::string bar(std::uint64_t part, std::uint64_t whole) {
   return text;
 }
 
-// Bytes a second; "-" where there is nothing to compare with.
+// In bytes per second; "-" if there is no earlier copy.
 std::string rate(const ProcessView& process, const char* name) {
   if (process.before == nullptr || process.now.written <= process.before->written) return "-";
   const std::uint64_t now = value(process.now, name), before = value(*process.before, name);
   const double seconds = std::chrono::duration<double>(process.now.written - process.before->written).count();
-  // What a page says need not be so, and does not always fit.
+  // A page may contain any value, which does not always fit.
   constexpr double kMost = 0x1p63;
   return short_bytes(static_cast<Bytes>(std::min(kMost, static_cast<double>(now - std::min(now, before)) / seconds)));
 }
@@ -105,7 +105,7 @@ constexpr ClassRow kClasses[] = {
 
 std::string bytes_of(const ProcessView& process, const char* name) { return short_bytes(value(process.now, name)); }
 
-// With whose it is, where it is another user's; only root sees such.
+// With the user's name if it is another user's process; only root sees those.
 std::string title(const ProcessView& process, std::size_t most_bytes) {
   const std::string user = process.now.owner == geteuid() ? "" : std::to_string(process.now.owner) + ":";
   return printable(user + process.now.program, most_bytes);
@@ -183,13 +183,13 @@ std::string label_value(const std::string& text) {
   return quoted;
 }
 
-// Bytes that are no UTF-8 would make the output none.
+// Invalid UTF-8 would make the output invalid JSON.
 std::string dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
 ordered_json or_null(int number) { return number < 0 ? ordered_json(nullptr) : ordered_json(number); }
 
-// Peaks of several processes are not of one moment, so they do not add up; and a limit that they share, and what all
-// have of it, is one number.
+// Peaks of several processes are not of one moment, so they are not added; and a shared limit, and what all processes
+// use of it, is a single number.
 ordered_json totals(const std::vector<ProcessView>& processes) {
   ordered_json sums = ordered_json::object(), largest = ordered_json::object();
   for (std::size_t i = 0; i < statistics_table().size(); ++i) {
@@ -225,7 +225,7 @@ std::string detailed(const ProcessView& process) {
 std::string overview(const std::vector<ProcessView>& processes) {
   std::string text;
   const bool ranked = std::ranges::any_of(processes, [](const ProcessView& p) { return p.now.rank.rank >= 0; });
-  // The program's name makes room for the rank.
+  // The program's name is shortened to make room for the rank.
   const int width = ranked ? 11 : 16;
   const auto most = static_cast<std::size_t>(width);
   const auto rank_column = [ranked](const std::string& rank) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the statistics of running processes look: for people (at most 80 columns), as JSON, and as Prometheus reads them.
+// Formats the statistics of running processes: as text (at most 80 columns), as JSON, and for Prometheus.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace thermocline {
 struct ProcessView {
   LiveStatistics now;
   bool answered = true;                    // false: this is the last copy, or there is none
-  std::chrono::nanoseconds age{0};         // of a copy that is not an answer
-  const LiveStatistics* before = nullptr;  // an earlier copy, for what happened per second; null: there is none
+  std::chrono::nanoseconds age{0};         // of a copy that is not a current answer
+  const LiveStatistics* before = nullptr;  // an earlier copy, for rates per second; null: there is none
 };
 
 // Everything about one process.
 std::string detailed(const ProcessView& process);
-// A line for each.
+// One line for each process.
 std::string overview(const std::vector<ProcessView>& processes);
 // One object on one line.
 std::string as_json(const std::vector<ProcessView>& processes);

@@ -58,7 +58,7 @@ int tell(const ToldFlags& flags, const std::string& path, Told* out) {
   }
   if (!read_trace_file(path, &out->trace)) return kBadInput;
   StepProgram& program = out->program;
-  // A trace whose last step can not repeat is taken as it is.
+  // A trace whose last step can not repeat is replayed as it is.
   if (!plan_steps(out->trace, flags.steps, &program, &reason)) plan_steps(out->trace, 0, &program, &reason);
   const Bytes device_bytes = out->profile->memory_bytes.value;
   const Budget taken = budget.value_or(whole_device());

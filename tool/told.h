@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `export` and `report` have in common: the flags that say which replay is meant, and that replay as a story
+// Common to `export` and `report`: the flags that select a replay, and the result of that replay as a story
 // (trace/story.h).
 #pragma once
 
@@ -34,10 +34,11 @@ struct Told {
 
 void add_told_flags(CLI::App* command, ToldFlags* flags);
 
-// Of the trace `path` under the flags. An exit status (exit_status.h); what is wrong has been said.
+// Replays the trace `path` according to the flags. Returns an exit status (exit_status.h), after an error message if it
+// failed.
 int tell(const ToldFlags& flags, const std::string& path, Told* out);
 
-// Operators [begin, end) of the last `steps` steps of the story, and when they are on its time line.
+// Operators [begin, end) of the last `steps` steps of the story, and their times.
 struct StoryWindow {
   std::uint32_t begin = 0, end = 0;
   std::size_t first_step = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline tune: the settings under which a recorded program is fastest on a device, within a budget. docs/tune.md
-// says what is searched, and how.
+// thermocline tune: the settings with which a recorded program is fastest on a device, within a budget. docs/tune.md
+// describes the search.
 //
-// Nothing is predicted that was not replayed: the search asks the library itself, on the simulated device, and what it
-// found is replayed once more, in adversarial order and under the race checker, before it is told.
+// Every figure comes from a replay: the search runs the library itself, on the simulated device. What it found is
+// replayed once more, in adversarial order and under the race checker, before it is printed.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -49,7 +49,7 @@ class Tuner {
     found_.steps_repeat = meter_.steps_repeat();
   }
 
-  // Whole MiB, as the settings file will say it.
+  // Whole MiB, as in the settings file.
   void set_budget(const Budget& budget) {
     const Bytes device_bytes = profile_.memory_bytes.value;
     const Bytes wanted = budget.resolve(device_bytes, trace_.peak_live_bytes);
@@ -60,7 +60,7 @@ class Tuner {
     found_.budget_told = budget.told(found_.budget, device_bytes, trace_.peak_live_bytes);
   }
 
-  // False when the device failed.
+  // False if the device failed.
   bool tune() {
     const KnobSearch search = search_knobs(found_.defaults, flags_.allow_trusting, asking());
     if (!meter_.failure().empty()) return false;
@@ -91,7 +91,7 @@ class Tuner {
     };
   }
 
-  // Same bits in any order, and no races: what is told has passed what every release has to pass.
+  // Same bits in any order, and no races: the result must pass the same checks as every release.
   bool confirm(std::uint64_t checksum) {
     found_.with_best = *meter_.measure(found_.best, found_.budget);
     constexpr std::uint64_t kSeed = 1;
@@ -139,7 +139,7 @@ class Tuner {
       const Measured* const measured = meter_.measure(found_.best, budget);
       return measured != nullptr && measured->runs;
     };
-    // Whole pages, and room between them: some more than the peak.
+    // More than the peak, because of whole pages and gaps between buffers.
     const Bytes high = found_.peak_live_bytes + found_.peak_live_bytes / 4 + 64 * kMiB;
     found_.least_budget = least_budget(low, std::min(high, profile_.memory_bytes.value), kMiB, runs);
     if (!found_.least_budget || *found_.least_budget <= kMiB) return;
@@ -180,7 +180,7 @@ class Tuner {
     return *bounds_;
   }
 
-  // Of a search that changes one thing or two; for the progress only.
+  // Of a typical search; used only for the progress display.
   static constexpr std::size_t kLikelyReplays = 70;
 
   const Flags& flags_;
@@ -214,8 +214,8 @@ class BatchSearch {
   }
 
  private:
-  // Doubles the batch until it does not do, then halves the distance. Assumes that what a batch does, a smaller one
-  // does.
+  // Doubles the batch until `does_it` is false, then bisects. Assumes that if a batch is acceptable, smaller ones are
+  // too.
   bool largest(const std::function<bool(const BatchAnswer&)>& does_it, std::optional<BatchAnswer>* out,
                std::string* reason) {
     double does = 0, does_not = 1;
@@ -358,7 +358,7 @@ int prepare(const Flags& flags, Job* job) {
 int tune(const Flags& flags) {
   Job job;
   if (const int status = prepare(flags, &job); status != kDone) return status;
-  // What can not be written is said before the work is done.
+  // Errors of opening the file are reported before the work is done.
   std::unique_ptr<OutputFile> file;
   if (flags.output && !(file = OutputFile::open(*flags.output))) return kFailed;
   Findings found;
@@ -379,7 +379,7 @@ int tune(const Flags& flags) {
       return kFailed;
     }
   }
-  // Where stdout is to be the settings file, people still see the figures.
+  // If the settings file goes to stdout, the figures are shown on stderr.
   if (flags.json) {
     print_findings_json(found);
   } else {

@@ -24,7 +24,7 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) 
   return line;
 }
 
-// A setting may be better for the steps before learning only.
+// A setting may be better only for the steps before learning.
 std::string compared(const KnobWorth& other, const Measured& best) {
   constexpr double kSame = 1.0005;
   if (other.step_ms > best.step_ms * kSame) {
@@ -36,7 +36,7 @@ std::string compared(const KnobWorth& other, const Measured& best) {
 
 std::string percent_above(double value, double of) { return text("%.1f %%", (value / of - 1) * 100); }
 
-// What is said of the found settings in the file and on the terminal, a line each.
+// Lines about the settings found, for the file and for the terminal.
 std::vector<std::string> summary(const Findings& f) {
   std::vector<std::string> lines;
   const double step = f.with_best.step_ms;

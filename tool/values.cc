@@ -24,7 +24,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "60% Peak " loses its last word and says what it is of.
+// Removes the last word from a text such as "60% Peak " and returns what the percentage is of.
 std::optional<Whole> take_whole(std::string* text) {
   const std::size_t last = text->find_last_not_of(" \t");
   const std::string trimmed = lower(text->substr(0, last + 1));
@@ -38,8 +38,8 @@ std::optional<Whole> take_whole(std::string* text) {
   return std::nullopt;
 }
 
-// "a100-40g' or 'a100-80g" of "a100", "rtx-4090" of "4090": what begins so, else what is spelt nearly so, else what
-// has it somewhere.
+// The device that is meant: "a100-40g' or 'a100-80g" for "a100", "rtx-4090" for "4090". First names that begin with the
+// text, then names with a similar spelling, then names that contain it.
 std::string meant_device(const std::string& text) {
   std::string begin, within;
   std::vector<std::string_view> names;

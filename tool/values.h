@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags' values that several commands take. What is wrong is said on stderr; then nothing is returned and the usage was
-// wrong.
+// Values of flags that several commands have. If a value is wrong, an error is printed on stderr and nothing is
+// returned; that is wrong usage.
 #pragma once
 
 #include <optional>
@@ -16,24 +16,24 @@ namespace thermocline {
 // What a percentage is of.
 enum class Whole { kDevice, kPeak };
 
-// A budget: bytes, `60%device` of the device's memory, or `60%peak` of the most that a trace holds at a time.
+// A budget: bytes, `60%device` of the device's memory, or `60%peak` of the most live bytes in a trace.
 struct Budget {
   SizeSetting size;
-  Whole of = Whole::kDevice;  // where it is a percentage
+  Whole of = Whole::kDevice;  // for a percentage
 
   Bytes resolve(Bytes device_bytes, Bytes peak_bytes) const {
     return size.resolve(of == Whole::kPeak ? peak_bytes : device_bytes);
   }
-  // As it is written.
+  // As it would be written on the command line.
   std::string text() const;
-  // "8.30 GiB = 60% of the peak 13.80 GiB": the bytes that were taken, and of what.
+  // "8.30 GiB = 60% of the peak 13.80 GiB": the resolved bytes, and what they are a percentage of.
   std::string told(Bytes taken, Bytes device_bytes, Bytes peak_bytes) const;
 };
-// The device's memory, where no budget is given.
+// The device's memory, if no budget is given.
 Budget whole_device();
 
-// `flag` is named in messages; `bare` says what "60%" alone is of. A percentage of a device is at most 100; one of a
-// peak may be more, which gives room. A bare number below a page is taken for what it is, and remarked on.
+// `flag` is named in messages; `bare` says what "60%" alone refers to. A percentage of a device is at most 100; one of
+// a peak may be more. A bare number smaller than a page is accepted, with a warning.
 std::optional<Budget> parse_budget_flag(const std::string& text, const std::string& flag, Whole bare);
 // A size that is no percentage.
 std::optional<Bytes> parse_bytes_flag(const std::string& text, const std::string& flag);
@@ -41,10 +41,10 @@ void remark_on_bare_number(const std::string& text, const std::string& flag);
 
 const simulator::Profile* find_device_flag(const std::string& name, const std::string& flag);
 
-// A value for the option `key` of the settings table, into `settings`.
+// Parses a value for the option `key` of the settings table, into `settings`.
 bool parse_setting_flag(const std::string& key, const std::string& text, const std::string& flag, Settings* settings);
 
-// Reads the trace and says what is wrong with it, or remarkable.
+// Reads the trace; prints errors and warnings.
 bool read_trace_file(const std::string& path, Trace* out);
 
 DeviceRates rates_of(const simulator::Profile& profile);

@@ -8,11 +8,12 @@ namespace thermocline {
 namespace {
 
 constexpr Bytes kLarge = kMiB;
-// Rounds without a gain after which a search ends. The first one's are cheap, and the second begins where it ended.
+// A search ends after this many rounds without a gain. Rounds of the first search are cheap, and the second search
+// begins with the result of the first.
 constexpr int kPatience = 5;
 constexpr int kSecondPatience = 3;
 
-// Operators [first, end) of the window do without these bytes.
+// Operators [first, end) of the window do not need these bytes on the device.
 struct IdleStretch {
   std::uint32_t first;
   std::uint32_t end;
@@ -29,7 +30,7 @@ std::vector<IdleStretch> idle_stretches(const SteadyStep& step, Bytes smallest) 
       if ((i > 0 || buffer.is_from_before) && first < buffer.uses[i].op)
         all.push_back({first, buffer.uses[i].op, buffer.bytes, buffer.uses[i].reads});
     }
-    // State need not be back when the window ends.
+    // State that persists need not be back on the device when the window ends.
     const std::uint32_t last = buffer.uses.empty() ? 0 : buffer.uses.back().op + 1;
     if (buffer.is_from_before && buffer.end == step.window_operators && last < buffer.end)
       all.push_back({last, buffer.end, buffer.bytes, false});
@@ -55,7 +56,7 @@ double pinch_seconds(const SteadyStep& step, Bytes budget, const DeviceRates& ra
   const double total = step.compute_seconds();
   double before = 0;
   double bound = 0;
-  double density = 1;  // at least so much of what leaves crosses the link
+  double density = 1;  // lower bound for the fraction of the evicted bytes that crosses the link
   for (const StepBuffer& buffer : step.buffers)
     density = buffer.bytes > 0 ? std::min(density, buffer.density()) : density;
   for (std::size_t k = 0; k < made.size(); ++k) {
@@ -71,9 +72,9 @@ Bytes most(const std::vector<Bytes>& bytes) { return bytes.empty() ? 0 : *std::r
 
 }  // namespace
 
-// A byte that leaves costs one return, however long it stays away. So at the first operator that lacks room the open
-// stretch that reaches farthest is the best one: from there on it covers whatever another one would. (An exchange
-// argument; the choice is Belady's.) Stretches without a return are taken whole.
+// Each evicted byte costs one return, however long it stays on the host. So at the first operator that lacks room, the
+// best of the open stretches is the one that ends last: from there on it covers whatever another one would. (An
+// exchange argument; the choice is Belady's.) Stretches without a return are always chosen, completely.
 std::optional<Bytes> least_volume(const SteadyStep& step, Bytes budget, Bytes smallest) {
   const auto ends_earlier = [](const IdleStretch& a, const IdleStretch& b) { return a.end < b.end; };
   std::priority_queue<IdleStretch, std::vector<IdleStretch>, decltype(ends_earlier)> open(ends_earlier);
@@ -126,12 +127,12 @@ Bounds SwapBounds::under(Bytes budget) const {
   bounds.is_feasible = budget >= least_budget();
   if (!bounds.is_feasible || !step_.is_single_stream) return bounds;
   bounds.pinch_ms = pinch_seconds(step_, budget, rates_) * 1e3;
-  // Which bytes return is a matter of their number alone only where all of them cross the link.
+  // If not all bytes cross the link, it matters which ones return and not only how many.
   if (const std::optional<Bytes> volume = page_bytes_ > 1 ? std::nullopt : least_volume(step_, budget, kLarge)) {
     bounds.restored_bytes = *volume / step_.window_steps;
     bounds.volume_ms = static_cast<double>(*bounds.restored_bytes) / rates_.link_to_device_bytes_per_second * 1e3;
   }
-  // The programme with large buffers alone is the smaller one, and finds the same places.
+  // The linear programme with large buffers only is smaller, and finds the same edges.
   SlotSearch slotted;
   if (budget >= most(large_.bound)) {
     slotted = search_slots(large_, budget, slots_, kPatience);

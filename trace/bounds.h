@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a steady step (trace/steady_step.h) could be at best under a budget, if memory can only be swapped.
-// docs/bound.md derives all of these and lists what they assume.
+// Lower bounds for the duration of a steady step (trace/steady_step.h) under a budget, if memory can only be swapped.
+// docs/bound.md derives all of them and lists what they assume.
 //
 //   compute   the step's operators one after the other.
-//   volume    the fewest bytes that have to come back within the step, over the link, if all that is alive counts.
-//   pinch     what the step itself has made and still wants at operator k, beyond the budget, has left before k and
-//             returns after it: with C the operators' time and E the link's time for those bytes,
-//             max over k of max(C before k, E out) + max(C from k, E in).
-//   slotted   a linear programme over time (trace/slotted_bound.h), if only buffers of a MiB and more may leave.
-//   bound     the largest of compute, pinch and what slotted gives if buffers of any size may leave.
+//   volume    the fewest bytes that have to be fetched within the step, over the link, if everything alive counts.
+//   pinch     from memory that the step itself has written and still needs at operator k: the bytes beyond the budget
+//             have been evicted before k and are fetched after it. With C the operators' time and E the link's time
+//             for those bytes: max over k of max(C before k, E out) + max(C from k, E in).
+//   slotted   a linear programme over time (trace/slotted_bound.h), if only buffers of 1 MiB or more can be evicted.
+//   bound     the largest of compute, pinch, and slotted for buffers of any size.
 //
-// Volume, pinch and slotted are those of an independent computation, with which tests/trace/bounds_test.cc compares
-// them. A trace that uses several streams has only the compute bound, the busiest stream's, since operators overlap.
+// tests/trace/bounds_test.cc compares volume, pinch and slotted with an independent computation. A trace with several
+// streams has only the compute bound, that of the busiest stream, because operators overlap.
 #pragma once
 
 #include <optional>
@@ -22,14 +22,14 @@
 
 namespace thermocline {
 
-// A round's grid of slots; more of them find nothing more on the recorded workloads.
+// Slots per round; more slots give no better bound on the recorded workloads.
 inline constexpr std::size_t kDefaultSlots = 20;
 
 struct Bounds {
-  bool is_feasible = true;  // else some operator finds no room, and no other figure holds
+  bool is_feasible = true;  // if false, some operator finds no room, and no other member is valid
   double compute_ms = 0;
-  // None: not asked for, or not to be had under the assumption.
-  std::optional<Bytes> restored_bytes;  // volume's, a step
+  // Empty members: not requested, or not defined under the bound's assumption.
+  std::optional<Bytes> restored_bytes;  // of volume, per step
   std::optional<double> volume_ms, pinch_ms, slotted_ms;
   double bound_ms = 0;
 };
@@ -41,9 +41,9 @@ class SwapBounds {
 
   Bounds under(Bytes budget) const;
 
-  // False: the step behind it is another one, so that no figure is of the program's steps.
+  // False if the step after it differs: then no figure describes the program's steps.
   bool repeats() const { return step_.repeats; }
-  // With less than this some operator finds no room, although everything that it does not use is away.
+  // With less than this, some operator finds no room even if everything that it does not use is evicted.
   Bytes least_budget() const;
   const SteadyStep& step() const { return step_; }
 
@@ -52,11 +52,11 @@ class SwapBounds {
   std::size_t slots_;
   Bytes page_bytes_;
   SteadyStep step_;
-  SlotInput all_;    // buffers of any size may leave
-  SlotInput large_;  // those of a MiB and more may
+  SlotInput all_;    // buffers of any size can be evicted
+  SlotInput large_;  // only buffers of 1 MiB or more
 };
 
-// The fewest bytes that have to return within the window, if only buffers of `smallest` and more may leave.
+// The fewest bytes that have to be fetched within the window, if only buffers of at least `smallest` can be evicted.
 std::optional<Bytes> least_volume(const SteadyStep& step, Bytes budget, Bytes smallest);
 
 }  // namespace thermocline

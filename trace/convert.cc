@@ -6,7 +6,7 @@
 namespace thermocline {
 namespace {
 
-// Only what can be read is written.
+// Writes only events that the trace reader accepts.
 class Checked : public EventSink {
  public:
   Checked(EventSink* check, EventSink* file) : check_(check), file_(file) {}

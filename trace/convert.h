@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From one form of a trace to another (event_file.h). The new file takes its place as a whole, or what was there stays.
-// Fields that a trace does not have (read.h ignores them) are left out.
+// Converts a trace from one file format to another (event_file.h). The new file replaces an existing one only when it
+// is complete. Fields that a trace does not define (read.h ignores them) are dropped.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace thermocline {
 
-// Of a trace or a recording; refused is what read_trace refuses. `events`: with the header.
+// Converts a trace or a recording; fails where read_trace fails. `events`: their number, including the header.
 bool convert_trace(const std::string& from, const std::string& to, std::size_t* events, TraceError* error,
                    std::vector<std::string>* warnings);
 
-// Of a recording, with what is to be told about it. False: `reason` says why, with the file's name.
+// Converts a recording and returns remarks about it. False: `reason` has the reason, with the file's name.
 bool convert_recording(const std::string& from, const std::string& to, const std::string& program,
                        RecordingSummary* summary, std::string* reason);
 

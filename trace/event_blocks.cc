@@ -14,14 +14,14 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-// As much as a line of the other form may have.
+// As large as a line of the JSON format may be.
 constexpr std::uint64_t kLargestBlock = std::uint64_t{65} << 20;
 constexpr int kLevel = 3;  // zstd's own default
 
 enum Kind : std::uint8_t { kHeader, kAllocate, kFree, kOperator, kStep, kEnd };
 constexpr std::array<std::string_view, 4> kKinds = {"alloc", "free", "op", "step"};
 
-// The mask's bits, in the order in which fields stand.
+// The bits of the mask, in the order of the fields.
 constexpr std::array kIntegers = {&EventFields::buffer, &EventFields::bytes,  &EventFields::stream,
                                   &EventFields::device, &EventFields::thread, &EventFields::index};
 constexpr std::array kFigures = {&EventFields::flops, &EventFields::traffic, &EventFields::microseconds};
@@ -111,7 +111,7 @@ bool EventBlockReader::next_block() {
   std::string_view frame;
   if (!take_block(kEventBlock, &rest_, &frame)) return false;
   const unsigned long long bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  // Also the two values that say that it is not known.
+  // Also rejects the two values with which zstd reports an unknown size and an error.
   if (bytes > kLargestBlock || bytes == 0) return false;
   block_.resize(static_cast<std::size_t>(bytes));
   if (ZSTD_decompress(block_.data(), block_.size(), frame.data(), frame.size()) != block_.size()) return false;
@@ -145,7 +145,7 @@ bool EventBlockReader::text(std::string* out) {
 
 bool EventBlockReader::ids(std::vector<std::int64_t>* out) {
   std::uint64_t count = 0, difference = 0, id = 0;
-  // Each takes a byte at least.
+  // Each number takes at least one byte.
   if (!number(&count) || count > contents_.size()) return false;
   out->resize(count);
   for (std::int64_t& each : *out) {
@@ -172,7 +172,7 @@ bool EventBlockReader::fields(std::uint64_t mask, EventFields* out) {
     if (!has()) continue;
     if (!take_word(&contents_, &value)) return false;
     const auto figure = std::bit_cast<double>(value);
-    // JSON has no other.
+    // JSON can not express other values.
     if (!std::isfinite(figure)) return false;
     out->*member = figure;
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events packed: `thermocline-trace-blocks/1`, which says what `thermocline-trace/1` says in a fraction of the bytes.
+// The packed form of a trace: `thermocline-trace-blocks/1`, the same content as `thermocline-trace/1` in a fraction of
+// the bytes.
 //
 // One line that names the format; then blocks with checksums (telemetry/packed.h), each a zstd frame (RFC 8878) that
-// states its size. Within: events, each a kind, a mask of the fields that it has, and the fields; integers folded and
-// in groups of seven bits, ids as differences from the one before, figures as 8 bytes, texts once and then by number.
-// The first event is the header, the last one says that nothing is missing.
+// states its size. In a block: events, each a kind, a mask of the fields that are present, and these fields. Integers
+// are zigzag-encoded in groups of seven bits, ids as the difference from the one before, floating-point figures as 8
+// bytes; a text is written once and then referred to by number. The first event is the header, the last one marks the
+// end.
 //
-// A file that was cut or damaged is read up to its last whole block before that.
+// A file that is truncated or damaged is read up to the last whole block before the damage.
 #pragma once
 
 #include <string>
@@ -23,10 +25,10 @@ inline constexpr std::uint64_t kEventBlock = 0x314b'4c42'4d52'4854;  // "THRMBLK
 
 class EventBlockWriter {
  public:
-  // What is to be written is appended to `out`, a block at a time.
+  // Appends to `out`, one block at a time.
   explicit EventBlockWriter(std::string* out);
   void header(std::string_view json);
-  // False: its kind is none that the format has.
+  // False if the format has no such kind of event.
   bool event(const EventFields& fields);
   void finish();
 
@@ -46,11 +48,11 @@ class EventBlockReader {
   // `file` begins with kEventBlocksHeader and must outlive the reader.
   explicit EventBlockReader(std::string_view file) : rest_(file.substr(kEventBlocksHeader.size())) {}
 
-  // The first call. False: there is none that can be read.
+  // Must be the first call. False: there is no readable header.
   bool header(std::string* json);
-  // False at the end of what can be read.
+  // False at the end of the readable part.
   bool next(EventFields* out);
-  // Whether the end was reached; otherwise the file is cut or damaged.
+  // Whether the end mark was reached; otherwise the file is truncated or damaged.
   bool is_whole() const { return whole_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One event of a trace file with its fields as they stand there, whatever the file's form is: what goes from a reader
-// of files to whoever wants events. Nothing has been checked of it but that each field has its type.
+// One event of a trace file with its fields, independent of the file's form: passed from readers of files to sinks.
+// Nothing has been checked except that each field has its type.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ struct EventFields {
   bool operator==(const EventFields&) const = default;
 };
 
-// Each function answers "" or the reason why it takes no more.
+// Each function returns "" or the reason why the event is rejected.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  // Once, and first: the header, one JSON object on one line.
+  // Called once, before any event; the header is one JSON object on one line.
   virtual std::string header(std::string_view json) = 0;
-  // `line` counts from 1, the header's, in every form.
+  // `line` counts from 1, which is the header, in every form of file.
   virtual std::string event(const EventFields& fields, std::size_t line) = 0;
 };
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{1} << 16;
 constexpr const char* kLevel = "wb6";
 
-// "" of what can not be told without taking it away, a pipe say.
+// "" if the beginning can not be read without consuming it, as for a pipe.
 std::string beginning_of(const std::string& path) {
   struct stat facts {};
   if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return "";
@@ -48,7 +48,7 @@ bool read_lines(const std::string& path, EventSink* sink, TraceError* error) {
     if (reason.empty() && number > 1) reason = sink->event(fields, number);
     if (!reason.empty()) return fail(number, reason, error);
   }
-  // The line that could not be finished, unless the file could not even be opened.
+  // The line that could not be read; 0 if the file could not be opened.
   if (!lines.error().empty()) return fail(lines.line_number() > 0 ? lines.line_number() + 1 : 0, lines.error(), error);
   return lines.line_number() > 0 || fail(0, "not a trace: the file is empty", error);
 }
@@ -95,7 +95,7 @@ bool takes_its_place(const std::string& path) {
 
 std::string TraceError::text() const {
   std::string text = path + (line > 0 ? ":" + std::to_string(line) : "") + ": " + reason;
-  // One line, whatever the file's names are.
+  // Keeps the message on one line, whatever characters are in file names.
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace's events out of a file and into one. Three forms are read, told by how the file begins: JSON Lines
-// (`thermocline-trace/1`, plain or gzip-compressed), packed blocks (event_blocks.h), and a recording as the library
-// leaves it (recording.h). The first two are written.
+// Reads a trace's events from a file, and writes them to one. Three forms are read, recognized by the beginning of the
+// file: JSON Lines (`thermocline-trace/1`, plain or gzip-compressed), packed blocks (event_blocks.h), and a recording
+// as the library writes it (recording.h). The first two are written.
 //
-// JSON Lines that end early are rejected; the other two are made to be read up to where they end, with a warning.
+// JSON Lines that end early are rejected. The other two forms are designed to be read up to the point where they end,
+// with a warning.
 #pragma once
 
 #include <cstddef>
@@ -29,42 +30,43 @@ struct TraceError {
   std::string text() const;
 };
 
-// Gives all events to the sink, or says why not all. `warnings` may be null.
+// Passes all events to the sink, or reports why it stopped. `warnings` may be null.
 bool read_events(const std::string& path, EventSink* sink, TraceError* error, std::vector<std::string>* warnings);
 
 enum class TraceForm : std::uint8_t { kLines, kGzipLines, kBlocks };
 
-// By the name: *.jsonl, *.json and "-" are lines, *.gz is gzip-compressed lines, all others are blocks.
+// By the file's name: *.jsonl, *.json and "-" are lines, *.gz is gzip-compressed lines, everything else is blocks.
 TraceForm form_of(const std::string& path);
 
-// Writes beside the file and takes its place at the end; what is no plain file is written as it comes, "-" to stdout.
+// Writes a temporary file beside the target and renames it at the end. A target that is not a regular file is written
+// directly; "-" is stdout.
 class EventFile : public EventSink {
  public:
-  // Null: `reason` says why.
+  // Null: `reason` has the reason.
   static std::unique_ptr<EventFile> open(const std::string& path, std::string* reason);
-  // Unfinished, it leaves nothing behind.
+  // If finish() was not called, nothing is left behind.
   ~EventFile() override;
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // What is half written: "" where there is no such file.
+  // The name of the temporary file; "" where there is none.
   static std::string partial_path(const std::string& path);
 
   std::string header(std::string_view json) override;
   std::string event(const EventFields& fields, std::size_t line) override;
-  // "" or the reason; then what was there before still is.
+  // Returns "" or the reason of failure; after a failure the former file is unchanged.
   std::string finish();
-  // Whether it was the writing that went wrong.
+  // Whether writing failed, as opposed to an event that was rejected.
   bool failed() const { return failed_; }
 
  private:
   EventFile(std::string path, std::string beside, std::FILE* file);
   std::string pass_on(std::size_t at_least);
 
-  std::string path_, beside_;  // `beside_` empty: path_ itself is written
+  std::string path_, beside_;  // temporary file; empty: path_ is written directly
   std::FILE* file_;
   gzFile_s* gzip_ = nullptr;
-  std::string pending_;  // what goes to the file next
+  std::string pending_;  // to be written next
   std::unique_ptr<EventBlockWriter> blocks_;
   bool failed_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events as JSON, one object a line: the public form of a trace, `thermocline-trace/1`.
+// Events as JSON, one object per line: the public form of a trace, `thermocline-trace/1`.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace thermocline {
 
-// "" or what is wrong with the line, with its column. Fields that are not known are left out.
+// Returns "" or what is wrong with the line, with the column. Unknown fields are ignored.
 std::string parse_event_line(std::string_view line, EventFields* out);
 
-// Without a line feed. What is no UTF-8 in a name is replaced.
+// Without a line feed. Bytes of a name that are not valid UTF-8 are replaced.
 void append_event_line(const EventFields& fields, std::string* out);
 
 }  // namespace thermocline

@@ -12,15 +12,15 @@
 namespace thermocline {
 namespace {
 
-// Each round begins with the best order of the round before; the recorded workloads gain nothing after the third.
+// Each round begins with the best order of the previous one; the recorded workloads gain nothing after the third round.
 constexpr int kMostRounds = 6;
 
 using Order = std::vector<std::uint32_t>;
 
-// Lists of numbers, one for each of `keys`, in one piece.
+// Lists of numbers, one list for each key, in one array.
 class Lists {
  public:
-  // Pairs of key and number.
+  // From pairs of key and number.
   Lists(std::size_t keys, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs) : begin_(keys + 1) {
     for (const auto& [key, number] : pairs) ++begin_[key + 1];
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
@@ -46,7 +46,7 @@ struct Passing {
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// Who runs directly behind whom, from what one buffer's uses say.
+// Collects which operator must run after which other one, according to the uses of one buffer.
 void add_dependences(const StepBuffer& buffer, std::uint32_t operators, Pairs* behind) {
   constexpr std::uint32_t kNobody = ~std::uint32_t{0};
   std::uint32_t writer = kNobody;
@@ -82,7 +82,7 @@ class Step {
 
   std::uint32_t operators() const { return operators_; }
 
-  // What is alive at most in that order.
+  // The largest number of bytes alive at once in that order.
   Bytes peak(const Order& order) const {
     std::vector<std::size_t> left(buffers_.size());
     std::vector<bool> is_alive(buffers_.size());
@@ -106,8 +106,9 @@ class Step {
     return lasting_ + static_cast<Bytes>(most);
   }
 
-  // Always an operator of which everything it waits for has run: the one that frees most, or, where each would take
-  // more than it frees, the first by `rank`, or the one that takes least. Backward: the step is built from its end.
+  // List scheduling: always runs an operator whose predecessors have all run. Prefers the one that frees most; if each
+  // would allocate more than it frees, the first by `rank` or (`by_growth`) the one that allocates least. `backward`:
+  // the order is built from the end of the step.
   Order schedule(const std::vector<std::uint32_t>& rank, bool backward, bool by_growth) const;
 
  private:
@@ -147,11 +148,10 @@ class Step {
   const std::vector<Passing> buffers_;
   const Bytes lasting_;
   const Lists accessed_;         // by operator: buffers
-  const Lists behind_, before_;  // by operator: those that have to run behind it, and before it
+  const Lists behind_, before_;  // by operator: those that must run after it, and before it
 };
 
-// One run of the list scheduler. In a backward run a buffer is born where it is used last, and dies where it was used
-// first.
+// One run of the list scheduler. In a backward run a buffer's life begins with its last use and ends with its first.
 class Scheduler {
  public:
   Scheduler(const Step& step, const std::vector<std::uint32_t>& rank, bool backward, bool by_growth)
@@ -195,7 +195,7 @@ class Scheduler {
   }
   bool dies(const Passing& buffer) const { return backward_ ? !buffer.is_from_before : !buffer.outlives_step; }
 
-  // Bytes that are alive behind the operator, less those before it.
+  // Bytes alive after the operator, minus those before it.
   std::int64_t growth_of(std::uint32_t op) const {
     std::int64_t bytes = 0;
     for (const std::uint32_t b : step_.accessed_[op]) {
@@ -213,7 +213,7 @@ class Scheduler {
     if (is_ready) ready_.insert(key_of(op));
   }
 
-  // An operator that uses it has run.
+  // An operator that uses the buffer has run.
   void access(std::uint32_t b) {
     const Passing& buffer = step_.buffers_[b];
     const bool was_born = !is_alive_[b];
@@ -230,10 +230,10 @@ class Scheduler {
   const Step& step_;
   const std::vector<std::uint32_t>& rank_;
   const bool backward_, by_growth_;
-  std::vector<std::size_t> waits_for_;  // by operator
-  std::vector<std::int64_t> growth_;    // by operator, as of now
+  std::vector<std::size_t> waits_for_;  // by operator: predecessors that have not run yet
+  std::vector<std::int64_t> growth_;    // by operator, in the current state
   std::vector<bool> has_run_;
-  std::vector<std::size_t> left_;  // by buffer: uses to come
+  std::vector<std::size_t> left_;  // by buffer: remaining uses
   std::vector<bool> is_alive_;
   std::set<Key> ready_;
 };

@@ -33,7 +33,7 @@ GzipLines::GzipLines(const std::string& path) {
 
 GzipLines::~GzipLines() = default;
 
-// Reads one more chunk. zlib reports a stream without its end as Z_BUF_ERROR, after having given all that it could.
+// Reads one more chunk. For a stream without its end, zlib first returns all data that it can, and then Z_BUF_ERROR.
 bool GzipLines::fill() {
   data_.erase(0, begin_);
   searched_ -= begin_;

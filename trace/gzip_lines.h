@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gzip-compressed or plain text file, line by line. A stream that ends before its trailer, or whose check sum is
-// wrong, is an error.
+// Reads a text file, plain or gzip-compressed, line by line. A stream that ends before its trailer, or has a wrong
+// checksum, is an error.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class GzipLines {
   GzipLines(const GzipLines&) = delete;
   GzipLines& operator=(const GzipLines&) = delete;
 
-  // Without its line feed; valid until the next call. False at the end, and on an error.
+  // The line without its line feed; valid until the next call. False at the end, and on an error.
   bool next(std::string_view* line);
 
-  // Of the last line, from 1.
+  // Of the last line returned, counted from 1.
   std::size_t line_number() const { return line_number_; }
-  // Empty while nothing went wrong.
+  // Empty if no error has occurred.
   const std::string& error() const { return error_; }
 
  private:
@@ -31,9 +31,9 @@ class GzipLines {
   bool fill();
 
   std::unique_ptr<File> file_;
-  std::string data_;  // what has been read; lines before begin_ are used up
+  std::string data_;  // read so far; lines before begin_ have been returned
   std::size_t begin_ = 0;
-  std::size_t searched_ = 0;  // no line feed in [begin_, searched_)
+  std::size_t searched_ = 0;  // [begin_, searched_) has no line feed
   bool ended_ = false;
   std::size_t line_number_ = 0;
   std::string error_;

@@ -7,13 +7,13 @@ namespace thermocline {
 namespace {
 
 constexpr double kGib = static_cast<double>(kGiB);
-constexpr double kMillisecond = 1e-3;  // the programme's unit of time
-// As in the yardstick: smaller buffers need no room and are always there.
+constexpr double kMillisecond = 1e-3;  // the unit of time in the linear programme
+// As in the slotted bound: smaller buffers need no room and are always on the device.
 constexpr Bytes kSmallest = kMiB;
 constexpr int kMostIterations = 1'000'000;
-// How far the rows follow inputs of inputs. Stopping early leaves rows out, nothing else.
+// How many levels of inputs of inputs the rows follow. A smaller number only leaves rows out, so the bound stays valid.
 constexpr int kDepth = 4;
-constexpr double kLongest = 1e4;  // of a slot, in steps without recomputation
+constexpr double kLongest = 1e4;  // longest slot, in durations of the step without recomputation
 
 double to_gib(Bytes bytes) { return static_cast<double>(bytes) / kGib; }
 
@@ -60,7 +60,7 @@ void JointProgramme::append(Terms* terms, const Variables& of, std::uint32_t key
   if (const auto found = of.find({key, slot}); found != of.end()) terms->push_back({found->second, weight});
 }
 
-// Less what may bring bytes of a version to the device in these slots.
+// Subtracts everything that may bring bytes of a version to the device in these slots.
 void JointProgramme::append_arrivals(Terms* terms, std::uint32_t v, Slots slots) const {
   for (std::uint32_t u = slots.first; u < slots.end; ++u) append(terms, fetched_, v, u, -1);
   append_again(terms, v, slots);
@@ -75,7 +75,7 @@ bool JointProgramme::append_again(Terms* terms, std::uint32_t v, Slots slots) co
   return terms->size() > before;
 }
 
-// Less what of a version is on the device or on the host when the slot starts.
+// Subtracts the part of a version that is on the device or on the host when the slot starts.
 void JointProgramme::append_kept(Terms* terms, std::uint32_t v, std::uint32_t slot) const {
   append(terms, resident_, v, slot, -1);
   append(terms, on_host_, v, slot, -1);
@@ -96,17 +96,17 @@ void JointProgramme::add_variables() {
       const bool is_read = std::ranges::binary_search(version.readers, edges_[u]);
       resident_[{v, u}] = programme_.add_variable(is_read ? 1 : 0, 1);
       const int fetched = fetched_[{v, u}] = programme_.add_variable(0, 1);
-      if (version.producer == StepVersion::kBeforeStep) continue;  // on the host for nothing
+      if (version.producer == StepVersion::kBeforeStep) continue;  // has a copy on the host at no cost
       const int on_host = on_host_[{v, u}] = programme_.add_variable(0, 1);
       at_most({{fetched, 1}, {on_host, -1}}, 0);
     }
   }
 }
 
-// Rows follow, use and inputs of docs/bound.md.
+// The rows "follow", "use" and "inputs" of docs/bound.md.
 void JointProgramme::add_presence() {
   const auto slots = static_cast<std::uint32_t>(edges_.size());
-  std::map<std::uint32_t, std::uint32_t> ancestor;  // of the version that a buffer ends the step with
+  std::map<std::uint32_t, std::uint32_t> ancestor;  // of the version that a buffer has at the end of the step
   for (std::uint32_t v = 0; v < joint_.versions.size(); ++v) {
     if (joint_.versions[v].heir >= 0) ancestor[static_cast<std::uint32_t>(joint_.versions[v].heir)] = v;
   }
@@ -139,7 +139,8 @@ void JointProgramme::add_presence() {
   }
 }
 
-// Rows A and B: what is missing at an edge before a read has a copy on the host or is made again before the read.
+// Rows A and B: what is not on the device at an edge before a read has a copy on the host, or is recomputed before that
+// read.
 void JointProgramme::add_gaps() {
   for (const auto& [key, resident] : resident_) {
     const auto& [v, u] = key;
@@ -196,7 +197,7 @@ void JointProgramme::add_slots(const DeviceRates& rates) {
   for (const auto& [key, x] : resident_) held[key.second].push_back({x, gib(key.first)});
   for (const auto& [key, x] : fetched_) in[key.second].push_back({x, gib(key.first)});
   for (const auto& [key, x] : on_host_) {
-    // The first edge behind the producer lies in no slot before 1, since edges begin with 0.
+    // The first edge after the producer is in slot 1 or later, because edges begin with 0.
     const auto [v, u] = key;
     out[u - 1].push_back({x, gib(v)});
     const auto before = on_host_.find({v, u - 1});
@@ -208,7 +209,7 @@ void JointProgramme::add_slots(const DeviceRates& rates) {
   for (std::uint32_t u = 0; u < slots; ++u) add_slot(u, in[u], out[u], again[u], held[u], rates);
 }
 
-// Rows clock, link and memory.
+// The rows "clock", "link" and "memory".
 void JointProgramme::add_slot(std::uint32_t slot, const Terms& in, const Terms& out, const Terms& again,
                               const Terms& held, const DeviceRates& rates) {
   const double compute = seconds_between(edges_[slot], end_of(slot)) / kMillisecond;

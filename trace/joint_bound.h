@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lower bound on the time of a steady step under a budget if contents may be kept, swapped or recomputed.
+// A lower bound for the time of a steady step under a budget, if contents may be kept, swapped or recomputed.
 //
-// It holds for every schedule in which the step's operators run one at a time in order, each with all that it names on
-// the device; any of them may run again, whole, whenever its inputs are there; buffers move over the link in any parts.
-// The step is cut at some operators, the *edges*, into slots of free length. Unknowns are fractions of versions
-// (trace/joint_step.h): on the device when a slot starts, copied to the host by then, fetched in a slot; and how much
-// of an operator runs again in a slot. docs/bound.md derives the rows. Whatever the edges are, the minimum is a bound.
+// It holds for every schedule in which the step's operators run one at a time and in order, each with all its operands
+// on the device. Any operator may run again, as a whole, whenever its inputs are there; buffers cross the link in
+// pieces of any size. The step is cut at some operators, the *edges*, into slots of variable length. The unknowns are
+// fractions of versions (trace/joint_step.h): on the device when a slot starts, copied to the host by then, fetched in
+// a slot; and the fraction of an operator that runs again in a slot. docs/bound.md derives the rows. For every choice
+// of edges the minimum is a valid bound.
 #pragma once
 
 #include <map>
@@ -18,24 +19,24 @@
 
 namespace thermocline {
 
-// How many slots the step is cut into unless told: the more operators, the fewer, for the programme has variables for
+// The default number of slots. It falls with the number of operators, because the linear programme has variables for
 // every version in every slot.
 std::size_t joint_slots(const SteadyStep& step);
 
 struct JointBound {
-  bool is_feasible = true;  // else some operator finds no room
+  bool is_feasible = true;  // if false, some operator finds no room
   double compute_ms = 0;
-  // None: it is not feasible, or several streams run, which may overlap.
+  // Empty: not feasible, or the program has several streams, which may overlap.
   std::optional<double> bound_ms;
 };
 
-// The programme of one choice of edges. `edges` ascend and begin with 0.
+// The linear programme for one choice of edges. `edges` ascend and begin with 0.
 class JointProgramme {
  public:
   JointProgramme(const SteadyStep& step, const JointStep& joint, const DeviceRates& rates,
                  std::vector<std::uint32_t> edges);
 
-  // Seconds. `budget` may change from call to call.
+  // In seconds. `budget` may change from call to call.
   double lower_bound(Bytes budget);
 
   std::size_t variables() const { return programme_.variables(); }
@@ -47,7 +48,7 @@ class JointProgramme {
     double weight;
   };
   using Terms = std::vector<Term>;
-  // Of a version or an operator in a slot.
+  // By (version or operator, slot).
   using Variables = std::map<std::pair<std::uint32_t, std::uint32_t>, int>;
   // Slots [first, end).
   struct Slots {
@@ -63,7 +64,8 @@ class JointProgramme {
   void add_slots(const DeviceRates& rates);
   void add_slot(std::uint32_t slot, const Terms& in, const Terms& out, const Terms& again, const Terms& held,
                 const DeviceRates& rates);
-  // The part of version `v` that is on the device at some time in the slots; -1 where nothing limits it.
+  // The variable for the fraction of version `v` that is on the device at some time in the slots; -1 if nothing limits
+  // it.
   int part_present(std::uint32_t v, Slots gap, int depth);
 
   int at_most(const Terms& terms, double limit);
@@ -78,15 +80,15 @@ class JointProgramme {
   const SteadyStep& step_;
   const JointStep& joint_;
   std::vector<std::uint32_t> edges_;
-  std::vector<double> clock_;  // per operator: seconds before it; one more for the end
+  std::vector<double> clock_;  // per operator: seconds before it; one more for the end of the step
   LinearProgramme programme_;
   Variables resident_, on_host_, fetched_, again_;
   std::map<std::pair<std::uint32_t, Slots>, int> parts_;
   std::vector<int> memory_rows_;      // per slot
-  std::vector<double> edge_written_;  // GiB that the slot's edge operator makes, not in place
+  std::vector<double> edge_written_;  // GiB that the slot's edge operator writes to buffers that it does not read
 };
 
-// Bounds of one step under any budgets.
+// Bounds for one step under any budget.
 class JointBounds {
  public:
   JointBounds(SteadyStep step, const DeviceRates& rates, std::optional<std::size_t> slots = {});
@@ -100,10 +102,11 @@ class JointBounds {
   SteadyStep step_;
   JointStep joint_;
   Bytes least_budget_;
-  std::optional<JointProgramme> programme_;  // none: there is nothing to bound
+  std::optional<JointProgramme> programme_;  // empty: nothing to bound
 };
 
-// `slots` groups of operators, half even in number, half in time; the operator of each at which most bytes are alive.
+// Divides the operators into `slots` groups, half of them of equal number, half of equal time. The edge of each group
+// is its operator with the most live bytes.
 std::vector<std::uint32_t> joint_edges(const SteadyStep& step, std::size_t slots);
 
 }  // namespace thermocline

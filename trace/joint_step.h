@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A steady step (trace/steady_step.h) as *versions*: the contents that a write gives a buffer. Updating a buffer in
-// place ends one version and begins another. What recomputation can recreate is a version, by running the operator that
-// made it on the versions that it read.
+// A steady step (trace/steady_step.h) in terms of *versions*: a version is the contents that a write gives a buffer.
+// Updating a buffer in place ends one version and begins another. Recomputation recreates a version, by running the
+// operator that wrote it on the versions that it read.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace thermocline {
 
 struct StepVersion {
-  std::uint32_t buffer;  // index of the step's buffers
+  std::uint32_t buffer;  // index into the step's buffers
   Bytes bytes;
-  int producer;                        // operator; kBeforeStep where the step found it
+  int producer;                        // operator; kBeforeStep if the version existed before the step
   std::vector<std::uint32_t> readers;  // operators, ascending
-  int wanted_until;  // the last operator that it may be of use to, itself or by what is made again from it
-  int heir = -1;     // of a version that the step found: its buffer's last version, if that outlives the step
+  int wanted_until;                    // the last operator that uses it, or anything that may be recomputed from it
+  int heir = -1;  // for a version from before the step: its buffer's last version, if that outlives the step
   static constexpr int kBeforeStep = -1;
 };
 
-// Indices of versions.
+// Operands, as indices of versions.
 struct StepOperator {
   std::vector<std::uint32_t> reads;
   std::vector<std::uint32_t> writes;
@@ -35,7 +35,7 @@ struct JointStep {
   std::vector<StepVersion> versions;
   std::vector<StepOperator> operators;
 
-  // The last operator that wants anything of what operator `op` writes.
+  // The last operator that uses anything that operator `op` writes.
   int wanted_until(std::size_t op) const;
 
  private:

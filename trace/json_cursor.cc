@@ -124,7 +124,7 @@ void JsonCursor::append_utf8(std::uint32_t code) {
   put(0x80 | (code & 0x3F));
 }
 
-// The characters of a number as JSON spells it, or nothing.
+// The characters of a number in JSON's syntax, or an empty string.
 std::string_view JsonCursor::number_text() {
   skip_space();
   std::size_t i = at_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over one JSON object (RFC 8259) without building a tree: a trace has a line per event and its fields are few
-// and known, so that reading costs little more than looking at each byte.
+// Reads one JSON object (RFC 8259) without building a tree. A trace has one line per event, with few and known fields,
+// so reading costs little more than looking at each byte.
 //
 //   JsonCursor cursor(line);
 //   if (cursor.enter_object())
 //     for (std::string_view key; cursor.next_key(&key);) ... one read_ or skip_value() per key ...
 //   if (cursor.failed() || !cursor.at_end()) ... cursor.error(), cursor.column() ...
 //
-// After the first error every call answers false and the error stays.
+// After the first error every call returns false, and the error stays.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ class JsonCursor {
   bool enter_object();
   // False at the end of the object, and on an error.
   bool next_key(std::string_view* key);
-  // A string without escapes is a part of the text; one with escapes is valid until the next read_string.
+  // A string without escapes is a view of the text; one with escapes is valid until the next read_string.
   bool read_string(std::string_view* out);
   bool read_integer(std::int64_t* out);
   bool read_number(double* out);
   // An array of integers; `out` is overwritten.
   bool read_integers(std::vector<std::int64_t>* out);
   bool skip_value() { return skip_value(0); }
-  // Nothing but white space follows.
+  // True if only white space follows.
   bool at_end();
 
   bool failed() const { return error_ != nullptr; }

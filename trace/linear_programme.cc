@@ -7,7 +7,7 @@
 
 namespace thermocline {
 
-// The weights by variable: those of variable v are [start[v], start[v + 1]).
+// Weights by variable (column-wise): those of variable v are [start[v], start[v + 1]).
 struct LinearProgramme::Columns {
   std::vector<int> start, row;
   std::vector<double> weight;

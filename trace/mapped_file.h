@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's bytes without reading them. Empty where the file is, or is none that can be mapped.
+// The bytes of a file, mapped into memory. Empty for an empty file, and for one that can not be mapped.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace thermocline {
 
 class MappedFile {
  public:
-  // Null: errno says why.
+  // Null on failure; errno has the reason.
   static std::unique_ptr<MappedFile> open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::string_view kSchema = "thermocline-trace/1";
 constexpr std::string_view kSchemaFamily = "thermocline-trace/";
-// Of a buffer, and of all that are alive: what a simulated device can be given in full.
+// Of one buffer, and of all live buffers together: the largest memory that a simulated device can have.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;
 
-// What a program may take, all operators together, on a device of 10^12 operations a second: above, times would not fit
+// Limit for the total time of all operators, on a device of 10^12 operations a second: above it, times would not fit
 // into 64 bits of nanoseconds.
 constexpr double kMostSeconds = 1e8;
 
@@ -39,7 +39,7 @@ std::uint32_t index_of(std::string_view text, Indices* indices, std::vector<std:
   return index;
 }
 
-// Builds the trace line by line; each function answers "" or the reason why the line is rejected.
+// Builds the trace line by line; each function returns "" or the reason why the line is rejected.
 class Builder : public EventSink {
  public:
   explicit Builder(Trace* trace) : trace_(trace) { trace_->streams.push_back(0); }

@@ -12,11 +12,11 @@
 
 namespace thermocline {
 
-// On failure `out` is unspecified. `warnings` (may be null) takes remarks about what was accepted nevertheless.
+// On failure `out` is unspecified. `warnings` (may be null) gets remarks about what was accepted nevertheless.
 bool read_trace(const std::string& path, Trace* out, TraceError* error, std::vector<std::string>* warnings = nullptr);
 
-// What puts a trace together from its events, for those that look at these, too. Without the last word of read_trace:
-// whether the whole is one.
+// A sink that builds a trace from events, for callers that also look at the events. It does not make the final check of
+// read_trace: that the trace is complete.
 std::unique_ptr<EventSink> trace_builder(Trace* out);
 
 }  // namespace thermocline

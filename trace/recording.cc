@@ -20,7 +20,7 @@
 namespace thermocline {
 namespace {
 
-// The events of a recording's parts, one behind the other.
+// The events of all parts of a recording, one part after the other.
 class Parts {
  public:
   explicit Parts(std::vector<std::string_view> parts) : parts_(std::move(parts)) { begin(); }
@@ -58,7 +58,7 @@ class LiveBuffers {
     peak_ = std::max(peak_, live_bytes_);
     return buffers_[address] = {added_++, bytes, stream, tag};
   }
-  // The buffer that began there; none where there was none.
+  // Removes and returns the buffer that began there; nothing if there was none.
   std::optional<Buffer> remove(std::uint64_t address) {
     const auto at = buffers_.find(address);
     if (at == buffers_.end()) return std::nullopt;
@@ -79,9 +79,10 @@ class LiveBuffers {
     std::ranges::sort(found, {}, &Buffer::id);
     return found;
   }
-  // What was before counts no more.
+  // The peak counts from now on.
   void forget_peak() { peak_ = live_bytes_; }
-  // A word accesses the buffer around it; one past the end, the buffer that ends there, and the one that begins there.
+  // An address accesses the buffer that contains it. One past the end of a buffer accesses that buffer, and also the
+  // one that begins there.
   template <class Visit>
   void accessed_by(const MemoryAccess& access, Visit visit) const {
     const std::uint64_t begin = access.address.value, end = begin + std::max<Bytes>(access.bytes, 1);
@@ -103,14 +104,14 @@ class LiveBuffers {
   Bytes live_bytes_ = 0, peak_ = 0;
 };
 
-// What has to be known of the whole before anything can be written.
+// A first pass over the events: what must be known about the whole before anything can be written.
 struct Survey {
   std::unordered_map<std::uint64_t, std::uint64_t> nanoseconds;  // by token
   std::vector<std::uint64_t> step_ends;                          // operators before the end of each step, ascending
   bool cut = false;
-  bool begins_late = false;  // the oldest part is gone
+  bool begins_late = false;  // the oldest part is missing
 
-  // Operators that are not told: what is left of the step in which the recording begins.
+  // The number of operators to skip: the rest of the step in which the recording begins.
   std::uint64_t first_told() const { return begins_late && step_ends.size() > 1 ? step_ends.front() : 0; }
 };
 
@@ -184,7 +185,7 @@ class Converter {
   Converter(const Survey& survey, EventSink* out, RecordingSummary* summary)
       : survey_(survey), out_(out), summary_(summary) {}
 
-  // "" or why the sink takes no more.
+  // Returns "" or the reason why the sink rejected an event.
   std::string run(const std::vector<std::string_view>& parts) {
     Parts events(parts);
     reach();
@@ -195,11 +196,11 @@ class Converter {
   }
 
  private:
-  // Steps are found, and all of them have been written.
+  // True if the recording has steps and the ends of all of them have been written.
   bool done() const { return !survey_.step_ends.empty() && ends_ == survey_.step_ends.size(); }
   bool is_telling() const { return operators_ >= survey_.first_told(); }
 
-  // Behind `operators_` operators.
+  // Writes the step ends that come after `operators_` operators.
   void reach() {
     for (; ends_ < survey_.step_ends.size() && survey_.step_ends[ends_] == operators_; ++ends_) {
       if (ends_ == 0 && survey_.first_told() > 0) {
@@ -263,7 +264,7 @@ class Converter {
   }
 
   void add(const RecordedEvent& event, std::uint64_t tag) {
-    // Its free is missing where the recording was not switched on yet, or a free failed.
+    // The buffer's free is missing if recording was not switched on yet, or if a free failed.
     release(event.address, event.stream);
     const LiveBuffers::Buffer buffer = live_.add(event.address, event.bytes, event.stream, tag);
     if (is_telling()) tell_allocation(buffer);
@@ -290,7 +291,7 @@ class Converter {
 
   void operate(const RecordedEvent& event) {
     begin_event("op");
-    // A name's block may be missing.
+    // The block with the name may be missing.
     const auto name = names_.find(event.name);
     fields_.name = name != names_.end() ? name->second : "unknown";
     Bytes bytes = 0;
@@ -320,8 +321,8 @@ class Converter {
   EventFields fields_;
   std::string reason_;
   std::size_t line_ = 1;
-  std::uint64_t operators_ = 0;  // told or not
-  std::size_t ends_ = 0;         // ends of steps that have been passed
+  std::uint64_t operators_ = 0;  // written or skipped
+  std::size_t ends_ = 0;         // step ends that have been passed
   std::uint64_t thread_ = 0, tag_ = 0;
   LiveBuffers live_;
   std::unordered_map<std::uint64_t, std::string> names_, tags_;
@@ -329,7 +330,7 @@ class Converter {
   std::unordered_map<std::uint64_t, std::uint64_t> streams_;
 };
 
-// "" or why not.
+// Returns "" or the reason of failure.
 std::string add_part(const MappedFile& file, std::vector<std::string_view>* parts) {
   if (!file.bytes().starts_with(kRecordingHeader)) {
     return "not a recording of this version: its first line is not '" +

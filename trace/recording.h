@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the preloaded library wrote down (telemetry/recording.h) as the events of a trace.
+// Converts a recording of the preloaded library (telemetry/recording.h) to the events of a trace.
 //
-// Addresses become buffers, and durations, which are measured for a few operations of each kind, become those of all of
-// that kind. Where the program marked no steps they are found as the library finds them
-// (offload/planning/period_detector.h); what comes behind the last whole step is left out, and, where the recording has
-// lost its beginning to a limit, what comes before the first whole one. Directions of kernels' operands are not known:
-// each is read and written.
+// Addresses become buffers. Durations are measured for a few operations of each kind, and are then used for all of that
+// kind. If the program marked no steps, they are found in the same way as in the library
+// (offload/planning/period_detector.h). Everything after the last whole step is left out; if the beginning of the
+// recording was dropped because of a size limit, so is everything before the first whole step. The directions of
+// kernels' operands are not known: each counts as read and written.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@ struct RecordingSummary {
   std::uint64_t guessed = 0;                            // operators whose duration was not measured
   Bytes peak_live_bytes = 0;
   bool cut = false;          // the recording ends in the middle of a block
-  bool begins_late = false;  // its beginning had to make room
+  bool begins_late = false;  // its beginning was dropped because of a size limit
 };
 
-// Whether a file that begins so is a recording, of whatever version.
+// Whether a file with this beginning is a recording, of any version.
 bool is_recording(std::string_view begin);
 
-// `path`: with or without an older part beside it. `program` is noted in the trace's header. "" or the reason why not.
+// `path`: with or without an older part beside it. `program` is noted in the trace's header. Returns "" or the reason
+// of failure.
 std::string read_recording(const std::string& path, const std::string& program, EventSink* out,
                            RecordingSummary* summary);
 

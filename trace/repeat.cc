@@ -7,9 +7,10 @@
 namespace thermocline {
 namespace {
 
-enum class Life : std::uint8_t { kNone, kBefore, kWithin };  // when it was allocated, as long as it is alive
+enum class Life : std::uint8_t { kNone, kBefore, kWithin };  // when it was allocated; kNone: not alive
 
-// What the last step found alive and freed, and what it allocated and left alive; both in order of (size, allocation).
+// Buffers that the last step found alive and freed, and those that it allocated and left alive; both in order of (size,
+// allocation).
 struct Ends {
   std::vector<std::uint32_t> carried;
   std::vector<std::uint32_t> left;

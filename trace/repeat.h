@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace as a program of any number of steps. Beyond the file's own steps its last one repeats: what was alive when
-// that step began and was freed in it (the last step's gradients, say) is replaced by what the step left behind in its
-// place, matched by size and order of allocation. A step whose two ends do not match can not repeat.
+// Extends a trace to a program of any number of steps by repeating its last step. Buffers that were alive when that
+// step began and were freed in it (the last step's gradients, for example) are replaced by the buffers that the step
+// left alive, matched by size and order of allocation. A step for which these do not match can not repeat.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace thermocline {
 
 struct StepProgram {
   std::size_t steps = 0;
-  // Before each repetition, for each pair at once: what the file calls `first` is from now on what `second` was.
+  // Applied before each repetition, all pairs at once: the buffer that the file calls `first` is from now on the one
+  // that was `second`.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> renames;
 
   // The events of step `i` of the program.
@@ -26,7 +27,7 @@ struct StepProgram {
   bool is_repetition(const Trace& trace, std::size_t i) const { return i >= trace.steps.size(); }
 };
 
-// `steps` 0: as many as the file has. False with a sentence in `reason` when the last step can not repeat.
+// `steps` 0: as many as the file has. False, with a message in `reason`, when the last step can not repeat.
 bool plan_steps(const Trace& trace, std::size_t steps, StepProgram* out, std::string* reason);
 
 }  // namespace thermocline

@@ -16,7 +16,7 @@
 namespace thermocline {
 namespace {
 
-// The engine's report handler carries no context; a replay runs on one thread.
+// The engine's report handler has no context argument; a replay runs on one thread.
 thread_local std::string* report_target = nullptr;
 
 void take_report(const std::string& report) {
@@ -50,18 +50,18 @@ class Replay : private Relauncher {
 
  private:
   struct Buffer {
-    DeviceAddress address;  // none: it has no bytes
+    DeviceAddress address;  // none for a buffer of no bytes
     Bytes bytes = 0;
     bool is_alive = false;
-    bool is_fresh = false;  // allocated and not used
+    bool is_fresh = false;  // allocated and not used yet
   };
-  // Of the operator in hand, per buffer that it names.
+  // Per buffer that the current operator names.
   struct Named {
     std::uint32_t buffer;
     bool reads;
     bool writes;
     bool is_fresh;
-    // What counts as zero is overwritten with zeros by the device.
+    // Contents that count as zero are overwritten with zeros by the device.
     bool changes() const { return writes || is_fresh; }
   };
 
@@ -79,7 +79,7 @@ class Replay : private Relauncher {
     clock_ = std::make_unique<StepClock>(driver(), streams_);
     const Driver& engines = options_.stopwatch != nullptr ? options_.stopwatch->driver(driver()) : driver();
     EngineOptions engine = options_.engine;
-    engine.host_is_readable = false;  // tags have no bytes
+    engine.host_is_readable = false;  // tagged memory has no bytes
     engine.relauncher = this;
     if (const Status status = Engine::create(engines, engine, &engine_); !status.ok()) return status;
     engine_->set_report_handler(&take_report);
@@ -117,7 +117,7 @@ class Replay : private Relauncher {
                               .recomputed_ns = after.recomputed_ns - before.recomputed_ns});
   }
 
-  // Buffers that the step frees stand for those that the step before left in their place.
+  // Buffers that the step frees are replaced by those that the step before left alive.
   void rename_carried() {
     std::vector<Buffer> left;
     for (const auto& [carried, produced] : program_.renames) {
@@ -225,14 +225,14 @@ class Replay : private Relauncher {
 
   bool recomputes() const { return options_.exact && options_.engine.recompute != Recompute::kOff; }
 
-  // The operator in hand, as the trace describes it; it is the next to be launched.
+  // Describes the current operator, which will be launched next, as the trace does.
   const RelaunchInfo* remember(const TraceOperator& op, const char* name) {
     if (remembered_.size() == kRemembered) remembered_.pop_front();
     Remembered& r = remembered_.emplace_back(Remembered{launched_ + 1, &op, name, {}});
     uses_.clear();
     for (const Named& n : named_) {
       r.operands.push_back({buffers_[n.buffer].bytes, flags_of(n)});
-      // What counts as zero does not depend on what was there.
+      // The operator's result does not depend on contents that count as zero.
       uses_.push_back({.reads = n.reads && !n.is_fresh, .writes = n.changes()});
     }
     relaunch_ = {.id = launched_ + 1, .may_run_again = true, .uses = uses_};
@@ -255,7 +255,7 @@ class Replay : private Relauncher {
   }
 
   MemoryAccess access_of(const Named& named, const Buffer& buffer) const {
-    // As hooks see it: an address among the parameters of a kernel.
+    // Without `exact`: what hooks see, an address among the parameters of a kernel.
     if (!options_.exact) return {.address = buffer.address};
     const Access access = named.changes() ? Access::kWrite : Access::kRead;
     return {.address = buffer.address, .bytes = buffer.bytes, .access = access};
@@ -267,7 +267,7 @@ class Replay : private Relauncher {
            flag(named.is_fresh, SIMULATED_OPERAND_FRESH);
   }
 
-  // Equal work has equal names and figures; hooks have the function and its grid for that.
+  // Equal work must have equal names and tokens; hooks use the function and its grid for that.
   OperationInfo info_of(const TraceOperator& op, std::string_view name) const {
     std::uint64_t kind = std::hash<std::string_view>()(name);
     for (const double figure : {op.flops, op.bytes}) kind = kind * 0x9E3779B97F4A7C15U + std::hash<double>()(figure);
@@ -278,7 +278,7 @@ class Replay : private Relauncher {
         .kind = kind, .nanoseconds = static_cast<std::uint64_t>(seconds * 1e9), .operator_class = classes_[op.name]};
   }
 
-  // The checksum speaks of results; this makes every byte that is still held one of them.
+  // The checksum covers results; reading every byte that is still allocated makes all of them results.
   Status read_what_is_left() {
     static constexpr TraceOperator op{.name = 0, .first_operand = 0, .reads = 1, .writes = 0, .flops = 0, .bytes = 0};
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
@@ -313,21 +313,21 @@ class Replay : private Relauncher {
   const ReplayOptions& options_;
   ReplayResult* result_;
 
-  // Torn down from the last to the first: the device goes when nothing of it is held any more.
+  // Members are destroyed from the last to the first: the device must outlive everything else.
   std::unique_ptr<SimulatedDevice> device_;
   std::vector<StreamOwner> owned_streams_;
-  std::vector<StreamHandle> streams_;  // by index of the trace's
+  std::vector<StreamHandle> streams_;  // by index of the trace's streams
   std::unique_ptr<ProgramOrder> order_;
   std::unique_ptr<StepClock> clock_;
   std::unique_ptr<Engine> engine_;
 
-  std::vector<Buffer> buffers_;  // by index of the trace's
+  std::vector<Buffer> buffers_;  // by index of the trace's buffers
   std::size_t step_ = 0;
   std::uint64_t events_ = 0;
   std::chrono::steady_clock::time_point began_;
   std::vector<OperatorClass> classes_;  // by name
-  std::uint64_t launched_ = 0;          // operators
-  // The newest of them, where they may run again.
+  std::uint64_t launched_ = 0;          // number of operators
+  // The most recent operators, if they may run again.
   struct Remembered {
     std::uint64_t id;
     const TraceOperator* op;
@@ -340,10 +340,10 @@ class Replay : private Relauncher {
   };
   std::deque<Remembered> remembered_;
   RelaunchInfo relaunch_;
-  // Kept for their memory.
+  // Members only to reuse their memory.
   std::vector<OperandUse> uses_;
   std::vector<Named> named_;
-  std::vector<std::uint32_t> place_;  // 1 + position in named_, per buffer; 0 between operators
+  std::vector<std::uint32_t> place_;  // per buffer: 1 + index in named_; 0 between operators
   std::vector<MemoryAccess> accesses_;
   std::vector<SimulatedOperand> operands_;
 };

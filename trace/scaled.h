@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded program at another batch size, from two recordings of it at two batch sizes: every buffer's bytes, and
-// every operator's flops, bytes and measured time, are on the straight line through the two recordings' figures.
+// Extrapolates a recorded program to another batch size, from two recordings of it at two batch sizes: the bytes of
+// every buffer, and the flops, bytes and measured time of every operator, are on the straight line through the two
+// recorded values.
 //
-// That is exact for what is a constant and a multiple of the batch, as parameters and activations are; a cost that
-// grows otherwise, and a library that picks another algorithm at another size, are not foreseen. Both recordings must
-// be of the same operators on the same buffers in the same order.
+// That is exact for everything that is a constant plus a multiple of the batch size, as parameters and activations are.
+// Costs that grow otherwise, and libraries that choose another algorithm at another size, are not covered. Both
+// recordings must have the same operators on the same buffers in the same order.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ struct BatchedTrace {
   double batch;
 };
 
-// False with a sentence in `reason` where the two are not one program at two sizes. The batches must differ.
+// False, with a message in `reason`, if the two are not one program at two sizes. The batch sizes must differ.
 bool scale_trace(const BatchedTrace& a, const BatchedTrace& b, double batch, Trace* out, std::string* reason);
 
 }  // namespace thermocline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator's libcuda.so.1 in this process: loaded by its path, set up before its first call, with a context
-// current on the calling thread. One at a time; the next one starts from the beginning again.
+// The simulator's libcuda.so.1 in this process: loaded by its path, configured before its first call, with a context
+// current on the calling thread. One at a time; each new one starts from the initial state.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ namespace thermocline {
 struct SimulatedDeviceOptions {
   std::string library;  // path of the simulator's libcuda.so.1
   std::string profile = "reference";
-  std::string timeline;               // a file for when each operation ran; empty: none
-  std::optional<std::uint64_t> seed;  // adversarial order; none: order of time
-  Bytes memory_bytes = 0;             // in place of the profile's; 0: the profile's
-  bool check = false;                 // for races
+  std::string timeline;               // file for the times at which operations ran; empty: none
+  std::optional<std::uint64_t> seed;  // adversarial order; unset: order of time
+  Bytes memory_bytes = 0;             // 0: the profile's
+  bool check = false;                 // detect races
 };
 
 class SimulatedDevice {
  public:
-  // Null with a sentence in `reason` on failure.
+  // Null on failure, with a message in `reason`.
   static std::unique_ptr<SimulatedDevice> open(const SimulatedDeviceOptions& options, std::string* reason);
   ~SimulatedDevice();
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where to cut a step into slots (trace/slotted_bound.h). At the best cut few edges matter: where memory is short, and
-// where the link turns from one direction to the other. All others may be left out, and the bound stays what it is.
+// Searches for the edges at which to cut a step into slots (trace/slotted_bound.h). In the best cut only a few edges
+// matter: where memory is short, and where the link changes direction. All others can be removed without changing the
+// bound.
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +32,8 @@ std::uint32_t half_time(const SteadyStep& step, std::uint32_t begin, std::uint32
   return k;
 }
 
-// Half of it divides the operators evenly, half the time; the first parts are `shift` of the others' size.
+// Half of the cuts divide the number of operators evenly, half the time; the first part is `shift` of the size of the
+// others.
 Edges even_cuts(const SteadyStep& step, std::size_t slots, double shift) {
   const std::size_t half = std::max<std::size_t>(slots / 2, 1);
   const auto part = [&](std::size_t i) { return (static_cast<double>(i) + shift) / static_cast<double>(half); };
@@ -55,7 +57,7 @@ Edges grid(const SlotInput& input, std::size_t slots, int round) {
   Edges edges;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const std::uint32_t end = i + 1 < cuts.size() ? cuts[i + 1] : input.step.operators();
-    // By turns: the part's operator that needs most itself, the one before which most is wanted, the first.
+    // By turns: the operator of the part that uses most, the one before which most is needed, the first one.
     edges.push_back(round % 3 == 0   ? largest(input.used, cuts[i], end)
                     : round % 3 == 1 ? largest(input.wanted, cuts[i], end)
                                      : cuts[i]);

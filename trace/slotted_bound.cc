@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kUnit = static_cast<double>(kGiB);
 constexpr int kMostIterations = 200'000;
-// What is a price and what is rounding: link time is 1e-2 seconds a GiB and more.
+// Below this a dual price is rounding error: link time is 1e-2 seconds per GiB or more.
 constexpr double kNoPrice = 1e-7;
 
 double to_gib(Bytes bytes) { return static_cast<double>(bytes) / kUnit; }
@@ -55,7 +55,7 @@ void SlottedBound::add_slots(const SlotInput& input) {
   const double out = input.rates.link_to_host_bytes_per_second / kUnit;
   Bytes all = 0;
   for (const StepBuffer& buffer : input.step.buffers) all += buffer.bytes;
-  // No slot is better longer than its operators and the way of everything take.
+  // No slot needs to be longer than its operators plus the transfer of everything.
   const double longest = to_gib(all) / std::min(in, out);
   for (std::size_t u = 0; u < edges_.size(); ++u) {
     const std::uint32_t end = u + 1 < edges_.size() ? edges_[u + 1] : operators_;
@@ -74,7 +74,7 @@ int SlottedBound::slot_of(std::uint32_t op) const {
   return static_cast<int>(std::ranges::upper_bound(edges_, op) - edges_.begin()) - 1;
 }
 
-// Cuts the buffer's uses into versions, each of which begins with a write and ends with the next one.
+// Divides the buffer's uses into versions; a version begins with a write and ends with the next one.
 void SlottedBound::collect(const StepBuffer& buffer) {
   const auto behind_step = [this](const StepUse& use) { return use.op >= operators_; };
   const std::size_t n = static_cast<std::size_t>(std::ranges::find_if(buffer.uses, behind_step) - buffer.uses.begin());
@@ -89,14 +89,15 @@ void SlottedBound::collect(const StepBuffer& buffer) {
   for (std::size_t begin = first; begin < last;) {
     std::size_t end = begin + 1;
     while (end < last && !is_write(end)) ++end;
-    // What comes from before the step, and ends in it, is taken to have been copied out there.
+    // A version from before the step that ends in it is assumed to have been copied out before the step.
     const bool is_clean = is_constant || (begin == 0 && buffer.is_from_before && !is_write(0));
     add_version(buffer, n, begin, end, is_clean);
     begin = end;
   }
 }
 
-// Uses [begin, end], of which the last may write the next version. Numbers from `uses` on are of the next step.
+// A version with uses [begin, end], the last of which may write the next version. Indices from `uses` on are of the
+// next step.
 void SlottedBound::add_version(const StepBuffer& buffer, std::size_t uses, std::size_t begin, std::size_t end,
                                bool is_clean) {
   const int slots = static_cast<int>(edges_.size());
@@ -128,7 +129,7 @@ void SlottedBound::count(Pattern pattern, Bytes bytes) {
   patterns_[std::move(pattern)] += bytes;
 }
 
-// Dropping costs nothing, so all that comes back has been away since the gap began.
+// Dropping costs nothing, so all that is fetched again was off the device since the gap began.
 void SlottedBound::add_clean(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
   int before = -1;
@@ -144,8 +145,8 @@ void SlottedBound::add_clean(const Pattern& pattern, double gib) {
   }
 }
 
-// What is copied out for the only gap is away from then on; what is copied out between two edges is what is away more,
-// and what came back.
+// What is copied out for a version's only gap stays off the device until it is fetched. So the bytes copied out between
+// two edges equal the increase of what is off the device plus what was fetched.
 void SlottedBound::add_single(const Pattern& pattern, double gib) {
   const Gap gap = pattern.gaps.front();
   int away = programme_.add_variable(0, gib);
@@ -177,7 +178,7 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
   int copied = -1;
   int next_edge = pattern.made_in + 1;
   for (const Gap& gap : pattern.gaps) {
-    int before = -1;  // what the last edge's bytes that are no longer away came back by
+    int before = -1;  // variable: how the bytes that were fetched since the last edge came back
     for (int e = gap.first; e < gap.end; ++e) {
       copied = copied_until(pattern, e, &next_edge, copied, gib);
       const int away = programme_.add_variable(0, gib);
@@ -194,7 +195,7 @@ void SlottedBound::add_several(const Pattern& pattern, double gib) {
   }
 }
 
-// What has been copied out by the edge, if `copied` is what has been by the edge before *next_edge (-1: nothing).
+// Variable: what has been copied out by the edge. `copied` is that for the edge before *next_edge (-1: nothing).
 int SlottedBound::copied_until(const Pattern& pattern, int edge, int* next_edge, int copied, double gib) {
   for (; *next_edge <= edge; ++*next_edge) {
     const int slot = outward_[slot_at(*next_edge - 1)];

@@ -2,10 +2,10 @@
 // The slotted bound: no executor that may only swap runs the step faster, whatever it knows and in whatever order it
 // copies. docs/bound.md derives it and lists what it assumes.
 //
-// The step, which repeats, is cut at some of its operators, the *edges*, into slots of free length. Memory has to fit
-// at the edges, and what crosses the link in a slot has to fit into its length. The unknowns are, for each buffer, how
-// much of it is away at each edge and how much of it has been copied out by then; minimised is the sum of the lengths.
-// Any choice of edges gives a bound; SlotSearch looks for a good one.
+// The step, which repeats, is cut at some of its operators, the *edges*, into slots of variable length. At the edges
+// memory has to fit, and what crosses the link in a slot has to fit into the slot's length. The unknowns are, for each
+// buffer, how much of it is off the device at each edge, and how much of it has been copied out by then. The sum of the
+// lengths is minimised. Any choice of edges gives a bound; SlotSearch looks for a good one.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 
 namespace thermocline {
 
-// Of one step, fixed for all budgets and edges.
+// Properties of one step that do not depend on budget and edges.
 struct SlotInput {
   SlotInput(const SteadyStep& s, const DeviceRates& r, Bytes smallest_to_leave);
 
   const SteadyStep& step;
   DeviceRates rates;
-  Bytes smallest;             // smaller ones are taken to stay on the device
+  Bytes smallest;             // smaller buffers are assumed to stay on the device
   std::vector<Bytes> bound;   // bound_bytes() of the step
   std::vector<Bytes> wanted;  // wanted_bytes() of the step
-  std::vector<Bytes> used;    // per operator, of what may leave
+  std::vector<Bytes> used;    // per operator: bytes it uses of buffers that can be evicted
 };
 
 class SlottedBound {
@@ -35,25 +35,25 @@ class SlottedBound {
   // `edges` ascend and begin with 0.
   SlottedBound(const SlotInput& input, std::vector<std::uint32_t> edges);
 
-  // `budget` is not below the largest of input.bound.
+  // `budget` must not be below the largest of input.bound.
   double seconds(Bytes budget);
 
-  // Of the last call: does the bound change when this edge is left out? (Where not, memory is not short at the edge and
-  // a byte's way costs the same on both sides of it.)
+  // After seconds(): would the bound change without this edge? (If not, memory is not short at the edge, and
+  // transferring a byte costs the same on both sides of it.)
   bool is_decisive(std::size_t edge) const;
   const std::vector<std::uint32_t>& edges() const { return edges_; }
 
  private:
-  // Edges [first, end) at which a buffer is idle; numbers from edges_.size() on are of the next step.
+  // Edges [first, end) at which a buffer is idle; indices from edges_.size() on are of the next step.
   struct Gap {
     int first;
     int end;
     bool operator<(const Gap& other) const { return std::tie(first, end) < std::tie(other.first, other.end); }
   };
-  // Gaps of one version of a buffer's contents, which has to be copied out at most once. Buffers of the same pattern
-  // are one to the programme, since any schedule of them together is one for each.
+  // The gaps of one version of a buffer's contents, which has to be copied out at most once. Buffers with the same
+  // pattern are combined in the programme: any schedule of all of them together is also one for each.
   struct Pattern {
-    int made_in;  // the slot in which it is written; kClean where the host has it anyway
+    int made_in;  // slot in which the version is written; kClean if the host has a copy anyway
     std::vector<Gap> gaps;
     double density;  // StepBuffer's
     bool operator<(const Pattern& other) const {
@@ -79,18 +79,18 @@ class SlottedBound {
   std::vector<std::uint32_t> edges_;
   std::map<Pattern, Bytes> patterns_;
   LinearProgramme programme_;
-  std::vector<int> inward_, outward_, memory_;  // rows per slot; of the edge that begins it
-  std::vector<double> held_;                    // GiB at each edge, if nothing is away
+  std::vector<int> inward_, outward_, memory_;  // rows per slot; memory at the edge that begins the slot
+  std::vector<double> held_;                    // GiB at each edge, if nothing is evicted
 };
 
 struct SlotSearch {
   double seconds;
-  std::vector<std::uint32_t> decisive;  // edges at which it was found
+  std::vector<std::uint32_t> decisive;  // edges that determine the bound
 };
 
-// The best bound of several rounds: each keeps the edges that were decisive in the last one, looks closer at the slots
-// beside them, and adds an even grid of about `slots` edges, every time another one, so that nothing is overlooked.
-// It ends when as many rounds as `patience` brought nothing. `first`: edges to begin with.
+// The best bound of several rounds. Each round keeps the edges that were decisive in the last one, refines the slots
+// beside them, and adds an even grid of about `slots` edges, with a different offset each time so that nothing is
+// missed. Ends after `patience` rounds without a gain. `first`: edges to begin with.
 SlotSearch search_slots(const SlotInput& input, Bytes budget, std::size_t slots, int patience,
                         std::vector<std::uint32_t> first = {});
 

@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// Of one step after the other; what was before a step is over by then.
+// Assigns operators to streams, one step after the other; work of earlier steps has ended when a step begins.
 class Dealer {
  public:
   Dealer(const Trace& trace, std::uint32_t streams, const DeviceRates& rates, std::optional<std::uint64_t> seed)
@@ -37,7 +37,7 @@ class Dealer {
     double time = 0;
     std::uint32_t stream = 0;
   };
-  // When the last write, and the last read behind it, are over.
+  // Times at which the last write, and the last read after it, have ended.
   struct Use {
     std::uint64_t step = 0;
     Moment write, read;
@@ -71,7 +71,7 @@ class Dealer {
     return best;
   }
 
-  // Unlike std::uniform_int_distribution, the same with every library.
+  // Unlike std::uniform_int_distribution, this gives the same numbers with every library.
   std::uint32_t by_chance() { return static_cast<std::uint32_t>((random_() >> 32) % free_at_.size()); }
 
   const Trace& trace_;
@@ -83,7 +83,7 @@ class Dealer {
   std::mt19937_64 random_;
 };
 
-// Where buffers come from and go to follows from who uses them.
+// Sets the streams of allocations and frees according to the uses.
 void move_allocations(Trace* trace) {
   std::vector<std::uint32_t> user(trace->buffers.size(), 0);
   const auto use = [&](const TraceEvent& event) {

@@ -10,8 +10,8 @@ namespace {
 
 struct Window {
   std::size_t begin;
-  std::size_t step_end;  // of the step that is looked at
-  std::size_t end;       // of the whole steps that follow it, too
+  std::size_t step_end;  // of the step that is described
+  std::size_t end;       // of the whole steps after it, too
   std::size_t steps;
 };
 
@@ -87,7 +87,7 @@ class Survey {
     for (const std::uint32_t b : trace_.writes(op)) use(b).writes = true;
     ++step_.window_operators;
     if (is_past_step_) return;
-    // Devices count whole nanoseconds; a bound must not round up.
+    // Devices count whole nanoseconds; a lower bound must not round up.
     step_.seconds.push_back(std::floor(seconds_of(op, rates_) * 1e9 + 1e-3) * 1e-9);
     busy_.resize(trace_.streams.size());
     busy_[stream] += step_.seconds.back();
@@ -114,12 +114,12 @@ class Survey {
   const Bytes page_bytes_;
   const Window window_;
   SteadyStep step_;
-  std::vector<std::uint32_t> buffer_of_;  // per buffer of the trace that is alive: index of step_.buffers
+  std::vector<std::uint32_t> buffer_of_;  // per live buffer of the trace: index into step_.buffers
   std::vector<double> busy_;              // seconds per stream
   bool is_past_step_ = false;
 };
 
-// Those who are never away are wanted behind their last use, too.
+// Buffers that never leave the device count after their last use, too.
 void add_always_wanted(const SteadyStep& step, Bytes smallest, ByteProfile* profile) {
   for (const StepBuffer& buffer : step.buffers) {
     if (buffer.is_persistent() && buffer.bytes < smallest)

@@ -17,7 +17,7 @@ Status StepClock::mark() {
 
 Status StepClock::read(std::vector<double>* steps) const {
   steps->clear();
-  // Differences from one mark to the next keep the precision of the driver's float.
+  // Adding up differences between adjacent marks keeps the precision of the driver's float.
   EventHandle begin = marks_.front().front().get();
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     EventHandle end = begin;

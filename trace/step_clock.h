@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device time per step, measured as a program would: a timed event in every stream at each mark. A step ends when the
-// last of its streams gets there; no stream waits for another for the sake of the measurement.
+// Device time per step, measured as a program would measure it: at each mark a timed event in every stream. A step ends
+// when the last of its streams reaches the mark. The measurement makes no stream wait for another.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class StepClock {
 
   // The first mark is the beginning of the first step.
   Status mark();
-  // Milliseconds between marks; everything submitted must have completed.
+  // Milliseconds between marks. Everything submitted must have completed.
   Status read(std::vector<double>* steps) const;
 
  private:

@@ -18,12 +18,12 @@
 namespace thermocline {
 namespace {
 
-// In the replay's order; times are known only when it has ended.
+// Records events in the replay's order; times are known only when the replay has ended.
 class Listener : public ReplayWatcher, public MovementObserver {
  public:
   Listener(const Trace& trace, Story* story) : trace_(trace), story_(story), current_(trace.buffers.size(), kNobody) {}
 
-  // On the host's clock; the end is open while a buffer is alive.
+  // In host time; the end is unset while a buffer is alive.
   struct Life {
     std::int64_t begin_ns, end_ns;
     std::uint32_t first_operator, end_operator;
@@ -53,7 +53,7 @@ class Listener : public ReplayWatcher, public MovementObserver {
     lives_[at].end_operator = operators();
     story_->buffers[at].outlives_window = false;
   }
-  // All renames of a step come before anything else, and may be chains: they are done at once.
+  // All renames of a step come before its other events, and may form chains, so they are applied together.
   void renamed(std::uint32_t produced, std::uint32_t carried) override {
     renames_.emplace_back(carried, current_[produced]);
   }
@@ -77,7 +77,8 @@ class Listener : public ReplayWatcher, public MovementObserver {
   void evicted(const MovedUnit&, EvictReason) override {}
   void fetching(const MovedUnit& unit, FetchReason reason) override { add_reason(false, unit, name_of(reason)); }
 
-  // Of the next copy there in that direction: those of one unit are done in the order in which they are submitted.
+  // The reason of the next copy at that address in that direction: copies of one eviction unit are done in the order in
+  // which they are submitted.
   const char* take_reason(bool to_host, std::uint64_t address) {
     const auto found = reasons_.find({address, to_host});
     if (found == reasons_.end() || found->second.empty()) return "unknown";
@@ -100,7 +101,7 @@ class Listener : public ReplayWatcher, public MovementObserver {
 
   void use(std::uint32_t buffer, bool writes) {
     const std::uint32_t at = current_[buffer];
-    if (at == kNobody) return;  // it has no bytes
+    if (at == kNobody) return;  // a buffer of no bytes
     StoryBuffer& b = story_->buffers[at];
     if (b.uses.empty() || b.uses.back() != operators()) b.uses.push_back(operators());
     if (writes && b.producer == kNobody && lives_[at].first_operator > 0) b.producer = operators();
@@ -108,7 +109,7 @@ class Listener : public ReplayWatcher, public MovementObserver {
 
   const Trace& trace_;
   Story* story_;
-  std::vector<std::uint32_t> current_;  // by the trace's index: of the story's buffers
+  std::vector<std::uint32_t> current_;  // by the trace's index: index into the story's buffers
   std::vector<std::pair<std::uint32_t, std::uint32_t>> renames_;
   std::vector<Life> lives_;                                                    // by the story's index
   std::map<std::pair<std::uint64_t, bool>, std::deque<const char*>> reasons_;  // by address and direction
@@ -128,7 +129,7 @@ class FileDescriptor {
   int fd_;
 };
 
-// A line of the timeline.
+// One line of the timeline.
 struct Ran {
   double begin_us = 0, duration_us = 0, submitted_us = 0;
   std::int64_t lane = 0;
@@ -153,10 +154,11 @@ bool read_arguments(JsonCursor& cursor, Ran* ran) {
   return !cursor.failed();
 }
 
-// False for a line that is no operation.
+// False for a line that is not an operation.
 bool read_line(std::string_view line, Ran* ran) {
   if (line.ends_with(',')) line.remove_suffix(1);
-  // A cursor cannot go back into an object's member within a member, so arguments get one of their own.
+  // A cursor can not return to an object's member from inside another member, so the arguments get a cursor of their
+  // own.
   const std::size_t arguments = line.find("\"args\":");
   if (!line.starts_with("{\"ph\":\"X\"") || arguments == std::string_view::npos) return false;
   const std::string head = std::string(line.substr(0, arguments)) + "\"args\":0}";
@@ -179,7 +181,7 @@ bool read_line(std::string_view line, Ran* ran) {
   return !cursor.failed() && read_arguments(inner, ran);
 }
 
-// Which buffer was alive at an address when a copy was submitted. Addresses come again, at other times.
+// Which buffer was alive at an address when a copy was submitted. Addresses are reused at other times.
 class Residents {
  public:
   Residents(const Story& story, const std::vector<Listener::Life>& lives) : story_(story), lives_(lives) {
@@ -189,7 +191,8 @@ class Residents {
   std::uint32_t at(std::uint64_t address, double submitted_us) const {
     const auto submitted_ns = static_cast<std::int64_t>(submitted_us * 1e3);
     auto place = by_address_.upper_bound(address);
-    // Slabs of small buffers move whole: what begins before it may have ended long ago at a higher address.
+    // Slabs of small buffers are copied whole: a buffer that begins before the address may still be the right one, even
+    // if a higher one has ended.
     for (int tries = 0; place != by_address_.begin() && tries < kTries; ++tries) {
       --place;
       for (const std::uint32_t i : place->second) {
@@ -241,7 +244,7 @@ bool read_timeline(const std::string& path, Listener& listener, Story* story, st
     Ran ran;
     if (!read_line(line, &ran)) continue;
     const double end_us = ran.begin_us + ran.duration_us;
-    // Reading what is left at the end is not the program's.
+    // The final reads of remaining contents are not part of the program.
     if (ran.ordinal > 0 && static_cast<std::size_t>(ran.ordinal) <= story->operators.size()) {
       StoryOperator& op = story->operators[static_cast<std::size_t>(ran.ordinal) - 1];
       op.begin_us = ran.begin_us;
@@ -268,7 +271,7 @@ bool read_timeline(const std::string& path, Listener& listener, Story* story, st
 
 void set_times(const Listener& listener, Story* story) {
   const std::vector<StoryOperator>& ops = story->operators;
-  // Streams overlap: a step ends with the last to end.
+  // Streams overlap: a step ends with the operator that ends last.
   double latest = 0;
   std::uint32_t at = 0;
   for (const std::uint32_t end : story->step_ends) {
@@ -297,7 +300,7 @@ void set_times(const Listener& listener, Story* story) {
 bool tell_story(const Trace& trace, const StepProgram& program, ReplayOptions options, Story* out,
                 std::string* reason) {
   *out = Story();
-  // The timeline goes through memory, so that nothing is left of it whatever happens.
+  // The timeline goes to an anonymous memory file, so that no file remains whatever happens.
   const FileDescriptor memory(memfd_create("timeline", MFD_CLOEXEC));
   if (memory.get() < 0) {
     *reason = std::string("no memory for the timeline: ") + std::strerror(errno);

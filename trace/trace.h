@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded program in memory: the events of a `thermocline-trace/1` file, in program order, with dense numbers in
+// A recorded program in memory: the events of a `thermocline-trace/1` file, in program order, with dense indices in
 // place of the file's ids, stream numbers and operator names.
 //
-// What holds (validate() recomputes it): a buffer is allocated once, before it is used, and freed at most once, after
-// its last use; steps are disjoint, in order, and end at their marks.
+// Invariants (validate() checks them): a buffer is allocated once, before it is used, and freed at most once, after its
+// last use; steps are disjoint, in order, and end at their marks.
 #pragma once
 
 #include <algorithm>
@@ -21,27 +21,28 @@ namespace thermocline {
 
 enum class EventKind : std::uint8_t { kAllocate, kFree, kOperator };
 
-// `index` is of `buffers` or of `operators`.
+// `index` is an index into `buffers` or `operators`.
 struct TraceEvent {
   EventKind kind;
-  std::uint32_t stream;  // index of `streams`
+  std::uint32_t stream;  // index into `streams`
   std::uint32_t index;
 };
 
 struct TraceBuffer {
   std::uint64_t id;  // as in the file
   Bytes bytes;
-  std::uint32_t tag = 0;  // index of `tags`
+  std::uint32_t tag = 0;  // index into `tags`
 };
 
 struct TraceOperator {
-  std::uint32_t name;  // index of `names`
+  std::uint32_t name;  // index into `names`
   std::uint32_t first_operand;
-  std::uint32_t reads;   // operands [first, first + reads) are read,
-  std::uint32_t writes;  // the `writes` behind them written; one in both lists is updated in place
-  double flops;          // multiply-add counted as two
-  double bytes;          // through device memory
-  double microseconds = std::numeric_limits<double>::quiet_NaN();  // measured, and then it wins
+  std::uint32_t reads;   // operands [first, first + reads) are read;
+  std::uint32_t writes;  // the `writes` operands after them are written; one in both lists is updated in place
+  double flops;          // a multiply-add counts as two
+  double bytes;          // read from and written to device memory
+  // measured; if set, it is used in place of flops and bytes
+  double microseconds = std::numeric_limits<double>::quiet_NaN();
   bool is_measured() const { return !std::isnan(microseconds); }
 };
 
@@ -53,15 +54,15 @@ struct StepSpan {
 
 struct Trace {
   std::string path;
-  std::string header;  // the first line
+  std::string header;  // the first line of the file
   std::vector<TraceEvent> events;
   std::vector<TraceBuffer> buffers;      // in order of allocation
   std::vector<TraceOperator> operators;  // in program order
-  std::vector<std::uint32_t> operands;   // indices of `buffers`
+  std::vector<std::uint32_t> operands;   // indices into `buffers`
   std::vector<std::string> names;
-  std::vector<std::string> tags = {""};  // what the program calls buffers; most have none
-  std::vector<std::uint64_t> streams;    // the file's numbers; 0 comes first
-  std::vector<StepSpan> steps;           // a file without marks is one step; events behind the last mark belong to none
+  std::vector<std::string> tags = {""};  // the program's names for buffers; most buffers have none
+  std::vector<std::uint64_t> streams;    // the file's numbers; 0 is first
+  std::vector<StepSpan> steps;           // a file without marks is one step; events after the last mark belong to none
   Bytes peak_live_bytes = 0;
   bool has_marks = false;
   bool is_single_device = true;
@@ -76,7 +77,7 @@ struct Trace {
   void validate() const;
 };
 
-// What an operator takes on a device.
+// Rates from which an operator's duration on a device is computed.
 struct DeviceRates {
   double flops_per_second;
   double memory_bytes_per_second;
@@ -86,7 +87,7 @@ struct DeviceRates {
 };
 
 inline double seconds_of(const TraceOperator& o, const DeviceRates& rates) {
-  // A measured duration includes its launch.
+  // A measured duration includes the launch overhead.
   if (o.is_measured()) return o.microseconds * 1e-6;
   return std::max(o.flops / rates.flops_per_second, o.bytes / rates.memory_bytes_per_second) + rates.launch_seconds;
 }

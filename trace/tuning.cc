@@ -6,7 +6,7 @@
 namespace thermocline {
 namespace {
 
-// Less than that is no reason to leave a setting as it was: of a step, and of all steps where a step takes as long.
+// Gains below this are ignored: relative, of a step, and of all steps where a step takes equally long.
 constexpr double kGain = 0.0005;
 constexpr double kGainOfAll = 0.005;
 
@@ -20,8 +20,8 @@ using Change = std::function<void(Knobs&)>;
 
 struct Setting {
   std::vector<Change> changes;
-  // What happens without a plan is all that it decides, so the first steps are reason enough to change it. Of what may
-  // leave at all, they are not: that costs where memory is shorter than here.
+  // Whether a gain in the first steps alone is enough to change the setting. True for settings that only affect running
+  // without a plan. False for settings that limit what can be evicted: they cost time if memory is shorter than here.
   bool for_first_steps = false;
 };
 
@@ -54,7 +54,7 @@ KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask)
   KnobSearch search{.best = begin, .begin = ask(begin), .worth = {}, .asked = 1};
   search.worth = search.begin;
   const std::vector<Setting> all = all_settings(may_trust);
-  // The setting behind which nothing has helped since comes round again: no change of any helps.
+  // Settings tried since the last gain. When all have been tried without one, no single change helps.
   std::size_t unhelped = 0;
   for (std::size_t at = 0; unhelped < all.size(); at = (at + 1) % all.size()) {
     const Knobs before = search.best;

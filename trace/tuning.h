@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for settings under which a program is fastest, and for the least memory in which it runs. What a setting is
-// worth is asked of the caller, who replays the program (tool/replay_meter.h); nothing is accepted unasked.
+// Searches for the settings with which a program is fastest, and for the least memory in which it runs. The caller
+// evaluates settings by replaying the program (tool/replay_meter.h); the search accepts nothing that has not been
+// evaluated.
 //
-// The search is a descent along one setting after the other, from where the caller begins, until no single change
-// helps. So its result is never worse than its beginning. It is greedy: two changes that only help together are not
+// The search is a descent along one setting after the other, starting from the caller's settings, until no single
+// change helps. So the result is never worse than the start. It is greedy: two changes that only help together are not
 // found.
 #pragma once
 
@@ -17,7 +18,7 @@
 
 namespace thermocline {
 
-// The settings that matter to a replay and may be chosen freely: none changes what a program computes.
+// The settings that affect a replay and may be chosen freely: none changes what a program computes.
 struct Knobs {
   Policy policy = EngineOptions{}.policy;
   Safety safety = EngineOptions{}.safety;
@@ -29,24 +30,24 @@ struct Knobs {
 };
 
 struct KnobWorth {
-  double step_ms = 0;  // of a steady step; what counts
-  double all_ms = 0;   // of all steps, those before learning too; decides between equal steps
+  double step_ms = 0;  // duration of a steady step: the objective
+  double all_ms = 0;   // of all steps, including those before learning; decides between equal step_ms
 };
 
-// None: the program does not run with these settings.
+// Nothing: the program does not run with these settings.
 using AskWorth = std::function<std::optional<KnobWorth>(const Knobs&)>;
 
 struct KnobSearch {
   Knobs best;
-  std::optional<KnobWorth> begin, worth;  // of the first settings, and of `best`
+  std::optional<KnobWorth> begin, worth;  // of the initial settings, and of `best`
   std::size_t asked = 0;
 };
 
-// `may_trust`: trusting safety may be chosen, which is for programs all of whose accesses are known.
+// `may_trust`: trusting safety may be chosen, which requires that all accesses of the program are known.
 KnobSearch search_knobs(const Knobs& begin, bool may_trust, const AskWorth& ask);
 
-// The least budget, in steps of `grain`, that `runs` accepts within (low, high]; none where `high` is refused. As good
-// as the assumption that whatever runs, runs with more.
+// The least budget, in steps of `grain`, within (low, high] for which `runs` is true; nothing if it is false for
+// `high`. Assumes that a program that runs with a budget also runs with a larger one.
 std::optional<Bytes> least_budget(Bytes low, Bytes high, Bytes grain, const std::function<bool(Bytes)>& runs);
 
 }  // namespace thermocline

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For comparison: an allocator for torch.cuda.memory.CUDAPluggableAllocator whose memory the driver pages by itself.
+// For comparison: an allocator for torch.cuda.memory.CUDAPluggableAllocator that uses managed memory, which the driver
+// pages itself.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -19,7 +20,7 @@ Function* find(const char* name) {
 extern "C" __attribute__((visibility("default"))) void* managed_allocate(ssize_t bytes, int, void*) {
   static auto* const allocate = find<decltype(cuMemAllocManaged)>("cuMemAllocManaged");
   CUdeviceptr at = 0;
-  // PyTorch uses what it is given without a look.
+  // PyTorch does not check the result of an allocator.
   if (allocate(&at, static_cast<std::size_t>(bytes), CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS) std::abort();
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(at));
 }

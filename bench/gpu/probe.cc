@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_probe: what a device has and what the driver's calls cost on it, as one JSON object on stdout; with --profile
-// FILE LIKE also as a profile that `--device FILE` takes (simulator/profile_file.cc), whose other figures are LIKE's.
+// gpu_probe: measures a device's properties and the cost of driver calls on it; prints one JSON object on stdout. With
+// --profile FILE LIKE it also writes a profile for `--device FILE` (simulator/profile_file.cc), whose other figures are
+// those of LIKE.
 //
-// It is linked with nothing: libcuda.so.1 is the loader's, a GPU's or the simulated one. Times of host calls are taken
-// between two events on an idle stream: a device stamps them when it is told to, and the simulated one by its own
-// clock. On a GPU they therefore include what the two records cost (less than 2 us of all the calls between them); the
-// host's clock is given beside it. Link rates are of 256 MiB copies of pinned memory, of all that were sent.
+// It is not linked with the driver: libcuda.so.1 is what the loader finds, a GPU's or the simulated one. Host calls are
+// timed between two events on an idle stream: a device records the time when it executes them, and the simulated one
+// uses its own clock. On a GPU the result therefore includes the cost of the two records (less than 2 us for all the
+// calls between them); the time by the host's clock is given as well. Link rates are those of 256 MiB copies of pinned
+// memory, averaged over all of them.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -43,7 +45,7 @@ Function* find(const char* name) {
 }
 #define TEXT(name) #name
 #define SYMBOL(name) TEXT(name)
-// cuda.h may mean a newer version by a name: the symbol is what it makes of it.
+// cuda.h may map a name to a newer version: the symbol is the one after its macros.
 #define CUDA(name) (find<decltype(name)>(SYMBOL(name)))
 
 double median(std::vector<double> values) {
@@ -132,7 +134,7 @@ void Probe::time(const std::string& name, int count, const std::function<void(in
   note(name + "_by_host_clock", median(by_host));
 }
 
-// What an allocation and its free take together.
+// An allocation together with its free.
 void Probe::allocations() {
   for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{1} << 20, std::size_t{64} << 20}) {
     const std::string size = std::to_string(bytes >> 10) + "KiB_ns";
@@ -203,7 +205,7 @@ void Probe::streams() {
   CHECK(CUDA(cuMemFreeHost)(host));
 }
 
-// Bytes a second in each of the directions that are asked for, both at once where both are.
+// Bytes per second in each of the requested directions; if both are requested, at the same time.
 double Probe::rate_of(bool out, bool in) {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
   constexpr int kCopies = 6;
@@ -236,7 +238,7 @@ double Probe::rate_of(bool out, bool in) {
 void Probe::links() {
   note("link_to_host_alone", rate_of(true, false));
   note("link_to_device_alone", rate_of(false, true));
-  // Eviction and return run at once, so this is what a plan can count on.
+  // Evictions and fetches run at the same time, so this is the rate that a plan can expect.
   const double both = rate_of(true, true);
   note("link_to_host", both);
   note("link_to_device", both);

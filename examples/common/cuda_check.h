@@ -9,7 +9,7 @@
 
 namespace examples {
 
-// Set by main(); stands before every message.
+// Set by main(); the prefix of every message.
 inline const char* program_name = "example";
 
 inline void require(cudaError_t status, const char* what) {
@@ -26,7 +26,7 @@ inline void refuse_allocation(cudaError_t status, std::size_t bytes, const char*
   require(status, where);
 }
 
-// After a launch: what the launch itself reports. What the kernel does wrong is reported by a later call.
+// Checks a launch: reports errors of the launch itself. Errors inside the kernel are reported by a later call.
 inline void require_launched(const char* kernel) { require(cudaGetLastError(), kernel); }
 
 }  // namespace examples

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A digest of memory, for "the same bits": FNV-1a over 64 bits (Fowler, Noll, Vo; offset basis and prime as published).
+// A digest of memory, to check for equal bits: FNV-1a with 64 bits (Fowler, Noll, Vo; offset basis and prime as
+// published).
 #pragma once
 
 #include <cstddef>

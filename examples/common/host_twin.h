@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel body for both sides. A body is `__host__ __device__ void body(int thread, parameters...)`: work for one
-// thread, which returns at once for threads beyond the data. EXAMPLES_KERNEL makes of it
-//   the kernel `name`, one body call a thread, for a GPU, and
-//   `simulated_<name>`, a loop over the same threads in order, which the simulated device finds by name.
-// No body may depend on the order of its threads, since a GPU has none.
+// One kernel body for both sides. A body is `__host__ __device__ void body(int thread, parameters...)`: the work of one
+// thread, which returns at once for threads beyond the data. EXAMPLES_KERNEL defines two functions from it:
+//   - the kernel `name`, with one body call per thread, for a GPU;
+//   - `simulated_<name>`, a loop over the same threads in order, which the simulated device finds by name.
+//
+// No body may depend on the order of its threads, because a GPU has none.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of the network, one function a kernel, for GPU and host alike (see common/host_twin.h).
+// The arithmetic of the network, one function per kernel, for GPU and host alike (see common/host_twin.h).
 //
-// Images are 8 by 8. A thread owns one row of eight pixels of one channel of one image, so its sums are eight
+// Images are 8 by 8. A thread computes one row of eight pixels of one channel of one image, so its sums are eight
 // independent lanes: a GPU keeps them in registers, a host compiler in vectors, and neither may change the order of
-// additions. Sums over a whole batch (weight gradients) are taken in two steps of fixed order: kChunks partial sums,
-// then their sum; there are no atomics. So a back end always computes the same bits.
+// additions. Sums over a whole batch (weight gradients) are computed in two steps of fixed order: kChunks partial sums,
+// then their sum; there are no atomics. So the same device always computes the same bits.
 #pragma once
 
 #include "examples/digits/layout.h"
@@ -13,7 +13,7 @@ namespace digits {
 
 #define DIGITS_BODY __host__ __device__ inline
 
-// A thread's place: which image, channel and row of pixels.
+// The position of a thread: image, channel and row of pixels.
 struct Place {
   int image;
   int channel;
@@ -28,10 +28,10 @@ DIGITS_BODY int offset_of(Place place) {
   return ((place.image * kChannels + place.channel) * kSide + place.row) * kSide;
 }
 
-// The images of one partial sum.
+// The range of images of one partial sum.
 DIGITS_BODY int chunk_begin(int chunk, int images) { return chunk * images / kChunks; }
 
-// Eight lanes to one number, always in this order.
+// The sum of eight lanes, always in this order.
 DIGITS_BODY float sum_of(const float* lane) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
@@ -43,7 +43,7 @@ DIGITS_BODY void load_padded(const float* plane, int row, float* line) {
   for (int x = 0; x < kSide; ++x) line[x + 1] = row >= 0 && row < kSide ? plane[row * kSide + x] : 0.0f;
 }
 
-// 3 by 3 over the row's neighbourhood. `direction` 1 reads the taps forwards, -1 backwards, which is the transposed
+// 3 by 3 over the row's neighbourhood. `direction` 1 reads the taps forward, -1 backward, which is the transposed
 // operator.
 DIGITS_BODY void convolve_row(const float* plane, const float* taps, int row, int direction, float* sum) {
   const float* first = direction > 0 ? taps : taps + kTaps - 1;
@@ -57,7 +57,7 @@ DIGITS_BODY void convolve_row(const float* plane, const float* taps, int row, in
   }
 }
 
-// The image has one channel at the network's entrance (inputs == 1) and kChannels after it.
+// The image has one channel at the network's input (inputs == 1) and kChannels after it.
 DIGITS_BODY const float* input_plane(const float* in, Place place, int inputs) {
   return in + (place.image * inputs + (inputs == 1 ? 0 : place.channel)) * kPixels;
 }
@@ -71,7 +71,7 @@ DIGITS_BODY void depthwise_forward_body(int thread, int images, int inputs, cons
   for (int x = 0; x < kSide; ++x) out[offset_of(place) + x] = sum[x];
 }
 
-// gradient_in = skip + transposed convolution of gradient_out: what flows around the block plus what flows through it.
+// gradient_in = skip + transposed convolution of gradient_out: the gradient around the block plus the one through it.
 DIGITS_BODY void depthwise_backward_body(int thread, int images, const float* gradient_out, const float* taps,
                                          const float* skip, float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
@@ -103,7 +103,7 @@ DIGITS_BODY void depthwise_weights_body(int thread, int images, int inputs, cons
   partial[thread] = sum_of(lane);
 }
 
-// out = relu(weights * in + bias), each pixel for itself
+// out = relu(weights * in + bias), separately for each pixel
 DIGITS_BODY void pointwise_forward_body(int thread, int images, const float* in, const float* weights, float* out) {
   if (thread >= images * kChannels * kSide) return;
   const Place place = place_of(thread);
@@ -149,7 +149,7 @@ DIGITS_BODY void pointwise_weights_body(int thread, int images, const float* in,
   partial[thread] = sum_of(lane);
 }
 
-// The gradient where relu let something through.
+// The gradient where relu was not zero.
 DIGITS_BODY void relu_backward_body(int thread, int images, const float* gradient_out, const float* activation,
                                     float* gradient_in) {
   if (thread >= images * kChannels * kSide) return;
@@ -203,7 +203,7 @@ DIGITS_BODY void classify_weights_body(int thread, int images, const float* feat
   for (int x = 0; x < kSide; ++x) partial[thread * kSide + x] = sum[x];
 }
 
-// Cross entropy of softmax; its gradient, divided by the number of images; and whether the guess is right.
+// Cross entropy of softmax; its gradient, divided by the number of images; and whether the prediction is right.
 DIGITS_BODY void loss_body(int thread, int images, const float* logits, const int* labels, float* loss, int* correct,
                            float* gradient) {
   if (thread >= images) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handwritten digits (DATA.md) on the host: every fifth row is held out, the others train.
+// The handwritten digits (DATA.md) on the host: every fifth row is held out, the others are for training.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace digits {
 
-// Pixels are scaled to 0..1; `pixels` holds one image of kPixels numbers after the other.
+// Pixels are scaled to 0..1; `pixels` has one image of kPixels numbers after the other.
 struct Images {
   std::vector<float> pixels;
   std::vector<int> labels;
@@ -21,8 +21,8 @@ struct Dataset {
   Images held_out;
 };
 
-// Reads plain or gzip-compressed text. False with a sentence that names file and line where the file is not as DATA.md
-// says.
+// Reads plain or gzip-compressed text. False, with a message that names file and line, if the file is not as DATA.md
+// describes.
 bool read_dataset(const std::string& path, Dataset* dataset, std::string* problem);
 
 // An endless shuffled stream of row numbers: every row once, then all again in another order.

@@ -47,7 +47,7 @@ EXAMPLES_KERNEL(digits_adam_step, adam_step_body,
 namespace digits {
 namespace {
 
-// A kernel over `threads` threads; its refusal by the driver ends the program.
+// Launches a kernel with `threads` threads; a launch error ends the program.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), int threads, cudaStream_t stream, Arguments... arguments) {
   kernel<<<examples::blocks_for(threads), examples::kThreadsPerBlock, 0, stream>>>(arguments...);

@@ -10,7 +10,7 @@ inline constexpr int kPixels = kSide * kSide;
 inline constexpr int kChannels = 16;
 inline constexpr int kFeatures = kChannels * kPixels;
 inline constexpr int kClasses = 10;
-// A thousand features that move at once would move the logits too far for one rate to suit all layers.
+// A thousand features that change at once would change the logits too much for one rate to suit all layers.
 inline constexpr float kFeatureScale = 0.125f;
 inline constexpr int kTaps = 9;
 // The constant 1 beside the input channels, whose weight is the bias.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // digits: trains a small convolutional network on handwritten digits, on whatever device the CUDA runtime finds.
 //
-//   digits [--epochs N] [FILE]     FILE as in DATA.md; else the one beside the executable, else the one in the source
-//   tree
+//   digits [--epochs N] [FILE]
 //
-// Prints loss and held-out accuracy of each epoch, and at the end a digest of all weights, which is the same on every
-// run with the same device. Status: 0 trained, 1 a CUDA error (one sentence on stderr), 2 wrong usage, 3 bad input.
+// FILE as in DATA.md; default: the one beside the executable, else the one in the source tree.
+//
+// Prints loss and held-out accuracy of each epoch, and at the end a digest of all weights, which is the same in every
+// run with the same device. Exit status: 0 trained, 1 a CUDA error (one sentence on stderr), 2 wrong usage, 3 bad
+// input.
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,13 +34,13 @@ constexpr int kMostEpochs = 10000;
 constexpr int kBatch = 512;
 constexpr unsigned kSeed = 20260101;
 
-// Falls in a straight line, so that the last steps settle.
+// Decreases linearly, so that the last steps settle.
 float rate_at(int epoch, int epochs) {
   constexpr float kRate = 0.02f;
   return kRate * static_cast<float>(epochs - epoch) / static_cast<float>(epochs);
 }
 
-// Losses and verdicts of one batch, brought to the host and added in order.
+// Losses and predictions of one batch, copied to the host and added in order.
 class Score {
  public:
   explicit Score(int most)

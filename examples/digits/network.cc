@@ -37,14 +37,14 @@ Parameter make_parameter(const std::vector<float>& values) {
   return parameter;
 }
 
-// Uniform with variance 1 / inputs keeps the size of signals; relu halves it, hence the 2 in what follows.
+// A uniform distribution with variance 1 / inputs keeps the size of signals; relu halves it, hence the 2 below.
 std::vector<float> draw_taps(Uniform& uniform) {
   std::vector<float> taps(kChannels * kTaps);
   for (float& tap : taps) tap = uniform.draw(std::sqrt(3.0f / kTaps));
   return taps;
 }
 
-// The sum of many blocks must not outgrow its entrance: each block after the first is scaled down.
+// The sum of many blocks must not grow too far beyond the network's input: each block after the first is scaled down.
 std::vector<float> draw_mixing(Uniform& uniform, float scale) {
   std::vector<float> mixing(kChannels * kPointwiseInputs, 0.0f);
   for (int to = 0; to < kChannels; ++to) {
@@ -102,7 +102,8 @@ void Network::step(Parameter& parameter, float rate, cudaStream_t stream) {
             parameter.square.get(), parameter.weight.get(), stream);
 }
 
-// Takes the gradient of the block's output, gives that of its input. A weight moves after its last use in the pass.
+// Takes the gradient of the block's output and returns that of its input. A weight is updated after its last use in the
+// pass.
 Floats Network::backward_block(int index, const Batch& batch, Floats gradient, float rate, cudaStream_t stream) {
   Block& block = blocks_[static_cast<std::size_t>(index)];
   const bool first = index == 0;

@@ -3,10 +3,11 @@
 //
 //   a0 = relu(P0 D0 image)      ak = a(k-1) + relu(Pk Dk a(k-1))      logits = W a(last)
 //
-// D: 3 by 3 within each channel; P: across channels, with bias. The shape is chosen for what it shows. Each block keeps
-// three activations of the whole batch for the backward pass at nine plus seventeen multiplications an element, so
-// memory is large for the arithmetic: a host core trains it in seconds. With 512 images an activation is 2 MiB, a whole
-// device page. No kernel takes more than four of them, so a third of the peak is far more than any one kernel needs.
+// D: 3 by 3 within each channel; P: across channels, with bias. The shape is chosen for demonstration. Each block keeps
+// three activations of the whole batch for the backward pass but needs only nine plus seventeen multiplications per
+// element. So it uses much memory for little arithmetic, and a host core trains it in seconds. With 512 images an
+// activation is 2 MiB, a whole device page. No kernel uses more than four of them, so a third of the peak is far more
+// than any one kernel needs.
 //
 // Activations are allocated in every forward pass and freed as the backward pass consumes them.
 #pragma once
@@ -30,7 +31,7 @@ struct Parameter {
   Floats square;
 };
 
-// Parameters of one block, and what its forward pass leaves for its backward pass.
+// Parameters of one block, and what its forward pass keeps for its backward pass.
 struct Block {
   Parameter taps;
   Parameter mixing;
@@ -56,7 +57,7 @@ class Network {
  public:
   explicit Network(unsigned seed);
 
-  // Forward and backward; the parameters have moved when the stream gets there.
+  // Forward and backward pass; the parameters are updated in stream order.
   void train(const Batch& batch, const Verdict& verdict, float rate, cudaStream_t stream);
   void judge(const Batch& batch, const Verdict& verdict, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches on their way to the device: two places, so that one is filled and copied on a stream of its own while the
-// network computes on the other. Order on the device is kept by events: a copy waits until the batch that lay there is
-// consumed, the network until the copy is done; the host waits only before it overwrites pinned memory.
+// Uploads batches to the device: two buffers, so that one is filled and copied on a separate stream while the network
+// uses the other. Events order the work on the device: a copy waits until the batch that was in its buffer is consumed,
+// the network waits until the copy is done. The host waits only before it overwrites pinned memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,9 +19,9 @@ class Uploader {
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
-  // Begins the upload of the next batch; at most one more than have been consumed, two in all.
+  // Begins the upload of the next batch; at most two batches may be prepared and not consumed.
   void prepare();
-  // The oldest prepared batch, for work on `compute`; consumed() says that all such work is submitted.
+  // The oldest prepared batch, for work on `compute`; consumed() must be called when all such work is submitted.
   Batch acquire(cudaStream_t compute);
   void consumed(cudaStream_t compute);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// missing_wait [--wait]: one stream computes, another brings the results home. Without --wait the event between them is
-// forgotten, a mistake that usually goes unnoticed: `thermocline run --simulate reference --check` names both
-// operations.
+// missing_wait [--wait]: one stream computes, another copies the results to the host. Without --wait the event between
+// them is missing, an error that usually has no visible effect: `thermocline run --simulate reference --check` names
+// both operations.
 #include <cstdio>
 #include <cstring>
 

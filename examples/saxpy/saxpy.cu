@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// saxpy: y = a x + y, the smallest whole program. One body serves the GPU and, as simulated_saxpy, the simulated
-// device.
+// saxpy: y = a x + y, the smallest complete program. One body is used for the GPU and, as simulated_saxpy, for the
+// simulated device.
 #include <cstdio>
 #include <vector>
 
@@ -9,7 +9,7 @@
 #include "examples/common/host_twin.h"
 
 __host__ __device__ inline void saxpy_body(int i, int count, float a, const float* x, float* y) {
-  // Rounded twice on every machine: a GPU's compiler would fuse the two, a host's would not.
+  // Rounds twice on every machine: a GPU's compiler would fuse the two operations, a host's would not.
 #ifdef __CUDA_ARCH__
   if (i < count) y[i] = __fadd_rn(__fmul_rn(a, x[i]), y[i]);
 #else

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// streams: work that is ordered by events alone. Each worker stream owns a buffer from cudaMalloc and takes scratch
-// memory from a pool with cudaMallocAsync; in every round it stirs its own buffer with its neighbour's, and hands over
-// by event. A missing wait anywhere shows in the digest.
+// streams: work that is ordered only by events. Each worker stream owns a buffer from cudaMalloc and takes scratch
+// memory from a pool with cudaMallocAsync. In every round it combines its own buffer with its neighbour's, and signals
+// by an event. Any missing wait shows in the digest.
 //
-// `stir` has no host implementation on purpose: on the simulated device it mixes the buffers that its parameters name,
-// as any program's kernels do there. On a GPU it computes what stands below. The two digests differ; each is the same
-// on every run.
+// `stir` intentionally has no host implementation: on the simulated device it mixes the buffers that its parameters
+// name, as any program's kernels do there. On a GPU it computes what is written below. The two digests differ; each is
+// the same in every run.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -70,7 +70,7 @@ void round_of(Worker& worker, Worker& neighbour, Worker& reader, cudaMemPool_t p
   require(cudaMemcpyAsync(snapshot, neighbour.words, kBytes, cudaMemcpyDeviceToDevice, worker.stream),
           "copy of the neighbour");
   require(cudaEventRecord(worker.read, worker.stream), "cudaEventRecord");
-  // Whoever reads this worker's words must have read them before they change.
+  // A stream that reads this worker's words must have read them before they change.
   require(cudaStreamWaitEvent(worker.stream, reader.read, 0), "cudaStreamWaitEvent");
   stir<<<examples::blocks_for(kWords), examples::kThreadsPerBlock, 0, worker.stream>>>(kWords, salt, snapshot, scratch,
                                                                                        worker.words);
@@ -102,7 +102,7 @@ int main() {
   require(cudaEventCreate(&begin), "cudaEventCreate");
   require(cudaEventCreate(&end), "cudaEventCreate");
   require(cudaEventRecord(begin, workers[0].stream), "cudaEventRecord");
-  // The workers' turns alternate, so that each reads its neighbour before or after it has moved, never while.
+  // The workers take turns, so that each reads its neighbour's buffer before or after it has changed, never meanwhile.
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < kStreams; ++i) {
       round_of(workers[i], workers[(i + 1) % kStreams], workers[(i + kStreams - 1) % kStreams], pool,

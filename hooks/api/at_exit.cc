@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of the process. The driver may be gone by now, so nothing here calls it; and nothing is given back, since the
-// process's memory dies with it.
+// The end of the process. The driver may have shut down already, so nothing here calls it. Nothing is released either:
+// the process's memory ends with the process.
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,7 +22,7 @@
 namespace thermocline {
 namespace {
 
-// Of libraries that are gone by now nothing is known.
+// Libraries that have been unloaded by now can not be examined.
 void report_bypassing_libraries() {
   if (!driver_is_loaded() || !sees_operations()) return;
   const std::vector<PastUs> objects = bypassing_libraries();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// include/thermocline/thermocline.h.
+// Implements include/thermocline/thermocline.h.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -33,7 +33,7 @@ CUresult with_engine(const ActiveEngine& active, Body body) {
   return body(*active.engine);
 }
 
-// For the engine whose address it is. What is nobody's is no buffer.
+// Runs `body` for the engine that owns the address. An address that no engine owns is an invalid value.
 template <class Body>
 thermocline_result with_owner(std::uint64_t device_address, Body body) {
   if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
@@ -43,7 +43,7 @@ thermocline_result with_owner(std::uint64_t device_address, Body body) {
   return result_of(guarded([&] { return with_engine(*active, body); }));
 }
 
-// For one after the other; the first error of any.
+// Runs `body` for every engine; returns the first error.
 template <class Body>
 thermocline_result with_each(Body body) {
   if (engines_now() == nullptr) return THERMOCLINE_NOT_ACTIVE;
@@ -108,7 +108,8 @@ THERMOCLINE_EXPORT thermocline_result thermocline_get_statistics(thermocline_sta
     if (!Runtime::get().statistics(&statistics)) return CUDA_ERROR_NOT_READY;
     thermocline_statistics all = public_statistics(statistics);
     all.size = out->size;
-    // A caller of an older version has room for less, one of a newer version for more than we know.
+    // A caller with an older version of the structure has room for fewer fields, one with a newer version for more than
+    // this library knows.
     std::memcpy(out, &all, std::min(out->size, sizeof all));
     return CUDA_SUCCESS;
   }));

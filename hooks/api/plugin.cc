@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocator's calls of the C interface, for a framework that has a place for an allocator of others (PyTorch:
-// torch/csrc/cuda/CUDAPluggableAllocator.h has the signatures).
+// The allocator functions of the C interface, for frameworks that accept an external allocator (the signatures are in
+// PyTorch's torch/csrc/cuda/CUDAPluggableAllocator.h).
 //
-// Such a library is often opened late and privately (dlopen), where no hook is ever called. Then the engine evicts
-// nothing (Runtime), and an allocation and a free stand for all the work between them: the stream that is given memory
-// waits for whoever had it before, and a freed buffer counts as used up to now by its stream and by those that were
-// recorded for it.
+// The library is often opened late and privately (dlopen), so that no hook is ever called. The engine then evicts
+// nothing (Runtime), and each allocation and free represents all the work between them: the stream that is given memory
+// waits for the former users of that memory, and a freed buffer counts as used until now by its stream and by the
+// streams that were recorded for it.
 //
-// What is allocated for a stream that records a graph belongs to the pool that is open on the device: the graph uses
-// its addresses whenever it runs, so a free gives them to the pool only, until the pool is released.
+// Memory that is allocated for a capturing stream belongs to the pool that is open on the device. The graph uses these
+// addresses whenever it runs, so a freed buffer is reused only within the pool, until the pool is released.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -37,32 +37,33 @@ struct Member {
   bool freed = false;
 };
 struct Pool {
-  int users = 0;  // begun and not released
+  int users = 0;  // number of begins without a release
   std::unordered_map<void*, Member> members;
-  // Freed on that stream, of that size: for the pool's next allocation there.
+  // Freed buffers, by stream and size, for later allocations of this pool.
   std::multimap<std::pair<StreamHandle, std::size_t>, void*> idle;
 };
 
-// What is noted beside the engine. The engine is never called with the mutex held.
+// Bookkeeping beside the engine's. The engine is never called with the mutex held.
 struct Notes {
   std::mutex mutex;
-  std::unordered_map<void*, std::vector<StreamHandle>> recorded;  // streams, beside its own, that use a buffer
+  std::unordered_map<void*, std::vector<StreamHandle>> recorded;  // by buffer: streams, besides its own, that use it
   std::map<PoolId, Pool> pools;
   std::map<int, std::vector<PoolId>> open;  // by device, the newest last
-  std::unordered_map<void*, PoolId> owner;  // pool of a buffer
+  std::unordered_map<void*, PoolId> owner;  // by buffer: its pool
 };
 Notes& notes() {
   static auto* const only = new Notes;
   return *only;
 }
-// So that who records nothing and captures nothing takes no lock.
+// Lets programs that record no streams and capture nothing avoid the lock.
 std::atomic<bool> has_notes{false};
 
 std::atomic<thermocline_raise> raise_with{nullptr};
 
 StreamHandle handle_of(void* stream) { return legacy(static_cast<CUstream>(stream)); }
 
-// The device's primary context, retained for good: the program may free after its last own use of it.
+// Retains the device's primary context for the rest of the process, because the program may free memory after it has
+// released the context itself.
 CUresult primary_context(int device, CUcontext* out) {
   static std::array<std::atomic<CUcontext>, 64> contexts{};
   const auto index = static_cast<std::size_t>(device);
@@ -78,14 +79,14 @@ CUresult primary_context(int device, CUcontext* out) {
   if (CUresult result = init(0); result != CUDA_SUCCESS) return result;
   if (CUresult result = get(&found, device); result != CUDA_SUCCESS) return result;
   CUcontext made = nullptr;
-  // The hook's, which counts.
+  // Calls the hook, which counts how often the context is retained.
   if (CUresult result = ::cuDevicePrimaryCtxRetain(&made, found); result != CUDA_SUCCESS) return result;
   contexts[index].store(made, std::memory_order_release);
   *out = made;
   return CUDA_SUCCESS;
 }
 
-// While one lives, a context of the device is current.
+// While an object of this class lives, a context of the device is current.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -109,8 +110,8 @@ class OnDevice {
   bool pushed_ = false;
 };
 
-// Where no hook tells, work of the stream on the buffer: it waits for what used these pages before, and whoever has
-// them next waits for what the stream was given up to now.
+// If no hook sees operations, this represents the stream's work on the buffer: it waits for the former users of the
+// buffer's pages, and their next user waits for everything submitted to the stream so far.
 CUresult stand_for_work(const ActiveEngine& active, StreamHandle stream, void* address) {
   const std::array accesses{MemoryAccess{.address = DeviceAddress{reinterpret_cast<std::uintptr_t>(address)}}};
   const Status status = patiently([&] {
@@ -125,8 +126,7 @@ const ActiveEngine* owner_of(const void* address) {
   return Runtime::get().broken() ? nullptr : owner_now(DeviceAddress{reinterpret_cast<std::uintptr_t>(address)});
 }
 
-// Nothing can be made to wait for other streams on the device while this one records; so the host waits, on a stream
-// that does not.
+// A capturing stream can not be made to wait for other streams, so the host waits, on a stream that is not capturing.
 CUresult await_former(const ActiveEngine& active, void* address) {
   CUstream aside = nullptr;
   const auto create = reinterpret_cast<decltype(&::cuStreamCreate)>(real_symbol("cuStreamCreate"));
@@ -174,7 +174,7 @@ void give_to_open_pool(int device, void* address, std::size_t bytes) {
   all.owner.emplace(address, open->second.back());
 }
 
-// True: the pool has it now.
+// True: the pool has taken the buffer.
 bool return_to_pool(void* address, StreamHandle stream) {
   Notes& all = notes();
   const std::lock_guard lock(all.mutex);
@@ -183,7 +183,7 @@ bool return_to_pool(void* address, StreamHandle stream) {
   Pool& pool = all.pools[owner->second];
   Member& member = pool.members.at(address);
   member.freed = true;
-  // What other streams of the graph use as well waits for the graph's end.
+  // A buffer that other streams of the graph use too is not reused before the graph ends.
   if (all.recorded.erase(address) == 0) pool.idle.emplace(std::pair{stream, member.bytes}, address);
   return true;
 }
@@ -241,7 +241,7 @@ CUresult acquire(std::size_t bytes, int device, StreamHandle stream, void** out)
   return CUDA_SUCCESS;
 }
 
-// What was submitted so far has passed afterwards, as far as the engine is concerned, too.
+// Afterwards everything submitted so far has completed, and the engine knows it.
 void await_all(int device) {
   const OnDevice on(device);
   const EngineSet* const engines = Runtime::get().engines();
@@ -256,7 +256,7 @@ void await_all(int device) {
   });
 }
 
-// Behind everything that is held here: it may throw.
+// May throw, so the caller must not hold any lock or other resource.
 void raise(const char* sentence) {
   const thermocline_raise raise = raise_with.load(std::memory_order_acquire);
   if (raise != nullptr) raise("thermocline", __FILE__, __LINE__, sentence);
@@ -295,7 +295,7 @@ THERMOCLINE_EXPORT void thermocline_free(void* address, size_t /*bytes*/, int de
   if (address == nullptr) return;
   if (has_notes.load(std::memory_order_acquire) && return_to_pool(address, handle_of(stream))) return;
   const CUresult result = release(address, device, handle_of(stream));
-  // At the end of a process the driver may be gone already.
+  // At the end of a process the driver may have shut down already.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) {
     THERMOCLINE_LOG_ONCE(LogLevel::kWarning, "memory could not be freed: CUDA error %d", static_cast<int>(result));
   }
@@ -339,7 +339,7 @@ THERMOCLINE_EXPORT void thermocline_memory_fraction(double /*fraction*/, int /*d
 
 THERMOCLINE_EXPORT void thermocline_begin_pool(int device, thermocline_pool pool, void* /*filter*/) {
   using namespace thermocline;
-  // No stream can be asked how far it is once it records.
+  // A stream can not be queried once it captures.
   if (!sees_operations()) await_all(device);
   Notes& all = notes();
   {
@@ -349,7 +349,7 @@ THERMOCLINE_EXPORT void thermocline_begin_pool(int device, thermocline_pool pool
     all.open[device].push_back(id);
     has_notes.store(true, std::memory_order_release);
   }
-  // Where the hooks see captures they count as well; a count too many costs a question to the driver.
+  // If the hooks see captures, they count this one too; a count that is too high only costs additional driver queries.
   capture_began();
 }
 
@@ -379,7 +379,7 @@ THERMOCLINE_EXPORT void thermocline_release_pool(int device, thermocline_pool po
     all.pools.erase(found);
   }
   if (members.empty()) return;
-  // On which streams the graph has run, nobody knows.
+  // It is not known on which streams the graph has run.
   await_all(device);
   for (const auto& [address, member] : members) {
     if (member.freed) thermocline_free(address, member.bytes, device, nullptr);

@@ -14,22 +14,23 @@ namespace {
 
 std::atomic<int> captures{0};
 
-// The count of captures, while it changes and the engines are told, and waits for whole contexts, which must not begin
-// where a stream records.
+// Guards changes of the number of captures, during which the engines are notified, against waits for whole contexts:
+// such a wait must not begin while a stream captures.
 struct CapturesChange {
   std::mutex mutex;
-  std::condition_variable ended;  // a wait
+  std::condition_variable ended;  // signalled when a wait has ended
   int waits = 0;
-  std::chrono::steady_clock::time_point newest;  // when the newest of these began
+  std::chrono::steady_clock::time_point newest;  // when the newest of these waits began
 };
 CapturesChange& captures_change() {
   static auto* const only = new CapturesChange;
   return *only;
 }
 
-// A wait is held against captures when the driver is asked for it, and lasts as long as any stream does. So whoever
-// begins to record gives those that have just begun the time to reach the driver, and no more: it may be what a stream
-// waits for. One that comes later all the same is refused by the driver, and counts as not done.
+// A capture invalidates a wait only if it exists at the moment when the driver call begins; the wait itself may last
+// long. So before a capture begins, waits that have just begun get this much time to reach the driver. No more, because
+// the thread that wants to capture may be what a stream waits for. A wait that reaches the driver later is refused by
+// it and counts as not done.
 constexpr std::chrono::milliseconds kTimeToReachTheDriver{20};
 
 void tell_engines(bool any_records) {
@@ -68,7 +69,7 @@ CUresult synchronize_unless_recorded(const ActiveEngine& active) {
     ++change.waits;
     change.newest = std::chrono::steady_clock::now();
   }
-  // Other threads go on submitting.
+  // Other threads may submit work during the wait.
   const UseSet before = active.engine->submitted_all();
   const CUresult result = real<Function::cuCtxSynchronize>();
   if (result == CUDA_SUCCESS) active.engine->synchronized(before);

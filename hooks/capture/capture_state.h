@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether any stream records a graph, and what may not be done meanwhile.
+// Whether any stream is capturing a graph, and operations that are not allowed meanwhile.
 #pragma once
 
 #include "hooks/runtime/runtime.h"
 
 namespace thermocline {
 
-// Stream capture, as far as it must be known: whether any stream records.
-// capture_began() comes before the driver's own call; if that fails, capture_ended() follows.
+// capture_began() must be called before the driver's own call; if that fails, capture_ended() must follow.
 void capture_began();
 void capture_ended();
 bool is_recording(StreamHandle stream);
 bool any_capture();
-// Waits for all that was submitted in the engine's context, which is current. Not where any stream records, for that
-// would end its recording (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). Under `Inside`, and not from within an engine.
+// Waits for everything submitted in the engine's context, which must be current. Refuses while any stream captures,
+// because the wait would invalidate that capture (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED). To be called under `Inside`,
+// and not from within an engine.
 CUresult synchronize_unless_recorded(const ActiveEngine& active);
 
-// While one lives, driver calls on this thread do not disturb anybody's capture (cuThreadExchangeStreamCaptureMode).
+// While an object of this class lives, driver calls of this thread do not disturb any capture
+// (cuThreadExchangeStreamCaptureMode).
 class CaptureTruce {
  public:
   CaptureTruce();

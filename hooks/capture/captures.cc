@@ -21,19 +21,19 @@ struct Capture {
   StreamHandle stream;
   std::thread::id thread;
   CUstreamCaptureMode mode;
-  CUcontext context;  // of the stream; null: not known
-  CUgraph into;       // the program's; null: a new graph
+  CUcontext context;  // of the stream; null: unknown
+  CUgraph into;       // the program's graph; null: a new graph
 };
 
 struct Captures {
   Mutex mutex{"captures"};
   std::vector<Capture> under_way;
-  // By the driver's numbers: captures that have to end without a graph, and of which the driver does not know that.
+  // Ids (the driver's) of captures that must end without a graph, although the driver does not know that.
   std::vector<cuuint64_t> refused;
   std::atomic<bool> any_refused{false};
 };
 
-// Programs capture until the very end.
+// Never destroyed: programs may capture until the end of the process.
 Captures& captures() {
   static auto* const all = new Captures;
   return *all;
@@ -57,14 +57,14 @@ CUcontext context_of(StreamHandle stream) {
   return thermocline::context_of(stream, current);
 }
 
-// A thread's own default stream has the same handle in each; no other thread can name it.
+// The handle of per-thread default streams is the same in every thread; only the owner thread can mean this one.
 auto find_capture(Captures& all, StreamHandle stream) {
   return std::ranges::find_if(all.under_way, [stream](const Capture& one) {
     return one.stream == stream && (is_explicit(stream) || one.thread == std::this_thread::get_id());
   });
 }
 
-// None: nothing that could end with a graph is recorded.
+// Nothing if the stream is not capturing, or its capture has been invalidated.
 std::optional<cuuint64_t> number_of_capture(StreamHandle stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t number = 0;
@@ -117,8 +117,8 @@ int forget_captures_in(CUcontext context) {
 
 void invalidate_capture(StreamHandle stream) noexcept {
   if (!is_recording(stream)) return;
-  // No call is made for that. But a stream that records may not be queried, and whoever does so invalidates its capture
-  // (Programming Guide, "Prohibited and Unhandled Operations"); the call does not wait, whatever becomes of it.
+  // Invalidates the capture by querying the stream: that is prohibited for a capturing stream and invalidates the
+  // capture (Programming Guide, "Prohibited and Unhandled Operations"). The query does not wait.
   {
     const CaptureTruce others;
     real<Function::cuStreamQuery>(to_cu(stream));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The captures that hooks saw begin: whose they are, and in which mode, by which cuda.h forbids threads what belongs to
-// no graph (cuThreadExchangeStreamCaptureMode); and captures that the library has refused a part of, which end without
-// a graph.
+// Captures that the hooks have seen begin: their thread, and their mode, from which cuda.h derives what threads may not
+// do meanwhile (cuThreadExchangeStreamCaptureMode). Also captures in which the library has refused an operation; these
+// end without a graph.
 #pragma once
 
 #include "driver/driver.h"
@@ -10,23 +10,24 @@
 
 namespace thermocline {
 
-// `into`: the program's graph that it records into; null: a new one.
+// `into`: the program's graph that is captured into; null: a new one.
 void note_capture(StreamHandle stream, CUstreamCaptureMode mode, CUgraph into);
-// The capture that began in the stream is over. False: none began there, or its end was noted before.
+// The stream's capture has ended. False: none had begun there, or its end was noted before.
 bool forget_capture(StreamHandle stream);
-// The context is gone, and its streams with it. Answers how many captures ended with them.
+// The context and its streams no longer exist. Returns how many captures ended with them.
 int forget_captures_in(CUcontext context);
 
-// Whether the calling thread may not allocate memory outside of streams now. A capture that ended unseen may be among
-// the reasons, so the driver has the last word.
+// Whether captures forbid the calling thread to allocate memory outside of stream order. This may include a capture
+// whose end was not seen, so the driver has the final decision.
 bool captures_forbid_allocation();
 
-// The library refuses what the stream was to record. CUDA invalidates a capture in which an operation failed
-// (Programming Guide, "Stream Capture Invalidation"), or else the graph would lack that operation: so it becomes
-// invalid. Where the stream records nothing, nothing is done. Not under an engine's lock.
+// Invalidates the stream's capture, because the library has refused an operation that was to be captured. CUDA does the
+// same when an operation fails (Programming Guide, "Stream Capture Invalidation"); otherwise the graph would lack that
+// operation. Does nothing if the stream is not capturing. Must not be called under an engine's lock.
 void invalidate_capture(StreamHandle stream) noexcept;
-// Ends the stream's capture by `end`, the driver's call, which puts the graph there; null: nowhere. Where the driver
-// did not make the capture invalid when it was told to, this does: no graph, and the error of invalid captures.
+// Ends the stream's capture with `end`, the driver's call, which stores the graph there; null: the graph is not wanted.
+// If the driver did not invalidate the capture when it should have, this function does: it returns no graph and the
+// error for invalidated captures.
 CUresult end_capture(StreamHandle stream, CUgraph* graph, Call end);
 
 }  // namespace thermocline

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who allocated and who freed what, as far as it is remembered: all live buffers, and the last that were freed where no
-// other buffer has been since. Not thread-safe.
+// Remembers who allocated and who freed each buffer: all live buffers, and the most recently freed ones whose addresses
+// have not been reused. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ class BufferRecords {
   static constexpr std::size_t kMostGone = 4096;
 
   void add(DeviceAddress address, Bytes bytes, const CallSite& site);
-  // The live buffer that begins there is freed; false when there is none.
+  // Records that the live buffer that begins there is freed; false when there is none.
   bool remove(DeviceAddress address, const CallSite& site);
-  // What contains the address; null when there is nothing.
+  // The live buffer that contains the address; null when there is none.
   const BufferRecord* live(DeviceAddress address) const { return containing(live_, address); }
   const BufferRecord* gone(DeviceAddress address) const { return containing(gone_, address); }
-  // A live buffer ends there.
+  // Whether a live buffer ends at this address.
   bool ends_live(DeviceAddress address) const;
-  // All that stands in these addresses.
+  // Removes all records in this range of addresses.
   void forget(std::uint64_t begin, Bytes bytes);
 
  private:
@@ -42,7 +42,7 @@ class BufferRecords {
   static const BufferRecord* containing(const Map& map, DeviceAddress address);
 
   Map live_, gone_;
-  std::deque<std::uint64_t> order_;  // of gone_, oldest first; may name some that are there no more
+  std::deque<std::uint64_t> order_;  // keys of gone_, oldest first; may include keys no longer in gone_
 };
 
 }  // namespace thermocline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The unwinder is the one that C++ exceptions use (Itanium C++ ABI, section 1.6).
+// Uses the unwinder of C++ exceptions (Itanium C++ ABI, section 1.6).
 #include "hooks/diagnostics/call_site.h"
 
 #include <dlfcn.h>

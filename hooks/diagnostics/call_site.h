@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who did something to a buffer: the thread, the stream, the operation by number, and the calls that led to it. Only
-// taken when misuse is watched (misuse.h).
+// Where something was done to a buffer: the thread, the stream, the number of the operation, and the call stack. Taken
+// only if misuse is watched (misuse.h).
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@ struct CallSite {
   std::array<void*, kFrames> frames{};  // return addresses outside the library, innermost first; then null
 };
 
-// `operation`: of the process, in order.
+// `operation`: its number in the process.
 CallSite call_site(std::uint64_t operation, std::optional<StreamHandle> stream);
-// Lines, the first of which begins with `title`.
+// Several lines, the first of which begins with `title`.
 std::string text_of(const CallSite& site, const char* title);
 
 }  // namespace thermocline

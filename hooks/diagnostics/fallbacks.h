@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library could do less well, or not at all: each kind is counted (Counter), shown with the statistics, and
-// said once when the program ends.
+// Fallbacks: what the library had to do in a slower or less complete way. Each kind is counted (Counter), shown with
+// the statistics, and reported once when the program ends.
 //
-// Driver functions that a program was given and that functions.h does not know: a driver newer than the table. They
-// work as without the library, and what they do to its memory goes unseen, so they are counted and named.
+// Also: driver functions that a program looked up and that functions.h does not list, because the driver is newer than
+// that table. They work as without the library, but their effects on memory are not seen; so they are counted and
+// named.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ void add_fallbacks(EngineStatistics* statistics);
 // "fallbacks: 3 launches whose ...; 2 ..."; empty when there are none.
 std::string fallbacks_text(const EngineStatistics& statistics);
 
-// Each name counts once.
+// Each name is counted once.
 void count_unknown_function(std::string_view name);
 // "cuA, cuB and 3 more"; empty when there are none.
 std::string unknown_functions();

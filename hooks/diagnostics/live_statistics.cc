@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-// Never destroyed: the thread uses it to the end.
+// Never destroyed: the thread uses it until the process ends.
 std::atomic<LivePageWriter*> shown{nullptr};
 
 void* answer(void*) {
@@ -33,7 +33,7 @@ LiveRank own_rank() {
   return {rank->rank, rank->local.value_or(-1), rank->size.value_or(-1)};
 }
 
-// The program's signals are for its own threads.
+// Blocks all signals in the thread: the program's signals are for its own threads.
 bool start_thread() {
   sigset_t all, before;
   sigfillset(&all);
@@ -63,7 +63,8 @@ void show_statistics() {
 }
 
 void hide_statistics() {
-  // A thread may be asleep on it: only its name goes. In the child of a fork it is the parent's, and stays.
+  // The thread may be waiting on the page, so only its name is removed. In a forked child the page belongs to the
+  // parent and stays.
   if (LivePageWriter* const page = shown.load()) page->remove();
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows the statistics of this process to whoever asks for them (telemetry/live_page.h): a thread that sleeps until
-// then.
+// Makes the statistics of this process available to other processes (telemetry/live_page.h). A thread sleeps until they
+// are requested.
 #pragma once
 
 namespace thermocline {
 
-// Once in the life of the process; where it can not be, the process goes without.
+// Called once in the life of the process. If it fails, the process has no live statistics.
 void show_statistics();
 // The process is about to end.
 void hide_statistics();

@@ -23,10 +23,10 @@ namespace {
 
 constexpr unsigned char kNew = 0xA5, kFreed = 0xDD, kBehind = 0xFA;
 constexpr unsigned kMostReports = 50;
-// Freed buffers that are kept, so that nobody else's are where a stale pointer leads.
+// Number of freed buffers whose addresses are not reused, so that a stale pointer does not point into another buffer.
 constexpr std::size_t kMostKept = 256;
 constexpr Bytes kKeptPartOfBudget = 16;
-// Of a freed buffer, at both ends.
+// How much of a freed buffer is checked, at each end.
 constexpr Bytes kLookedAt = 4096;
 
 struct Kept {
@@ -35,7 +35,7 @@ struct Kept {
 };
 
 struct Watch {
-  Mutex mutex{"misuse"};  // guards records and kept; nobody waits for a device under it
+  Mutex mutex{"misuse"};  // guards records and kept; never held while waiting for a device
   BufferRecords records;
   std::deque<Kept> kept;
   Bytes kept_bytes = 0;
@@ -56,7 +56,7 @@ std::string sites_of(const BufferRecord& record) {
   return text + text_of(record.allocated, "allocated");
 }
 
-// `what` and the buffer; then the sites.
+// Reports `what` and the buffer, then the known call sites.
 void report(const char* what, DeviceAddress at, const BufferRecord* record, const CallSite* now) {
   const unsigned number = watch().reports.fetch_add(1);
   if (number > kMostReports) return;
@@ -83,7 +83,8 @@ CUstream stream_or_default(std::optional<StreamHandle> stream) {
   return reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(stream.value_or(StreamHandle{})));
 }
 
-// Work of our own on a buffer, in the order of the stream. False: it could not be done, and nothing is known.
+// Submits the library's own work on a buffer, in stream order. False: that failed, and nothing is known about the
+// contents.
 template <class Work>
 bool operate(const ActiveEngine& active, DeviceAddress at, Bytes bytes, Access access,
              std::optional<StreamHandle> stream, Work work) {
@@ -100,7 +101,7 @@ void fill(const ActiveEngine& active, DeviceAddress at, Bytes bytes, unsigned ch
           [&](CUstream on) { return real<Function::cuMemsetD8Async>(at.value, value, bytes, on); });
 }
 
-// The first byte of the range that is not `value`, as an offset; nothing when all are, or they can not be read.
+// The offset of the first byte of the range that differs from `value`; nothing if all are equal, or can not be read.
 std::optional<Bytes> differs(const ActiveEngine& active, DeviceAddress at, Bytes bytes, unsigned char value,
                              std::optional<StreamHandle> stream) {
   std::vector<unsigned char> found(bytes);
@@ -113,7 +114,7 @@ std::optional<Bytes> differs(const ActiveEngine& active, DeviceAddress at, Bytes
   return static_cast<Bytes>(other - found.begin());
 }
 
-// A pattern behind the buffer; what was written there is found when it is freed.
+// Checks the pattern after the end of the buffer. It is checked when the buffer is freed.
 void check_behind(const ActiveEngine& active, const BufferRecord& record, std::optional<StreamHandle> stream) {
   // cuMemFree waits for the device anyway.
   if (!stream.has_value()) real<Function::cuCtxSynchronize>();
@@ -122,7 +123,7 @@ void check_behind(const ActiveEngine& active, const BufferRecord& record, std::o
     report("something wrote past the end, found by its free", record.end() + *offset, &record, nullptr);
 }
 
-// Really frees what was kept longest, of whichever engine.
+// Really frees a kept buffer: the oldest one, of any engine.
 void give_up(const Kept& kept) {
   const ActiveEngine* const owner = Runtime::get().owner(kept.address);
   if (owner == nullptr) return;
@@ -159,7 +160,7 @@ bool give_up_some(std::size_t most_kept, Bytes most_bytes) {
 Status free_guarded(const ActiveEngine& active, const BufferRecord& record, std::optional<StreamHandle> stream) {
   check_behind(active, record, stream);
   fill(active, record.address, record.bytes, kFreed, stream);
-  // The stream may be gone when the buffer is given up.
+  // The stream may no longer exist when the buffer is really freed.
   real<Function::cuStreamSynchronize>(stream_or_default(stream));
   {
     Watch& all = watch();
@@ -203,7 +204,7 @@ Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<S
   if (!guards() || any_capture()) return status;
   fill(active, *out, bytes, kNew, stream);
   fill(active, *out + bytes, kRedzoneBytes, kBehind, stream);
-  // Whoever is given it may use it on any stream.
+  // The next owner may use it on any stream.
   if (!stream.has_value()) real<Function::cuStreamSynchronize>(nullptr);
   return status;
 }
@@ -241,7 +242,7 @@ void look_at(const AccessList& accesses, StreamHandle stream) {
       continue;
     }
     const BufferRecord* const gone = records.gone(memory_access.address);
-    // A word may be one past the end of what is before.
+    // A pointer parameter may be the address one past the end of a live buffer.
     if (gone == nullptr || (memory_access.bytes == 0 && records.ends_live(memory_access.address))) continue;
     report(memory_access.bytes > 0 ? "an operation uses a buffer that was freed"
                                    : "an operation is given the address of a buffer that was freed",

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what a program does wrong with its buffers, when it is asked to (setting `debug`):
+// Detects errors that a program makes with its buffers, if enabled (setting `debug`):
 //
-//   track   remembers who allocated and who freed each buffer, and reports what is freed twice or never was allocated,
-//           operations on buffers that were freed, and copies and sets that go past the end of theirs
-//   guard   also fills new buffers (0xA5) and freed ones (0xDD), keeps freed ones for a while, and puts a pattern
-//   behind
-//           each (0xFA): what is written past the end or after the free is reported, later, when the pattern is looked
-//           at
+//   track   remembers who allocated and who freed each buffer. Reports buffers that are freed twice or were never
+//           allocated, operations on freed buffers, and copies and sets that go past the end of their buffer.
+//   guard   also fills new buffers (0xA5) and freed ones (0xDD), keeps freed ones for a while, and places a pattern
+//           after
+//           the end of each (0xFA). Writes past the end or after the free are reported later, when the pattern is
+//           checked.
 //
-// A report names the buffer and all sites that are known. The program goes on; so does what it did, as far as the
-// driver would have let it. Switched off, it costs a test of one flag in each hook.
+// A report names the buffer and all known call sites. The program continues, and its erroneous operation is executed as
+// far as the driver would have executed it. If disabled, this costs a test of one flag in each hook.
 #pragma once
 
 #include <atomic>
@@ -29,16 +29,16 @@ extern std::atomic<MisuseWatch> misuse_watch;
 inline bool watches_misuse() noexcept {
   return detail::misuse_watch.load(std::memory_order_relaxed) != MisuseWatch::kOff;
 }
-// Before the engine hands out anything.
+// Must be called before the engine hands out any buffer.
 void watch_misuse(MisuseWatch watch);
-// The engine that had these addresses is gone, and all of its buffers.
+// The engine that owned these addresses no longer exists, and neither do its buffers.
 void forget_buffers(OwnRange range);
 
-// In place of the engine's; like them, in its context and Inside.
+// Called instead of the engine's functions; like these, in the engine's context and under Inside.
 Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<StreamHandle> stream,
                         DeviceAddress* out);
 Status free_watched(const ActiveEngine& active, DeviceAddress address, std::optional<StreamHandle> stream);
-// Before an operation.
+// Called before an operation.
 void look_at(const AccessList& accesses, StreamHandle stream);
 
 }  // namespace thermocline

@@ -21,15 +21,16 @@
 namespace thermocline {
 namespace {
 
-// What is lost when the program is killed: no more than this, and no more than of this time, if it goes on launching.
+// If the program is killed, at most this many bytes of events are lost, and at most the events of this much time,
+// provided that it keeps launching.
 constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 constexpr std::chrono::milliseconds kBlockTime{250};
-// A part has several blocks, however low the limit.
+// A part has at least this many blocks, however low the limit.
 constexpr std::uint64_t kBlocksOfALimit = 16;
 constexpr std::uint64_t kLeastLimit = std::uint64_t{64} << 10;
 constexpr std::uint64_t kAskEvery = 64;
 
-// A recorder's lock, and whether this thread is at it.
+// Holds the recorder's lock, and knows whether this thread holds it.
 class Writing {
  public:
   explicit Writing(std::mutex& mutex) : mutex_(mutex) {
@@ -54,12 +55,12 @@ class Writing {
 
 constinit thread_local bool Writing::is_writing = false;
 
-// Never destroyed: hooks are called until the very end of the process.
+// Never destroyed: hooks are called until the end of the process.
 std::atomic<Recorder*> recorder{nullptr};
-// The newest, ended or not: other threads may still be in it.
+// The newest recorder, ended or not: other threads may still be using it.
 Recorder* newest = nullptr;
 
-// False: errno says why.
+// False on failure; errno has the reason.
 bool write_whole(int file, const std::string& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = write(file, bytes.data() + done, bytes.size() - done);
@@ -76,8 +77,8 @@ std::uint64_t number_of_this_thread() {
   return number;
 }
 
-// A new file, or one of this user's that has no other name: the folder may be everybody's, and what a name there leads
-// to somebody else's choice.
+// Creates the file, or opens one of this user's that has no other name (hard link): everybody may be able to write to
+// the folder, so a name there may have been placed by another user.
 int open_own(const std::string& path, int flags) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int file = open(path.c_str(), kFlags | flags, 0600);
@@ -105,7 +106,7 @@ struct Tags {
 
 thread_local std::uint64_t tag_of_this_thread = 0;
 
-// 0: none.
+// 0: no limit.
 std::uint64_t limit() {
   const char* const text = variable_of_process("THERMOCLINE_RECORD_LIMIT");
   if (text == nullptr || *text == '\0') return 0;
@@ -154,7 +155,7 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
   const std::optional<Rank> rank = rank_of_process();
   const std::string process = (rank ? "rank" + std::to_string(rank->rank) + "-" : "") + std::to_string(getpid());
   const std::string path = std::string(base) + "." + process;
-  // A second engine of the process goes on where the first one ended.
+  // A second engine of the process appends to the file.
   const int file = open_own(path, 0);
   if (file < 0 || (lseek(file, 0, SEEK_END) == 0 && !write_whole(file, std::string(kRecordingHeader)))) {
     log_line(LogLevel::kError, "%s: can not be written: %s; nothing is recorded", path.c_str(), std::strerror(errno));
@@ -166,7 +167,8 @@ void Recorder::begin(const Driver& driver, const Engine* engine) {
 }
 
 void Recorder::end(bool without_driver) noexcept {
-  // The handler of a signal that came in the middle of an event ends the process: its thread has the lock.
+  // This thread already holds the lock: a signal interrupted it while it was recording an event, and the signal's
+  // handler ends the process.
   if (Writing::now()) {
     recorder.store(nullptr);
     log_line(LogLevel::kError,
@@ -256,7 +258,7 @@ void Recorder::submitted(StreamHandle stream, const OperationInfo& info, std::sp
   say_thread();
   const std::uint64_t name = id_of(info.name);
   writer_.operate(name, static_cast<std::uint64_t>(stream), token_of(info, accesses), accesses);
-  // At the end of the process the driver is not asked any more.
+  // At the end of the process the driver is no longer queried.
   if (++operations_ % kAskEvery == 0) {
     write_durations();
     if (std::chrono::steady_clock::now() - newest_block_ >= kBlockTime) write_all();
@@ -284,7 +286,7 @@ void Recorder::write_if_full() {
   if (writer_.bytes() >= block_bytes_) write_all();
 }
 
-// What has been written is the older part from here on; the new one says what is so as it begins.
+// What has been written so far becomes the older part; the new part begins with the current state.
 void Recorder::begin_part() {
   const std::string older = path_ + std::string(kOlderPart);
   const int file = std::rename(path_.c_str(), older.c_str()) == 0 ? open_own(path_, O_EXCL) : -1;
@@ -308,7 +310,8 @@ void Recorder::begin_part() {
   for (const auto& [address, held] : held_) writer_.held(address, held.bytes, held.stream, held.tag);
   writer_.thread(thread_);
   writer_.tagged(tag_);
-  // It does not count: a program that holds much has as much room for what happens as any other.
+  // The initial state does not count toward the limit: a program with many buffers gets as much room for events as any
+  // other.
   ended_ = !write_block();
   written_bytes_ = 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run --stats` ends with. The line and the object have the same fields.
+// The output of `run --stats`. The line and the JSON object have the same fields.
 #include <array>
 #include <cstdarg>
 #include <cstdio>
@@ -28,7 +28,7 @@ void add_reasons(const MovementCounts& counts, std::vector<Field>* fields) {
   }
 }
 
-// The first eight stand in the documented order; more may follow.
+// The first eight fields have a documented order; more may follow.
 std::vector<Field> fields_of(const EngineStatistics& statistics) {
   std::vector<Field> fields = {
       {"peak_live_bytes", statistics.peak_live_bytes},

@@ -8,7 +8,7 @@ namespace thermocline {
 MemoryTold told_memory(Advertise advertise, Bytes device_bytes, const EngineStatistics& now) {
   MemoryTold told;
   told.total_bytes = now.budget_bytes;
-  // Less than the budget is never told: an unlimited budget is the whole device already.
+  // Never reports less than the budget, which, if it is unlimited, is the whole device already.
   if (advertise == Advertise::kDevice) told.total_bytes = std::max(device_bytes, now.budget_bytes);
   if (advertise == Advertise::kBudgetAndHost) told.total_bytes += now.host_limit_bytes;
   const Bytes taken = now.block_bytes + now.external_bytes;

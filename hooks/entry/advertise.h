@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program is told that asks how much memory there is, where that is not the budget (setting `advertise`).
-// docs/advertise.md says whom it helps.
+// What a program is told when it asks how much memory there is, if that is not the budget (setting `advertise`).
+// docs/advertise.md describes which programs this helps.
 #pragma once
 
 #include "config/settings.h"
@@ -12,7 +12,8 @@ struct MemoryTold {
   Bytes free_bytes = 0, total_bytes = 0;
 };
 
-// Free is what can still be allocated within what is told: the program's buffers count wherever they are.
+// "Free" is what can still be allocated within the reported total: the program's buffers count whether they are
+// resident or not.
 MemoryTold told_memory(Advertise advertise, Bytes device_bytes, const EngineStatistics& now);
 
 }  // namespace thermocline

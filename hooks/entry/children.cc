@@ -32,7 +32,7 @@ __attribute__((constructor)) void heed_the_variable() {
       setenv("LD_PRELOAD", others.c_str(), 1);
     }
   } catch (...) {
-    return;  // no memory: the children get the library
+    return;  // no memory: child processes get the library after all
   }
 }
 

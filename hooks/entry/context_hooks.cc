@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a context is the end of the memory in it. What we hold is given back while the context still lives, which
-// means before the driver's own call; when a primary context ends depends on how often it was retained, so that is
-// counted. Contexts that the program created on the same device are no matter of the primary one.
+// When a context ends, all memory in it ends. The engine's memory is released while the context still exists, that is,
+// before the driver's own call. A primary context ends when it has been released as often as it was retained, so
+// retains are counted. Other contexts that the program creates on the same device do not affect the primary one.
 #include <array>
 #include <atomic>
 #include <map>
@@ -18,7 +18,7 @@ namespace thermocline {
 namespace {
 
 constexpr std::size_t kMostDevices = 64;
-// A primary context, as the program has been seen to retain it.
+// How often the program has been seen to retain a primary context.
 struct Retained {
   std::atomic<int> count{0};
   std::atomic<CUcontext> newest{nullptr};
@@ -30,7 +30,7 @@ Retained* retained_of(CUdevice device) {
   return device >= 0 && index < kMostDevices ? &retained[index] : nullptr;
 }
 
-// Its streams are gone with it, also those that recorded.
+// The context's streams end with it, including those that are capturing.
 void end_captures_in(CUcontext context) {
   if (!any_capture()) return;
   for (int left = forget_captures_in(context); left > 0; --left) capture_ended();
@@ -46,7 +46,7 @@ CUresult destroy(CUcontext context, Call call) {
   });
 }
 
-// None: the driver does not say.
+// Nothing if the driver does not say.
 std::optional<bool> is_active(CUdevice device) {
   unsigned int flags = 0;
   int active = 0;
@@ -54,8 +54,8 @@ std::optional<bool> is_active(CUdevice device) {
   return active != 0;
 }
 
-// Null: nobody has it. Retained in passing, which is the one way to learn its handle; where the driver refuses that, it
-// is taken to be the one that was retained last.
+// The primary context; null if nobody has retained it. Retains and releases it, which is the only way to get its
+// handle; if the driver refuses, the handle from the last retain is returned.
 CUcontext primary_of(CUdevice device) {
   const Inside inside;
   CUcontext context = nullptr;
@@ -88,7 +88,7 @@ CUresult release(CUdevice device, Call call) {
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
     if (seen != nullptr && seen->count.load() > 0) seen->count.fetch_sub(1);
-    // Retained by somebody whom we have not seen, or not as often as we thought.
+    // Retained by a caller that the hooks have not seen, or fewer times than was counted.
     if (context != nullptr && is_active(device) == false) {
       Runtime::get().abandon_context(context);
       end_captures_in(context);
@@ -112,7 +112,7 @@ void attached(CUcontext context) {
   ++all.counts[context];
 }
 
-// True where an attachment was left, which is taken away.
+// If the context has attachments left, removes one and returns true.
 bool was_attached(CUcontext context) {
   Attachments& all = attachments();
   const std::lock_guard lock(all.mutex);
@@ -137,7 +137,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx) {
   return destroy(ctx, [&] { return real<Function::cuCtxDestroy_v2>(ctx); });
 }
 
-// A context ends when it is detached from as often as it was attached to, and once more for its creation.
+// A context ends when it has been detached as often as it was attached, and once more for its creation.
 CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
   using namespace thermocline;
   const CUresult result = real<Function::cuCtxAttach>(pctx, flags);

@@ -15,9 +15,9 @@ namespace thermocline {
 namespace {
 
 AccessList copied(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) { return AccessList().copy(to, from, bytes); }
-// Memory that no device but its own may use is copied to another device by the calls that name both contexts, and by
-// no others (c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.5, memcpyAsync, of memory that is mapped); the driver's own
-// memory by any. So a copy that names none is done by one that does.
+// Mapped memory that is accessible only to its own device can be copied to another device only by the calls that name
+// both contexts (PyTorch 2.5, c10/cuda/CUDACachingAllocator.cpp, memcpyAsync); the driver's own memory by any call. So
+// a copy that names no contexts is replaced by the corresponding call that does.
 constexpr Function peer_of(Function function) {
   switch (function) {
     case Function::cuMemcpy:
@@ -34,12 +34,12 @@ constexpr Function peer_of(Function function) {
   }
 }
 
-// The contexts of both ends.
+// The contexts of source and destination.
 struct Ends {
   CUcontext to = nullptr, from = nullptr;
 };
 
-// Null: of the host, or not known.
+// Null: host memory, or unknown.
 CUcontext context_at(const EngineSet& engines, CUdeviceptr at) {
   if (const ActiveEngine* const owner = engines.owner(DeviceAddress{at})) return owner->context;
   const Inside inside;
@@ -53,8 +53,8 @@ CUcontext context_at(const EngineSet& engines, CUdeviceptr at) {
   return context;
 }
 
-// Where there are several engines, one of which owns one end, and the other end is of another context. Where the other
-// device has no engine, its memory is the driver's own, and the stream is what matters (proxy_streams.h).
+// Set if there are several engines, one of which owns one end, and the other end belongs to another context. If the
+// other device has no engine, its memory is the driver's own, and the stream is what matters (proxy_streams.h).
 std::optional<Ends> ends_on_two_devices(CUdeviceptr to, CUdeviceptr from) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr || engines->size() == 1) return std::nullopt;
@@ -72,7 +72,7 @@ CUdeviceptr behind(CUdeviceptr at, std::size_t bytes) { return at + bytes; }
 void* behind(void* at, std::size_t bytes) { return static_cast<char*>(at) + bytes; }
 const void* behind(const void* at, std::size_t bytes) { return static_cast<const char*>(at) + bytes; }
 
-// The same function does what is not evicted.
+// The parts that are not evicted are copied with the same driver function.
 template <Function F, class To, class... More>
 CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr from, std::size_t bytes, More... more) {
   const auto run = [&](std::size_t begin, std::size_t length, const OperationInfo& info, const CallFrom& from_host) {
@@ -92,14 +92,14 @@ CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr fr
   return copy_to_host(stream, host, reinterpret_cast<void*>(address_of(to)), from, bytes, info_of_copy<F>(), run);
 }
 
-// Unified addresses say which way it goes.
+// With unified addresses, the addresses determine the direction.
 template <Function F, class To, class From, class... More>
 CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::size_t bytes, More... more) {
   if constexpr (std::is_same_v<From, CUdeviceptr>) {
     if (is_copy_to_host(address_of(to), from) && !is_recording(stream))
       return copy_runs_to_host<F>(stream, host, to, from, bytes, more...);
   }
-  // One list after the other in one place: threads may have little stack.
+  // One list is reused instead of several, because threads may have small stacks.
   AccessList accesses = copied(address_of(to), address_of(from), bytes);
   return in_parts(stream, accesses, address_of(to), address_of(from), bytes, [&](std::size_t done, std::size_t now) {
     const To target = behind(to, done);

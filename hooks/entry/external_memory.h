@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory that the program maps itself. The device has it back when no handle and no mapping refers to it any
-// more; whichever ends last.
+// Physical memory that the program maps itself. It returns to the device when no handle and no mapping refers to it any
+// more.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace thermocline {
 
-// Not thread-safe. Handles that were never created here (imported ones) are nobody's concern: they are ignored.
+// Not thread-safe. Handles that were not created in this process (imported ones) are ignored.
 class ExternalMemory {
  public:
   void created(std::uint64_t handle, Bytes bytes);
-  // One more reference to a handle, by cuMemRetainAllocationHandle.
+  // One more reference to a handle, from cuMemRetainAllocationHandle.
   void retained(std::uint64_t handle);
   void mapped(DeviceAddress at, Bytes bytes, std::uint64_t handle);
-  // Both answer how many bytes the device has back.
+  // Both return how many bytes have returned to the device.
   Bytes released(std::uint64_t handle);
   Bytes unmapped(DeviceAddress at, Bytes bytes);
 
   Bytes held_bytes() const { return held_; }
-  // held_bytes() is the sum of what is known, and each of it is referred to; checks that.
+  // Checks that held_bytes() is the sum of all known allocations, and that each of these has a reference.
   void validate() const;
 
  private:
@@ -38,7 +38,7 @@ class ExternalMemory {
   };
   Bytes drop_if_unused(std::uint64_t allocation);
 
-  // A handle's value may come again while a mapping keeps its old memory, so allocations have numbers of their own.
+  // A handle's value may be reused while a mapping keeps its old memory, so allocations have numbers of their own.
   std::unordered_map<std::uint64_t, std::uint64_t> handles_;
   std::unordered_map<std::uint64_t, Allocation> allocations_;
   std::map<DeviceAddress, Mapping> mappings_;

@@ -21,15 +21,16 @@
 namespace thermocline {
 namespace {
 
-// How long the end of the process waits for a look that is under way. It is one that can not go on, if it takes longer:
-// a handler of signals may end a process in which the thread waits for what the handler has interrupted.
+// How long the end of the process waits for a check in progress. If the check takes longer than that, it can not
+// complete: a signal handler may end the process while the thread waits for something that the interrupted thread
+// holds.
 constexpr int kMostWaitsAtTheEnd = 1000;
 constexpr Duration kBetweenWaits{1};
 
-// Never destroyed: the thread uses it to the end.
+// Never destroyed: the thread uses it until the process ends.
 struct Looking {
-  std::mutex look;                 // held while the driver may be called
-  std::atomic<bool> ended{false};  // of the process
+  std::mutex look;                 // held while the thread may call the driver
+  std::atomic<bool> ended{false};  // the process is ending
   pid_t process = getpid();
   Duration every{};
 };
@@ -43,7 +44,7 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// None of the engines ends meanwhile. What the driver does not allow while a stream records is left for later.
+// No engine ends during this. What the driver does not allow while a stream captures is left for the next time.
 void look() {
   if (Runtime::get().broken() || any_capture()) return;
   static_cast<void>(guarded([] {
@@ -69,7 +70,7 @@ void go_on_looking() {
   }
 }
 
-// The driver may be gone soon. Registered later than what the driver has registered, it is called before.
+// The driver may shut down soon. This handler was registered after the driver's, so it runs before it.
 void end_looking() {
   Looking& self = looking();
   self.ended.store(true);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of ours that looks every now and then whether the program is idle, and has the engines give back what nobody
-// uses (offload/engine/idle.h): a program that makes no call can not be helped within one.
+// A background thread that checks from time to time whether the program is idle, and makes the engines release unused
+// memory (offload/engine/idle.h). A program that makes no calls can not be served in a hook.
 //
-// It holds none of the runtime's locks while the driver may wait, makes no call of the driver once the process ends,
-// and does not exist in the child of a fork, which has no engines either.
+// The thread holds none of the runtime's locks while the driver may wait, does not call the driver once the process is
+// ending, and does not exist in the child of a fork, which has no engines either.
 #pragma once
 
 #include "config/duration.h"
 
 namespace thermocline {
 
-// Once in the life of the process; where no thread can be had, the process goes without. `every` 0: nobody looks.
+// Called once in the life of the process. If no thread can be created, idleness is not checked. `every` 0: disabled.
 void look_for_idleness(Duration every);
 
 }  // namespace thermocline

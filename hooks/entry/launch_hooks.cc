@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches. What a kernel accesses is read from its parameters, at every launch.
+// Kernel launches. What a kernel accesses is read from its parameters, at every launch.
 #include <algorithm>
 
 #include "hooks/capture/captures.h"
@@ -15,7 +15,7 @@
 namespace thermocline {
 
 bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses) {
-  // Without arguments there is nothing to ask the driver for.
+  // Without arguments the driver need not be asked for the layout.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
   const ParameterLayout* const layout = layouts().of(function);
   scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
@@ -28,7 +28,7 @@ struct Shape {
   unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z;
 };
 
-// Equal for launches of one function with one shape, as long as the process lives.
+// Equal for launches of one function with the same shape, as long as the process lives.
 OperationInfo info_of(CUfunction function, const Shape& shape) {
   std::uint64_t hash = reinterpret_cast<std::uintptr_t>(function);
   for (const unsigned int size :
@@ -56,12 +56,12 @@ CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shap
   return read;
 }
 
-// Code that is loaded lazily takes device memory at its first launch.
+// Lazily loaded code takes device memory at its first launch.
 CUresult launch(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments, Call call) {
   return with_driver_room([&] { return launch_once(stream, function, shape, arguments, call); });
 }
 
-// Parameters that were set one by one, before CUDA 4 (cuParamSetv): nobody remembers them.
+// Parameters that were set one by one, as before CUDA 4 (cuParamSetv), are not tracked.
 CUresult launch_unseen(CUstream stream, Call call) {
   return with_driver_room([&] { return submit_unknown(legacy(stream), [&] { return heard(call()); }); });
 }
@@ -115,7 +115,7 @@ THERMOCLINE_HOOK_PAIR(cuLaunchCooperativeKernel, _ptsz,
 
 extern "C" {
 
-// One kernel for each of several devices, each in a stream of its own: too rare for more than keeping what they access.
+// One kernel for each of several devices, each in its own stream. Too rare for more than pinning what they access.
 CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
                                                       unsigned int flags) {
   using namespace thermocline;
@@ -142,7 +142,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   for (unsigned int i = 0; i < numDevices; ++i) {
     const CUstream stream = launchParamsList[i].hStream;
     if (!reached) invalidate_capture(legacy(stream));
-    // Its streams are not followed, so that it has run before anything else is done with the buffers.
+    // The launch's streams are not tracked, so it must have completed before anything else is done with the buffers.
     if (result == CUDA_SUCCESS && is_ours) real<Function::cuStreamSynchronize>(stream);
   }
   return result;
@@ -184,7 +184,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKe
   const CUresult result = real<Function::cuLibraryEnumerateKernels>(kernels, numKernels, lib);
   if (result != CUDA_SUCCESS || kernels == nullptr) return result;
   return guarded([&] {
-    // A library with fewer kernels leaves the rest of the array alone.
+    // A library with fewer kernels leaves the rest of the array unchanged.
     unsigned int count = 0;
     if (real<Function::cuLibraryGetKernelCount>(&count, lib) != CUDA_SUCCESS) return result;
     for (unsigned int i = 0; i < std::min(count, numKernels); ++i) layouts().is_kernel(kernels[i], lib);

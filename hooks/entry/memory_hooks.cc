@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: every allocation of an engine's context is the engine's, but for graph memory (allocated while a
-// stream records), which belongs to its graph, for memory of pools that other processes or devices share, and on
-// request for all that other processes may open (setting `shareable`).
+// Device memory. Every allocation in a context with an engine comes from the engine, with these exceptions: graph
+// memory (allocated while a stream captures), which belongs to its graph; memory of pools that other processes or
+// devices share; and, on request, everything that other processes may open (setting `shareable`).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -28,11 +28,11 @@
 namespace thermocline {
 namespace {
 
-// Rows begin at multiples of this, as on all devices since compute capability 3 (cuMemAllocPitch, observed).
+// The pitch is a multiple of this, as on all devices since compute capability 3 (cuMemAllocPitch, observed).
 constexpr Bytes kPitch = 512;
 
-// Pools that the program made: the device of each, or kExternal, where its memory has to be the driver's own. Every
-// device has one more, from the beginning.
+// Pools that the program created: the device of each, or kExternal if its memory must be the driver's own. Every device
+// also has a default pool from the beginning.
 struct Pools {
   std::mutex mutex;
   std::map<CUmemoryPool, CUdevice> made;
@@ -46,7 +46,7 @@ Pools& pools() {
 
 std::atomic<bool> any_made_current{false};
 
-// The one from which cuMemAllocAsync takes memory on the device; null where the driver does not say.
+// The pool from which cuMemAllocAsync allocates on the device; null if the driver does not say.
 CUmemoryPool current_pool(CUdevice device) {
   static std::array<std::atomic<CUmemoryPool>, EngineSet::kMost> defaults{};
   CUmemoryPool pool = nullptr;
@@ -61,7 +61,7 @@ CUmemoryPool current_pool(CUdevice device) {
   return pool;
 }
 
-// Whether what is allocated from the pool, in a context of the device, may be the engine's.
+// Whether allocations from the pool, in a context of the device, may come from the engine.
 bool is_plain_pool_of(CUmemoryPool pool, CUdevice device) {
   {
     Pools& all = pools();
@@ -72,7 +72,7 @@ bool is_plain_pool_of(CUmemoryPool pool, CUdevice device) {
   return real<Function::cuDeviceGetDefaultMemPool>(&of_device, device) != CUDA_SUCCESS || of_device == pool;
 }
 
-// cuMemAllocAsync takes memory from the current pool of the stream's device, which is of that device.
+// cuMemAllocAsync allocates from the current pool of the stream's device, and that pool's memory is of that device.
 bool current_pool_is_plain(CUdevice device) {
   CUmemoryPool pool = nullptr;
   return real<Function::cuDeviceGetMemPool>(&pool, device) != CUDA_SUCCESS || is_plain_pool_of(pool, device);
@@ -100,13 +100,13 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
   });
 }
 
-// The driver, or this library, did not wait because a stream records; that recording may have ended since.
+// The driver, or this library, did not wait because a stream is capturing; that capture may have ended since.
 bool is_of_recordings(CUresult result) {
   return (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_CAPTURED_EVENT) ||
          result == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-// Somebody may use the buffer whom the engine has not seen. None: it may be freed.
+// Makes sure that users whom the engine has not seen are done with the buffer. Nothing: it may be freed.
 std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, DeviceAddress at, bool in_order) {
   if (is_freed_late(active, at)) return CUDA_ERROR_INVALID_VALUE;
   if (in_order) {
@@ -121,14 +121,15 @@ std::optional<CUresult> keep_from_unseen_users(const ActiveEngine& active, Devic
     static_cast<void>(forget_kept(*active.engine, at));
     return std::nullopt;
   }
-  // The driver's own error, as its own free would give it; the buffer stays.
+  // The driver's own error, as from its own free; the buffer stays.
   if (!any_capture() && !is_of_recordings(waited)) return waited;
   static_cast<void>(forget_kept(*active.engine, at));
   free_later(active, at);
   return CUDA_SUCCESS;
 }
 
-// Memory is freed behind work in a stream of another device: its engine knows that stream by its proxy stream.
+// Memory is freed in the order of a stream of another device: the memory's engine knows that stream by its proxy
+// stream.
 CUresult free_behind(const EngineSet& engines, const ActiveEngine& owner, const StreamPlace& place, DeviceAddress at,
                      StreamHandle stream) {
   MultiDeviceOperation span(place, stream);
@@ -158,7 +159,7 @@ CUresult free_ours(const EngineSet& engines, const ActiveEngine& active, DeviceA
       const Undisturbed undisturbed;
       return free_behind(engines, active, place, at, *stream);
     }
-    // Of a stream that nobody follows, the host waits for what it was given.
+    // The stream is not tracked, so the host waits for the work in it.
     if (is_elsewhere) real<Function::cuStreamSynchronize>(to_cu(*stream));
     const std::optional<StreamHandle> behind = is_elsewhere ? std::nullopt : stream;
     const Status status = watches_misuse() ? free_watched(active, at, behind) : active.engine->free(at, behind);
@@ -173,7 +174,7 @@ CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<Stre
   if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) current = nullptr;
-  // A stream's memory is of the stream's device, whichever is current.
+  // Stream-ordered memory belongs to the stream's device, whichever context is current.
   CUcontext context = stream.has_value() ? context_of(*stream, current) : current;
   if (context == current) return allocate_in(current, out, bytes, stream, otherwise);
   const CurrentContext pushed(context);
@@ -208,7 +209,7 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
   if (Runtime::get().broken()) return CUDA_SUCCESS;
   if (stream.has_value() && is_recording(*stream)) return otherwise();
   if (const CUresult lost = lost_context_error(); lost != CUDA_SUCCESS) return lost;
-  // Before, since another thread may be given the address at once.
+  // Must come before the free, because another thread may be given the address at once.
   const std::optional<PoolMemory> of_pool = freeing(at);
   const CUresult result = free_ours(*engines, *active, at, stream, otherwise);
   if (result != CUDA_SUCCESS && of_pool.has_value()) freeing_failed(at, *of_pool);
@@ -217,15 +218,16 @@ CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Ca
 
 namespace {
 
-// Memory that no graph owns may not be had while a stream records: the graph would go on using it when it is freed and
-// somebody else's. By asking the driver for a byte a capture becomes as invalid as it does without the library.
+// Memory that does not belong to a graph must not be allocated while a stream captures: the graph would continue to use
+// it after it was freed and reused. Asking the driver for one byte invalidates the capture exactly as it would be
+// without the library.
 CUresult capture_allows_allocation() {
   if (Inside::now() || !any_capture() || !captures_forbid_allocation()) return CUDA_SUCCESS;
   const Inside inside;
   CUdeviceptr byte = 0;
   const CUresult result = real<Function::cuMemAlloc_v2>(&byte, 1);
   if (result == CUDA_SUCCESS) real<Function::cuMemFree_v2>(byte);
-  // What the device has left says nothing about what the library has.
+  // How much memory the device has left does not matter here.
   return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
 }
 
@@ -254,7 +256,7 @@ Bytes element_bytes(CUarray_format format, unsigned int channels) {
   }
 }
 
-// The driver's memory, which counts as what its elements take; the driver may round that up.
+// The driver's memory. It is counted as the size of its elements; the driver may round that up.
 CUresult create_array(CUarray* out, std::size_t width, std::size_t height, std::size_t depth, Bytes element,
                       Call call) {
   Bytes bytes = 0;
@@ -324,7 +326,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Wi
   Bytes bytes = 0;
   const Bytes pitch = round_up(WidthInBytes, kPitch);
   if (!valid || __builtin_mul_overflow(pitch, Bytes{Height}, &bytes)) return otherwise();
-  bool ours = true;  // of which the driver knows no pitch
+  bool ours = true;  // the engine's memory, of which the driver does not know the pitch
   const CUresult result = allocate_at_once(dptr, bytes, [&] {
     ours = false;
     return otherwise();
@@ -349,7 +351,7 @@ CUresult CUDAAPI cuArrayCreate_v2(CUarray* pHandle, const CUDA_ARRAY_DESCRIPTOR*
 CUresult CUDAAPI cuArray3DCreate_v2(CUarray* pHandle, const CUDA_ARRAY3D_DESCRIPTOR* pAllocateArray) {
   using namespace thermocline;
   const auto call = [&] { return real<Function::cuArray3DCreate_v2>(pHandle, pAllocateArray); };
-  // Of what is sparse, or mapped later, no memory is there yet.
+  // Sparse arrays, and arrays mapped later, have no memory yet.
   if (pAllocateArray == nullptr ||
       (pAllocateArray->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
     return call();
@@ -373,7 +375,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
   return guarded([&] {
     Pools& all = pools();
     const std::lock_guard lock(all.mutex);
-    // The handle may have been another pool's before.
+    // The handle may have belonged to another pool before.
     all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kExternal);
     if (!plain) all.any_external.store(true, std::memory_order_relaxed);
     pool_made(*pool, poolProps->maxSize);

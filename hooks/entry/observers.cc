@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is told when engines and contexts begin and end (hooks/runtime/engine_observer.h).
+// The table of observers that are notified when engines and contexts begin and end (hooks/runtime/engine_observer.h).
 #include <array>
 
 #include "hooks/capture/capture_state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls from which the engine learns how far streams have come, or what they come behind, and stream capture. Nothing
-// is added to what they do.
+// Calls from which the engine learns the progress of streams or the order between them; and stream capture. The calls
+// themselves are passed on unchanged.
 #include <optional>
 
 #include "hooks/capture/capture_state.h"
@@ -15,13 +15,13 @@
 namespace thermocline {
 namespace {
 
-// Of the stream's context. Null also where the driver refuses every call (StreamPlace::refused).
+// The engine of the stream's context. Also null if the driver refuses every call (StreamPlace::refused).
 const ActiveEngine* engine_to_tell(StreamHandle stream) {
   const EngineSet* const engines = engines_now();
   return engines == nullptr || Runtime::get().broken() ? nullptr : place_of(*engines, stream).here;
 }
 
-// Other threads submit while this one waits, so what has passed afterwards is what stood there before.
+// Other threads submit during the wait, so only what was submitted before the wait counts as completed after it.
 CUresult wait_for(StreamHandle stream, Call call) {
   const ActiveEngine* active = engine_to_tell(stream);
   if (active == nullptr) return call();
@@ -53,7 +53,7 @@ CUresult wait_for_all(CUcontext context, Call call) {
   });
 }
 
-// Whatever has not passed by now may come behind a wait for a value.
+// Work of the stream that has not completed by now may be ordered after a wait for a value.
 CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
   wait_for_queue(stream);
   const ActiveEngine* active = any_waits_for_values() ? engine_to_tell(stream) : nullptr;
@@ -65,7 +65,7 @@ CUresult come_behind(StreamHandle stream, CUevent event, Call call) {
     std::optional<CurrentContext> context;
     active->engine->come_behind(stream, [&] {
       result = call();
-      // Nor may the event be asked for: it is the recording's.
+      // The event must not be queried either: it belongs to the capture.
       if (result != CUDA_SUCCESS || is_recording(stream)) return false;
       inside.emplace();
       truce.emplace();
@@ -81,7 +81,7 @@ CUcontext current_context() {
   return real<Function::cuCtxGetCurrent>(&current) == CUDA_SUCCESS ? current : nullptr;
 }
 
-// With a stream that records, its capture ends, which nobody can end any more.
+// If a capturing stream is destroyed, its capture ends; no later call can end it.
 CUresult destroy_recording(StreamHandle stream, Call call) {
   const CUresult result = call();
   if (result == CUDA_SUCCESS && any_capture() && forget_capture(stream)) capture_ended();
@@ -124,7 +124,7 @@ CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph
   });
 }
 
-// A capture that became invalid ends here as well, with an error; it does not where it began in another stream, or in
+// A capture that was invalidated also ends here, with an error. It does not end if it began in another stream, or in
 // another thread.
 CUresult ended(StreamHandle stream, CUgraph* graph, Call call) {
   const bool recorded = is_recording(stream);
@@ -154,7 +154,7 @@ THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream h
   return real<kFunction>(hEvent, hStream, flags);
 })
 
-// The stream may stand behind the function.
+// The stream may be blocked behind the host function.
 THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
   streams_may_block();
   wait_for_queue(stream_of(hStream));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory that the program maps itself (cuMemCreate), and device memory that libraries allocate for ends of
-// their own, counts against the budget and stays where it is.
+// External memory: physical memory that the program maps itself (cuMemCreate), and device memory that libraries
+// allocate for their own use. It counts against the budget and is never moved.
 #include <map>
 #include <mutex>
 
@@ -16,10 +16,10 @@
 namespace thermocline {
 namespace {
 
-// What a device's engine has been told of.
+// What the engine of one device has been told about external memory.
 struct Ledger {
   ExternalMemory memory;
-  ExternalMemory allocations;  // by address, not by handle
+  ExternalMemory allocations;  // by address instead of handle
 };
 
 struct Ledgers {
@@ -37,7 +37,8 @@ bool is_on(const CUmemAllocationProp* properties, CUdevice device) {
          properties->location.id == device;
 }
 
-// The engine of the device that the memory is on, which need not be the current one; begins with the current one.
+// The engine of the device that has the memory, which need not be the current one; if there is none, the current
+// context's engine is created.
 const ActiveEngine* engine_of(const CUmemAllocationProp* properties) {
   const ActiveEngine* const current = Runtime::get().in_current_context();
   if (current != nullptr && is_on(properties, current->device)) return current;
@@ -47,7 +48,7 @@ const ActiveEngine* engine_of(const CUmemAllocationProp* properties) {
   return engines->on(properties->location.id);
 }
 
-// Memory that is known as what `out` says when the call has succeeded.
+// Calls the driver; on success the memory is recorded under what `out` returns.
 CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes bytes, ExternalMemory Ledger::*kind,
                    Call call) {
   return guarded([&] {
@@ -79,8 +80,8 @@ CUresult create(CUmemGenericAllocationHandle* handle, Bytes bytes, const CUmemAl
   return active == nullptr ? call() : take(*active, handle, bytes, &Ledger::memory, call);
 }
 
-// Runs `change` on every ledger when the driver has done the call; a handle or an address is known to one at most. It
-// answers how many bytes the device has back.
+// Applies `change` to every ledger after the driver's call has succeeded; a handle or an address is known to at most
+// one of them. `change` returns how many bytes have returned to the device.
 template <class Change>
 CUresult follow(CUresult result, Change change) {
   if (result != CUDA_SUCCESS || engines_now() == nullptr) return result;
@@ -90,7 +91,7 @@ CUresult follow(CUresult result, Change change) {
     const CaptureTruce truce;
     const std::lock_guard lock(ledgers().mutex);
     std::map<const ActiveEngine*, Ledger>& all = ledgers().all;
-    // What began later has not heard of the memory of those that have ended.
+    // Engines that began later do not know of memory that was recorded for engines that have ended.
     std::erase_if(all, [&](const auto& entry) { return engines.none() || !engines->has(entry.first); });
     for (auto& [active, ledger] : all) {
       const Bytes bytes = change(ledger);
@@ -142,7 +143,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
                 [&](Ledger& ledger) { return ledger.memory.unmapped(DeviceAddress{ptr}, size); });
 }
 
-// Of our memory: then its buffer stays, for the handle may be mapped anywhere. Of the program's: one more reference.
+// For memory of an engine: its buffer stays, because the handle may be mapped anywhere. For the program's own memory:
+// one more reference.
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
   using namespace thermocline;
   const AccessList at = AccessList().word(reinterpret_cast<CUdeviceptr>(addr));

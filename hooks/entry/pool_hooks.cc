@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs ask of memory pools, and what they set. The driver has the first word: what it refuses stays refused.
+// Attributes of memory pools that programs read and set. The driver is called first: what it refuses stays refused.
 #include "hooks/entry/pool_usage.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"

@@ -18,7 +18,7 @@ namespace {
 struct Usage {
   Bytes used = 0, most_used = 0;
   Bytes reserved = 0, most_reserved = 0;
-  Bytes threshold = 0;  // of what is freed, so much stays reserved
+  Bytes threshold = 0;  // release threshold: up to this much freed memory stays reserved
   Bytes limit = 0;
 
   Bytes needed() const { return round_up(used, kDefaultPageBytes); }
@@ -44,7 +44,7 @@ Pools& pools() {
   return *only;
 }
 
-// Buffers by address, in several tables, so that threads seldom meet.
+// Buffers by address, in several tables, so that threads seldom contend for the same lock.
 struct Shard {
   Mutex mutex{"pools"};
   std::unordered_map<std::uint64_t, PoolMemory> buffers;
@@ -57,7 +57,7 @@ std::array<Shard, kShards>& shards() {
 // Fibonacci hashing, as in layouts.cc.
 Shard& shard_of(DeviceAddress at) { return shards()[(at.value * 0x9E3779B97F4A7C15u) >> 60]; }
 
-// Buffers in all shards: most programs have none, and their frees look for none.
+// Number of buffers in all shards: most programs have none, and then a free need not search.
 std::atomic<std::uint64_t> buffers{0};
 
 void give_back(const PoolMemory& memory) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs hold of memory pools. The memory is the engines', so that the driver's own counters do not see it: what
-// it answers about a pool (cuMemPoolGetAttribute) is its own sum and this one.
+// What programs have allocated from memory pools. The memory is the engines', so the driver's own counters do not
+// include it; what the program is told about a pool (cuMemPoolGetAttribute) is the driver's value plus the value from
+// here.
 //
-// As a driver would, a pool reserves its memory in whole pages, keeps what is freed below its release threshold, and
-// gives the rest back; here at once, where the driver waits for the next synchronisation. Thread-safe.
+// As in a driver, a pool reserves its memory in whole pages, keeps freed memory up to its release threshold, and
+// releases the rest; here at once, while a driver waits for the next synchronization. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -13,28 +14,28 @@
 
 namespace thermocline {
 
-// Before memory is asked for: false where the pool may not hold so much more (CUmemPoolProps::maxSize).
+// To be called before memory is allocated: false if it would exceed the pool's limit (CUmemPoolProps::maxSize).
 bool pool_has_room(CUmemoryPool pool, Bytes bytes);
 void allocated_from_pool(CUmemoryPool pool, DeviceAddress at, Bytes bytes);
-// The buffer is about to be freed. What is answered goes to freeing_failed() if it is not.
+// freeing: the buffer is about to be freed. If the free fails, the result must be passed to freeing_failed().
 struct PoolMemory {
   CUmemoryPool pool = nullptr;
   Bytes bytes = 0;
 };
 std::optional<PoolMemory> freeing(DeviceAddress at);
 void freeing_failed(DeviceAddress at, const PoolMemory& memory);
-// The engine of these addresses has ended, and all memory in them.
+// The engine of these addresses has ended, and with it all memory in them.
 void forget_pool_memory(OwnRange range);
 
-// Of which pool the buffer is; null: of none.
+// The pool that the buffer was allocated from; null: none.
 CUmemoryPool pool_of(DeviceAddress at);
 
-// A pool begins, perhaps with the handle of another that was destroyed. `most`: bytes; 0: no limit.
+// A pool was created, possibly with the handle of one that was destroyed. `most`: its limit in bytes; 0: none.
 void pool_made(CUmemoryPool pool, Bytes most);
 
-// What is to be added to the driver's answer; 0 for what is no counter.
+// What must be added to the driver's value of the attribute; 0 if it is not a counter.
 cuuint64_t of_pool(CUmemoryPool pool, CUmemPool_attribute attribute);
-// The driver has accepted the value.
+// To be called after the driver has accepted the value.
 void set_of_pool(CUmemoryPool pool, CUmemPool_attribute attribute, const void* value);
 void trim_pool_to(CUmemoryPool pool, Bytes keep);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuGetProcAddress in both shapes (CUDA 11: four arguments, CUDA 12: five). The driver answers first; what it answered
-// is then exchanged for the hook of exactly that function.
+// cuGetProcAddress in both forms (CUDA 11: four arguments, CUDA 12: five). The driver is asked first; if the address it
+// returns is a hooked function, the hook for exactly that function is returned instead.
 #include <atomic>
 #include <cstring>
 
@@ -11,15 +11,16 @@
 namespace thermocline {
 namespace {
 
-// A driver may have resolvers of its own for who asks for per-thread default streams: without a flag they give the
-// per-thread variants. They are not exported, so they stand in no table; what they answer is exchanged like all else.
+// A driver may return special resolvers to programs that ask for per-thread default streams: these return the
+// per-thread variants without being passed a flag. They are not exported, so they are not in the table; what they
+// return is exchanged in the same way.
 using Resolver = CUresult (*)(const char*, void**, int, cuuint64_t);
 using ResolverV2 = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
 std::atomic<Resolver> per_thread_resolver{nullptr};
 std::atomic<ResolverV2> per_thread_resolver_v2{nullptr};
 
 constexpr cuuint64_t kStreamFlags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-// The first version with the fifth argument.
+// The first CUDA version with the fifth argument.
 constexpr int kSecondShape = 12000;
 
 void exchange(const char* base, void** address, int version, cuuint64_t flags);
@@ -41,7 +42,7 @@ CUresult resolve_per_thread_v2(const char* base, void** address, int version, cu
   return result;
 }
 
-// Null when the answer is not a resolver for per-thread default streams.
+// Null when the address is not a resolver for per-thread default streams.
 void* hook_for_resolver(const char* base, void* answer, int version, cuuint64_t flags) {
   if (std::strcmp(base, "cuGetProcAddress") != 0 || (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) == 0) {
     return nullptr;
@@ -63,14 +64,15 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
     return;
   }
   if (!knows_base(base)) count_unknown_function(base);
-  // First versions with 32-bit addresses are left alone on purpose.
+  // First versions, with 32-bit addresses, are intentionally not hooked.
   if (!has_hooked_base(base) || version < 3020) return;
-  // The driver has another way in to a function that we know: a program that asks by this version expects that shape.
+  // The driver has another entry point for a function in the table: a program that asks with this version expects the
+  // form in the table.
   if (void* named = hook_by_name(base, version, flags); named != nullptr) {
     *address = named;
     return;
   }
-  // A variant that is newer than our table is left alone, as any unknown function, and what it does goes unseen.
+  // A variant that is newer than the table is not hooked, like any unknown function, and its effects are not seen.
   if (version <= kNewestKnownVersion) return;
   a_variant_goes_unseen();
   THERMOCLINE_LOG_ONCE(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program asks about memory. The answers are those of plain device memory, resident or not; and the device is
-// as large as the setting `advertise` says, by default as the budget.
+// Queries about memory. The answers are those for plain device memory, whether or not it is resident. The size of the
+// device is what the setting `advertise` says, by default the budget.
 #include <algorithm>
 #include <optional>
 
@@ -13,7 +13,8 @@
 namespace thermocline {
 namespace {
 
-// Numbers of the driver's own buffers begin at 1; ours have the highest bit, and the device behind it.
+// The driver numbers its own buffers from 1. The library's numbers have the highest bit set, and the device in the bits
+// after it.
 constexpr std::uint64_t kOurNumbers = std::uint64_t{1} << 63;
 constexpr unsigned kDeviceBits = 56;
 
@@ -57,7 +58,7 @@ CUresult attribute(const Found& found, CUdeviceptr address, CUpointer_attribute 
       return give(data, static_cast<unsigned int>(CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return give(data, address);
-    // Callers give these 32 bits (cuPointerSetAttribute says so of the first).
+    // Callers provide 32 bits for these (documented for the first in cuPointerSetAttribute).
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return give(data, is_synchronous(*found.active, buffer) ? 1u : 0u);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -160,7 +161,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
       set_synchronous(*found.active, found.buffer, on);
       return CUDA_SUCCESS;
     };
-    // It is asked for where another device is about to be given the address.
+    // Programs query this when they are about to give the address to another device.
     return on ? keep(AccessList().word(ptr), "another device may use it", set) : set();
   });
 }
@@ -171,7 +172,8 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
   return guarded([&] {
     const Found found = find(ptr);
     const CUdeviceptr asked = found.owner == Owner::kNobody ? kNobodysAddress : ptr;
-    // What is not known here keeps the driver's answer, and so does an address of ours that is no buffer.
+    // Attributes that are not known here keep the driver's answer, and so do addresses in the reservation that belong
+    // to no buffer.
     const CUresult result = real<Function::cuPointerGetAttributes>(numAttributes, attributes, data, asked);
     if (found.owner != Owner::kProgram || attributes == nullptr || data == nullptr) return result;
     for (unsigned int i = 0; i < numAttributes; ++i) {

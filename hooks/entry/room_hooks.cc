@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls for which the driver takes device memory of its own. What they make is none of our business, but they are made
-// again with more room where the device has none left.
+// Calls for which the driver allocates device memory of its own. The library does not track what they create, but if
+// the device is out of memory, it makes room and repeats the call.
 #include "hooks/submit/driver_room.h"
 
 #define THERMOCLINE_HOOK_WITH_ROOM(name, parameters, arguments)                     \
@@ -9,7 +9,7 @@
     return with_driver_room([&] { return heard(real<Function::name> arguments); }); \
   }
 
-// Code, and the variables that come with it. What is loaded lazily is loaded when it is first asked for.
+// Code, and the variables that belong to it. With lazy loading it is loaded at its first use.
 THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoad, (CUmodule * module, const char* fname), (module, fname))
 THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadData, (CUmodule * module, const void* image), (module, image))
 THERMOCLINE_HOOK_WITH_ROOM(cuModuleLoadDataEx,
@@ -42,7 +42,7 @@ THERMOCLINE_HOOK_WITH_ROOM(cuLibraryGetManaged,
 THERMOCLINE_HOOK_WITH_ROOM(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 THERMOCLINE_HOOK_WITH_ROOM(cuFuncLoad, (CUfunction function), (function))
 
-// Questions about code, and what it is given: it may be loaded for them.
+// Queries and settings of functions, for which the code may have to be loaded.
 THERMOCLINE_HOOK_WITH_ROOM(cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
                            (hfunc, attrib, value))
 THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxActiveBlocksPerMultiprocessor,
@@ -71,7 +71,7 @@ THERMOCLINE_HOOK_WITH_ROOM(cuOccupancyMaxPotentialClusterSize,
                            (int* clusterSize, CUfunction func, const CUlaunchConfig* config),
                            (clusterSize, func, config))
 
-// Memory that is not ours.
+// Memory that is not the engine's.
 THERMOCLINE_HOOK_WITH_ROOM(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
                            (dptr, bytesize, flags))
 THERMOCLINE_HOOK_WITH_ROOM(cuMipmappedArrayCreate,

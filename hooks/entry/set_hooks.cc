@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets: of a range, and of rows. None of them makes the host wait.
+// Sets: of a range, and of rows. In none of them does the host wait.
 #include "hooks/submit/in_parts.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/shapes.h"

@@ -45,7 +45,7 @@ Copy part_of(Copy copy, const Region& region) {
   return copy;
 }
 
-// Rows and layers of no given size lie side by side, also in a part of them.
+// If no row length or layer height is given, rows and layers are contiguous, also in a sub-region.
 void begin_at(CUmemcpy3DOperand* operand, const CUextent3D& whole, const Region& region) {
   auto& pointer = operand->op.ptr;
   if (pointer.rowLength == 0) pointer.rowLength = whole.width;
@@ -63,7 +63,7 @@ CUDA_MEMCPY3D_BATCH_OP part_of(CUDA_MEMCPY3D_BATCH_OP copy, const Region& region
 
 template <Function F, class Copy, class... Arguments>
 CUresult submit_shape(StreamHandle stream, Host host, ShapedCopy shape, const Copy* copy, Arguments... arguments) {
-  // Arrays are of their own device.
+  // Arrays belong to their own device.
   if (shape.accesses.moves().empty()) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
   const auto submit_part = [&](const Copy* part) {
     return submit_copy(
@@ -131,7 +131,7 @@ Host host_of(const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
   return Host::kGoesOn;
 }
 
-// What cuMemcpyBatchAsync is given. Attributes k are those of the copies from first[k] on.
+// The arguments of cuMemcpyBatchAsync. Attributes k apply to the copies from first[k] on.
 struct Batch {
   CUdeviceptr* to;
   CUdeviceptr* from;
@@ -150,8 +150,8 @@ struct Batch {
   }
 };
 
-// At once where all of it can be on the device, else one copy after the other: the order among them is free.
-// `call` is the driver's, of a batch; `failed`, where there is one, the number of the copy that it ends with.
+// Submitted at once if everything fits on the device, otherwise one copy after the other: their order is unspecified.
+// `call` makes the driver call for a batch. `failed`, if the function has it, is the index of the copy that failed.
 template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed, Call call) {
   AccessList accesses = named_by(batch.to, batch.from, batch.bytes, batch.count);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that hand an address to somebody whose use of it we do not see: another process, a network card, a
-// texture. Its buffer comes to the device and stays. Whether the driver can do the call on
-// memory like ours is for it to say.
+// Calls that pass an address to a user whose accesses can not be seen: another process, a network card, a texture. The
+// buffer is fetched and pinned. Whether the call is supported for mapped memory is the driver's decision.
 #include "hooks/capture/capture_state.h"
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/backoff.h"
@@ -32,8 +31,8 @@ void say_refused(CUresult answer) {
       static_cast<int>(answer));
 }
 
-// Stays for good only where the driver has shared it. By the older calls it shares no memory that was mapped, as ours
-// is: then the program is told what would help.
+// Pinned permanently only if the driver has shared it. The older calls can not share mapped memory, which the engine's
+// is: then a message tells the user what would help.
 CUresult share(CUdeviceptr address, const char* reason, Call call) {
   const DeviceAddress there{address};
   const ActiveEngine* active = owner_now(there);
@@ -53,7 +52,7 @@ CUresult share(CUdeviceptr address, const char* reason, Call call) {
       remember_kept(*active->engine, at(address));
     }
     active->engine->unpin(there);
-    // What this driver does for nobody is not refused for our sake.
+    // A call that this driver does not support at all has not failed because of the library.
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) say_refused(result);
     return result;
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that write tensor maps. What they write is remembered (tensor_maps.h), so that the tensor's buffer is
-// accessed by the kernels that are given the map. Making a map accesses no memory.
+// Functions that write tensor maps. The maps are remembered (tensor_maps.h), so that kernels that are given a map count
+// as accessing the tensor's buffer. Creating a map accesses no memory.
 #include "hooks/operands/tensor_maps.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/submit.h"
@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// Of the buffer that is there now: no other of its engine ever had it. 0: none is.
+// The number of the buffer at the address, unique in its engine. 0: there is none.
 std::uint64_t number_of(const EngineSet& engines, DeviceAddress at) {
   const ActiveEngine* const owner = engines.owner(at);
   const std::optional<BufferFacts> facts = owner == nullptr ? std::nullopt : owner->engine->find(at);
@@ -17,7 +17,7 @@ std::uint64_t number_of(const EngineSet& engines, DeviceAddress at) {
 
 static_assert(sizeof(CUtensorMap) == TensorMaps::kBytes);
 
-// The buffer stays on the device from then on; what is known of it does not matter.
+// The buffer stays on the device from then on, so the map need not be remembered.
 CUresult keep_tensor(DeviceAddress address, const char* why, Call call) {
   return keep(AccessList().word(address.value), why, call);
 }
@@ -37,7 +37,8 @@ CUresult encode(const CUtensorMap* map, const void* address, Call call) {
   if (active == nullptr || map == nullptr) return call();
   return guarded([&] {
     CUresult result = call();
-    // No documentation says that a driver does not look at the memory; one that does is shown it.
+    // It is not documented that drivers do not check the memory; if this one does, the buffer is fetched and the call
+    // repeated.
     if (const auto buffer = active->engine->find(at); result != CUDA_SUCCESS && buffer && !buffer->resident) {
       result = keep_tensor(at, "a tensor map could be made only while it was there", call);
     }
@@ -45,7 +46,7 @@ CUresult encode(const CUtensorMap* map, const void* address, Call call) {
   });
 }
 
-// Changes what the map says, but not where.
+// Changes what the map describes, but not the address.
 CUresult change(const CUtensorMap* map, Call call) {
   if (engines_now() == nullptr || map == nullptr || tensor_maps().empty()) return call();
   return guarded([&] {

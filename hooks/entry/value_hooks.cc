@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that write to memory or wait for a value in it, and decompression. Both are operations like others, whose
-// words are on the device until their stream has come past them. A stream that waits may stand for as long as it takes:
-// the engine then waits for nothing of it (allocator/stream_clock.h). A written word of eight bytes may be an address.
+// Streams that write a value to memory or wait for one, and decompression. Both are operations like others; the memory
+// they access stays on the device until the stream has passed them. A stream that waits may be blocked for any length
+// of time, and the engine then does not wait for it (allocator/stream_clock.h). A value of eight bytes that is written
+// may be an address.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -18,7 +19,7 @@ namespace {
 
 std::atomic<bool> any_waits{false};
 
-// Where it stays for whoever looks at it again; each value once.
+// Stores the value permanently for later look-ups; each value once.
 const std::uint64_t* kept_value(std::uint64_t value) {
   static auto* const mutex = new std::mutex;
   static auto* const values = new std::set<std::uint64_t>;
@@ -26,7 +27,7 @@ const std::uint64_t* kept_value(std::uint64_t value) {
   return &*values->insert(value).first;
 }
 
-// `value` is the host's, as long as the call.
+// `value` points to host memory that is valid during the call.
 void add_write(AccessList* accesses, CUdeviceptr to, const std::uint64_t* value, bool kept) {
   if (kept) value = kept_value(*value);
   accesses->write(to, sizeof *value);
@@ -108,7 +109,7 @@ AccessList of_decompression(const CUmemDecompressParams* parameters, std::size_t
 }  // namespace
 }  // namespace thermocline
 
-// Both versions of each, and both streams of each version.
+// Both versions of each function, each with both meanings of the default stream.
 #define THERMOCLINE_VALUE_HOOKS(name, submit_value, operation, value_type)                                        \
   THERMOCLINE_HOOK_PAIR(name, _ptsz, (CUstream stream, CUdeviceptr addr, value_type value, unsigned int flags), { \
     return submit_value(stream_of(stream), operation, addr, value,                                                \

@@ -35,14 +35,14 @@ std::vector<CUgraph> bodies_of(CUgraphNode node) {
   return found == all.by_node.end() ? std::vector<CUgraph>() : found->second.bodies;
 }
 
-// False: the driver does not tell.
+// False: the driver does not support the query.
 bool ask_kernel(const EngineSet* engines, CUgraphNode node, NodeContents* out) {
   CUDA_KERNEL_NODE_PARAMS_v2 params{};
   if (real<Function::cuGraphKernelNodeGetParams_v2>(node, &params) == CUDA_SUCCESS) {
     *out = contents_of_kernel(engines, function_of(params), params.kernelParams, params.extra);
     return true;
   }
-  // Of drivers before CUDA 12.
+  // For drivers before CUDA 12.
   CUDA_KERNEL_NODE_PARAMS_v1 first{};
   if (real<Function::cuGraphKernelNodeGetParams>(node, &first) != CUDA_SUCCESS) return false;
   *out = contents_of_kernel(engines, first.func, first.kernelParams, first.extra);
@@ -107,7 +107,7 @@ bool ask(const EngineSet* engines, CUgraphNode node, CUgraphNodeType type, NodeC
   return true;
 }
 
-// Graphs within nodes; false: they are not known.
+// Graphs within the node; false: they can not be determined.
 bool graphs_in(CUgraphNode node, CUgraphNodeType type, std::vector<CUgraph>* out) {
   if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
     *out = bodies_of(node);
@@ -129,7 +129,7 @@ bool nodes_of(CUgraph graph, std::vector<CUgraphNode>* out) {
 
 void add_graph(const EngineSet* engines, CUgraph graph, CUgraphNode parent, GraphContents* out) {
   std::vector<CUgraphNode> nodes;
-  // Where nobody tells, the node that stands for all of the graph may access anything.
+  // If the nodes of a child graph are unknown, its parent node may access anything.
   if (!nodes_of(graph, &nodes)) (*out)[parent].is_known = false;
   for (const CUgraphNode node : nodes) {
     auto type = CU_GRAPH_NODE_TYPE_EMPTY;

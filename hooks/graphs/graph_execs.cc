@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<bool> device_updatable{false};
 
-// All of it from the nodes, when they have changed.
+// The union over all nodes, recomputed when they have changed.
 struct Summary {
   bool is_known = true;
   std::vector<MemoryAccess> accesses;
@@ -27,10 +27,10 @@ struct Summary {
 struct Executable {
   GraphContents nodes;
   bool device_launches = false;
-  // Two of its nodes were given child graphs with the same nodes in them: which of these changed can not be told.
+  // Two nodes were given child graphs with the same nodes, so it can not be determined which of these has changed.
   bool is_ambiguous = false;
   bool is_summed = false;
-  bool is_new = true;  // not launched since it changed
+  bool is_new = true;  // not launched since the last change
   Summary summary;
 };
 
@@ -64,7 +64,7 @@ void sort_each_once(std::vector<Of>* list) {
   list->erase(std::unique(list->begin(), list->end(), is_same), list->end());
 }
 
-// A node may be preceded by others, or not run at all: what it writes it need not write whole.
+// A node may run after others or not at all, so none of its writes counts as overwriting a whole range.
 MemoryAccess as_of_a_graph(MemoryAccess memory_access) {
   if (memory_access.access == Access::kWrite) memory_access.access = Access::kUnknown;
   return memory_access;
@@ -156,7 +156,7 @@ void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
     if (const auto found = changed.nodes.find(node); found != changed.nodes.end()) {
       found->second.is_enabled = enabled;
     } else if (enabled) {
-      // It was known by another handle when it was disabled.
+      // The node had another handle when it was disabled.
       for (auto& [other, contents] : changed.nodes) contents.is_enabled = true;
     }
   });

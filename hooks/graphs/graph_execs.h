@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each executable graph names now: read when it is instantiated, replaced as it is updated, forgotten when it is
-// destroyed. A launch accesses that and nothing else, so between launches all of it may be evicted, and what a graph
-// names that is destroyed, or was never instantiated, counts for nothing.
+// Which memory each executable graph names now: read when it is instantiated, replaced when it is updated, removed when
+// it is destroyed. A launch accesses exactly that memory. So between launches all of it may be evicted, and graphs that
+// were destroyed or never instantiated do not count.
 //
-// Never less than the truth: where it is not known which node is meant, what it named before stays beside the new. Of
-// an executable that nobody saw made, nothing is known.
+// The result always includes everything that a launch accesses: if it is not known which node is meant, both its old
+// and its new memory count. For an executable graph whose instantiation was not seen, nothing is known.
 #pragma once
 
 #include "hooks/graphs/graph_contents.h"
@@ -13,28 +13,28 @@
 namespace thermocline {
 
 void graph_instantiated(CUgraphExec exec, GraphContents contents, bool device_launches);
-// By the nodes of another graph; those that were disabled count as enabled again.
+// Updated from the nodes of another graph; nodes that were disabled count as enabled again.
 void graph_updated(CUgraphExec exec, GraphContents contents);
-// `children`: the contents of its child graph, where it is such a node.
+// `children`: the contents of the node's child graph, if it has one.
 void graph_node_set(CUgraphExec exec, CUgraphNode node, NodeContents contents, const GraphContents& children = {});
 void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
 void graph_exec_destroyed(CUgraphExec exec);
 
-// Kernels on the device may launch it, at times that nobody sees.
+// Kernels on the device may launch it, which the library does not see.
 bool device_launches(CUgraphExec exec);
 
 struct GraphAccess {
   bool is_known = false;
   AccessList accesses;
-  std::vector<Move> moves, beyond;  // each once; those that are searched at a launch, and those that are not
+  std::vector<Move> moves, beyond;  // each once: copies that are searched at a launch, and those above the limit
   std::vector<std::vector<MemoryAccess>>
-      kernels;  // what each was given, where that is more than one address; each once
+      kernels;  // per kernel node with more than one address: its addresses; each once
 };
-// For a launch. May throw bad_alloc.
+// What a launch accesses. May throw bad_alloc.
 GraphAccess access_of(CUgraphExec exec);
 
-// Kernels on the device may change what a node of some graph is given: from then on a launch of a graph accesses all
-// that is live, where that fits.
+// Kernels on the device may change the parameters of a node of some graph. From then on every graph launch accesses all
+// live buffers, if they fit.
 void nodes_change_on_the_device();
 bool any_node_changes_on_the_device();
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: how they are made ready, changed, launched. What a node names is of no matter before an executable graph has
-// it (graph_contents.h, graph_execs.h); a launch accesses what the executable names then. But the driver may look at
-// the memory of copies and sets when it is given them: it is on the device within such a call.
+// Graphs: instantiation, updates, launches. The memory that a node names matters only once an executable graph contains
+// the node (graph_contents.h, graph_execs.h); a launch accesses what the executable graph names at that time. But the
+// driver may check the memory of copies and sets when it is given such nodes, so the memory is on the device during the
+// call.
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ CUresult hold(const AccessList& accesses, Call call) {
   });
 }
 
-// What has been noted in vain is not known: launches count as accessing anything then.
+// If noting the contents fails, they are unknown: launches then count as accessing anything.
 template <class Note>
 void note(CUgraphExec exec, Note body) {
   const CUresult result = guarded([&] {
@@ -48,7 +49,7 @@ void note(CUgraphExec exec, Note body) {
   if (result != CUDA_SUCCESS) graph_exec_destroyed(exec);
 }
 
-// Of a graph that the device launches, nobody sees when: what it names stays.
+// Launches from the device are not seen, so everything that the graph names stays on the device.
 CUresult keep_for_device(const GraphContents& contents, Call call) {
   THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "a graph is launched by the device; what it names stays on the device");
   AccessList accesses;
@@ -95,7 +96,7 @@ CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child, Call call)
   return result;
 }
 
-// `read(engines)` answers what the node names from now on.
+// `read(engines)` returns what the node names from now on.
 template <class Read>
 CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
   if (!is_hooked()) return call();
@@ -124,7 +125,7 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const Node* params, Call
       call);
 }
 
-// What a node of another kind names, from its own structure.
+// The memory that another kind of node names, from that node's own structure.
 AccessList named_by(const CUDA_MEMCPY3D* copy) { return shape_of(copy).accesses; }
 AccessList named_by(const CUDA_MEMSET_NODE_PARAMS* set) {
   AccessList accesses;
@@ -171,7 +172,7 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   if (params != nullptr && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) graphs_allocate();
   const CUresult result = hold(named_by(params), call);
   if (result != CUDA_SUCCESS || params == nullptr || params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return result;
-  // Not known, its graph's launches count as accessing anything.
+  // If this fails, the contents are unknown: launches of the graph count as accessing anything.
   static_cast<void>(guarded([&] {
     forget_bodies_of(*node);
     remember_bodies(graph, *node, {params->conditional.phGraph_out, params->conditional.size});
@@ -180,8 +181,8 @@ CUresult add_any(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams
   return result;
 }
 
-// No look is made behind graphs (pointer_probes.h): what their kernels were given they may have written into what is
-// small.
+// Pointer probes (pointer_probes.h) are not made after graph launches. Instead: kernels of the graph may have written
+// any address that they were given into small buffers.
 void note_tables(const std::vector<std::vector<MemoryAccess>>& kernels) {
   const HeldEngines engines;
   if (engines.none() || kernels.empty()) return;
@@ -377,7 +378,7 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode
   return result;
 }
 
-// Its handle may come again as soon as the driver has it back.
+// Must come before the driver's call, after which the handle may be reused at once.
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
   using namespace thermocline;
   if (is_hooked()) graph_exec_destroyed(hGraphExec);

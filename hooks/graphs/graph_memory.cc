@@ -15,12 +15,12 @@ namespace {
 
 std::atomic<bool> allocate{false};
 
-// What each engine has been told of, and what the driver said then.
+// What each engine has been told, and what the driver reported then.
 struct Counted {
   Bytes reserved = 0;
   Bytes told = 0;
   bool is_being_counted = false;
-  bool once_more = false;  // somebody came while it was
+  bool once_more = false;  // another thread asked for a count during the current one
 };
 struct AllCounted {
   Mutex mutex{"memory of graphs"};
@@ -31,7 +31,8 @@ AllCounted& counted_so_far() {
   return *one;
 }
 
-// What can not be counted, since nothing more can leave, is beyond the budget, and is said as any refusal is.
+// If this memory can not be counted because nothing more can be evicted, the budget is exceeded; that is reported like
+// any refusal.
 void tell(const ActiveEngine& active, Counted* counted) {
   cuuint64_t reserved = 0;
   if (real<Function::cuDeviceGetGraphMemAttribute>(active.device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
@@ -62,7 +63,7 @@ void count_graph_memory() {
                   [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
     Counted& counted = all.by_engine[&active];
     counted.once_more = true;
-    // One at a time, without the lock: the engine may wait for the device.
+    // One thread at a time, without the lock: the engine may wait for the device.
     if (std::exchange(counted.is_being_counted, true)) return;
     while (std::exchange(counted.once_more, false)) {
       Counted now = counted;

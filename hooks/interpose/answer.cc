@@ -16,19 +16,19 @@ void* look_up(void* handle, const char* name, const char* version) {
 
 Answer give(void* address) { return {address, 1}; }
 
-// A function that we stand in for: the driver's, or NCCL's.
+// A function for which the library has a hook: the driver's, or NCCL's.
 class Hooked {
  public:
   explicit Hooked(const char* name) : driver_(find_hooked(name)), nccl_(driver_ < 0 ? find_nccl(name) : -1) {}
 
   bool is_any() const { return driver_ >= 0 || nccl_ >= 0; }
   void* hook() const { return driver_ >= 0 ? hook_of(driver_) : hook_of_nccl(nccl_); }
-  // Whether what we would stand in for is there.
+  // Whether the real library (driver or NCCL) is there.
   bool has_real() const {
     if (driver_ < 0) return real_nccl(static_cast<Nccl>(nccl_)) != nullptr;
     return driver_is_loaded() && real_address(static_cast<Function>(driver_)) != nullptr;
   }
-  // The hook for what was found; null where that is something else.
+  // The hook for the function that was found; null if that is another function.
   void* hook_for(const char* name, const void* found) const {
     return driver_ >= 0 ? hook_for_symbol(name, found) : hook_for_nccl(nccl_, found);
   }
@@ -37,15 +37,15 @@ class Hooked {
   int driver_, nccl_;
 };
 
-// Our exports are found although what they stand in for lacks the function, or is not there at all: then the program is
-// told so. Searching behind us leaves the message that dlerror is to give.
+// The library's export is found even if the real library lacks the function or is not there at all; then the search
+// must fail. Searching the objects after this library sets the message that dlerror returns.
 Answer give_our_export(const Hooked& hooked, const char* name) {
   if (hooked.has_real()) return give(hooked.hook());
   return give(look_up(RTLD_NEXT, name, nullptr));
 }
 
-// Who stands before us finds our export, or whoever stands between. Who stands behind us and asks for the next would
-// pass us by: where nobody but the real one is behind us, that is our hook again.
+// Objects loaded before this library find its export, or that of an object in between. An object loaded after it that
+// asks for the next definition would bypass it: if only the real library comes after it, the answer is the hook again.
 Answer answer_next(const Hooked& hooked, const char* name, const void* caller) {
   switch (place_of(caller, name)) {
     case Place::kBeforeUs:
@@ -60,7 +60,7 @@ Answer answer_next(const Hooked& hooked, const char* name, const void* caller) {
 Answer answer(const Hooked& hooked, void* handle, const char* name, const char* version, const void* caller) {
   if (handle == RTLD_NEXT) return answer_next(hooked, name, caller);
   if (handle == RTLD_DEFAULT) {
-    // Seen from us: the global scope, which is searched first for everybody.
+    // As seen from this library: the global scope, which is searched first for every object.
     void* found = look_up(RTLD_DEFAULT, name, version);
     if (found == hooked.hook()) return give_our_export(hooked, name);
     if (found == nullptr) dlerror();

@@ -21,12 +21,12 @@ struct References {
   std::size_t count = 0;
 };
 
-// What is needed of an object's dynamic section (System V gABI, "Dynamic Linking").
+// The needed parts of an object's dynamic section (System V gABI, "Dynamic Linking").
 struct Object {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
   References calls, data;
-  std::size_t relative = 0;  // of data, those at its beginning that name no symbol
+  std::size_t relative = 0;  // number of relocations at the beginning of `data` that name no symbol
 };
 
 std::uintptr_t placed(const dl_phdr_info& info, std::uintptr_t at) {
@@ -72,7 +72,7 @@ struct Facts {
   bool looks_up = false;
 };
 
-// One reference: where it leads to, if the dynamic linker has filled it in.
+// Examines one relocation: the address it resolves to, if the dynamic linker has filled it in.
 void look(const dl_phdr_info& info, const Object& object, const ElfW(Rela) & reference, Facts* facts) {
   const auto type = ELF64_R_TYPE(reference.r_info);
   if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) return;
@@ -89,7 +89,7 @@ void look(const dl_phdr_info& info, const Object& object, const ElfW(Rela) & ref
   }
 }
 
-// A static CUDA runtime has the driver's name in it, as has all that opens the driver by itself.
+// A static CUDA runtime contains the driver's name, and so does every library that opens the driver itself.
 bool names_driver(const dl_phdr_info& info) {
   constexpr std::string_view kName = "libcuda.so";
   for (int i = 0; i < info.dlpi_phnum; ++i) {
@@ -101,7 +101,7 @@ bool names_driver(const dl_phdr_info& info) {
   return false;
 }
 
-// The driver's own libraries, and what the system brings.
+// The driver's own libraries, and system libraries.
 bool is_of_the_system(std::string_view file) {
   for (const std::string_view name : {"libcuda.", "libcudadebugger.", "libnvidia-", "ld-linux", "libc.so", "libdl.so",
                                       "linux-vdso", "libthermocline.", "libasan.", "libtsan.", "libubsan."}) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries of the process that call the driver past the hooks: they were opened so that their own symbols come first
-// (RTLD_DEEPBIND), or came before us. Found by looking where their references to the driver's functions lead, which is
-// certain: it is what they call. What they look up by another dlsym than ours is not seen: that they do so, and name
-// the driver, is.
+// Libraries of the process whose driver calls bypass the hooks: they were opened so that their own symbols come first
+// (RTLD_DEEPBIND), or were loaded before this library. They are found by checking what their references to driver
+// functions resolve to, which is exactly what they call. Look-ups by another dlsym are not seen; such a library is
+// reported if it does not use this library's dlsym and contains the driver's name.
 #pragma once
 
 #include <string>
@@ -11,12 +11,11 @@
 namespace thermocline {
 
 struct PastUs {
-  std::string object;     // its file, without the folder
-  bool looks_up = false;  // it searches by another dlsym than ours; else it is linked with the driver
+  std::string object;     // its file name, without the folder
+  bool looks_up = false;  // it uses another dlsym; else it is linked with the driver
 };
 
-// Empty where the driver is not in the process. For the end of the process: it goes through every reference of every
-// library.
+// Empty if the driver is not loaded. Slow, for the end of the process: it examines every relocation of every library.
 std::vector<PastUs> bypassing_libraries();
 
 // "libplugin.so (linked with the driver) and ..."; empty for none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines' calls that put something into streams, for their table of the driver (real_table.h): counted as the
-// program's own are (stream_queues.h).
+// Wraps the entries of the engines' driver table (real_table.h) that submit work to streams, so that they are counted
+// like the program's own calls (stream_queues.h).
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda.h with every variant of every function declared under the name that the driver exports (cuMemcpyHtoD_v2_ptds and
-// not what a macro makes of cuMemcpyHtoD), and with default visibility, for we define some of them. Include nothing
-// else of CUDA.
+// cuda.h with every variant of every function declared under the name that the driver exports (cuMemcpyHtoD_v2_ptds
+// instead of what a macro makes of cuMemcpyHtoD), and with default visibility, because the library defines some of
+// them. No other CUDA header may be included.
 #pragma once
 
 #define __CUDA_API_VERSION_INTERNAL

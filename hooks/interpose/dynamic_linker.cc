@@ -19,8 +19,7 @@ __attribute__((visibility("hidden"))) void thermocline_find_next();
 namespace thermocline {
 namespace {
 
-// What is needed of an object's dynamic section (System V gABI, "Dynamic Linking"; the hash tables as glibc lays them
-// out).
+// The needed parts of an object's dynamic section (System V gABI, "Dynamic Linking"; the hash tables as in glibc).
 struct Tables {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
@@ -50,7 +49,7 @@ const ElfW(Dyn) * dynamic_section_of(const dl_phdr_info& object) {
 Tables tables_of(const ElfW(Dyn) * dynamic, ElfW(Addr) base) {
   Tables tables;
   for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-    // glibc has relocated these, except where the section is read-only (the vdso).
+    // glibc has relocated these pointers, except in objects whose section is read-only (the vdso).
     std::uintptr_t at = dynamic->d_un.d_ptr;
     if (at < base) at += base;
     if (dynamic->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(at);
@@ -61,7 +60,7 @@ Tables tables_of(const ElfW(Dyn) * dynamic, ElfW(Addr) base) {
   return tables;
 }
 
-// Not strcmp: a sanitizer's run time asks us for symbols before its own strcmp can be called.
+// Not strcmp: a sanitizer's run time looks up symbols here before its own strcmp can be called.
 bool same_text(const char* a, const char* b) {
   for (; *a != '\0' && *a == *b; ++a, ++b) {
   }
@@ -80,7 +79,7 @@ std::uint32_t gnu_hash_of(const char* name) {
   return hash;
 }
 
-// Index of the symbol, or 0. The bloom filter is skipped: this runs a handful of times in a process.
+// Index of the symbol, or 0. The bloom filter is skipped: this runs only a few times in a process.
 std::uint32_t find_by_gnu_hash(const Tables& tables, const char* name) {
   const std::uint32_t buckets = tables.gnu_hash[0];
   const std::uint32_t first = tables.gnu_hash[1];
@@ -118,8 +117,8 @@ void* definition_in(const dl_phdr_info& object, const char* name) {
 using Iterate = decltype(&dl_iterate_phdr);
 std::atomic<Iterate> libc_iterate{nullptr};
 
-// glibc's own dl_iterate_phdr. The thread sanitizer's run time stands before it, and asks us for symbols before its own
-// can be called.
+// glibc's own dl_iterate_phdr. The thread sanitizer's run time interposes it, and looks up symbols here before its own
+// version can be called.
 Iterate iterate_objects() {
   Iterate iterate = libc_iterate.load(std::memory_order_relaxed);
   if (iterate != nullptr) return iterate;
@@ -137,7 +136,7 @@ Iterate iterate_objects() {
 struct Search {
   const char* name;
   bool passed_us = false;
-  void* before = nullptr;  // the first definition in an object before ours
+  void* before = nullptr;  // the first definition in an object before this library
   void* behind = nullptr;
 };
 
@@ -176,7 +175,7 @@ int visit_for_order(dl_phdr_info* object, std::size_t, void* data) {
   return 1;
 }
 
-// Where we came late (dlopen), everybody else stands before us.
+// If this library was opened late (dlopen), all other objects come before it.
 void* search_from_us(const char* name, bool also_before) {
   Search search{.name = name};
   iterate_objects()(visit_for_definition, &search);

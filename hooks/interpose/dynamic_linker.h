@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dynamic linker's functions that we stand in front of: the next dlsym and dlvsym behind ours in the order of
-// loading, which are glibc's, or another tool's. They are found by reading the symbol tables of the loaded objects, for
-// asking dlsym for dlsym would find our own, and the list of glibc's version names would never be complete.
+// The dynamic linker's functions that this library interposes: the next dlsym and dlvsym after its own in load order,
+// which are glibc's or another tool's. They are found by reading the symbol tables of the loaded objects: asking dlsym
+// for dlsym would return this library's own, and a list of glibc's version names would never be complete.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ using DlvsymFunction = void* (*)(void* handle, const char* name, const char* ver
 DlsymFunction next_dlsym();
 DlvsymFunction next_dlvsym();
 
-// Where the object that holds `code` stands in the order of loading, and whether `name` is defined between it and us.
+// Where the object that contains `code` is in load order, and whether an object between it and this library defines
+// `name`.
 enum class Place { kBehindUs, kBeforeUs, kBeforeUsAndAnotherBetween };
 Place place_of(const void* code, const char* name);
 
-// The definition of `name` in the first object behind ours that has one; null when none has.
+// The definition of `name` in the first object after this library that has one; null when none has.
 void* next_definition(const char* name);
 
 }  // namespace thermocline

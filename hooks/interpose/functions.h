@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every function of cuda.h, 12.0 to 13.5, in one table: those that we stand in for, those that we call, and those that
-// go to the driver untouched, each with what it does to device memory or why it needs no hook. Exports, dlsym,
-// cuGetProcAddress and the table of real functions are made from it. A test compares it with the installed cuda.h and
-// cudaTypedefs.h, version by version and variant by variant, so that a new CUDA can not add an API path unseen; what a
-// program asks a newer driver for is counted (proc_address.cc).
+// Every function of cuda.h, 12.0 to 13.5, in one table: functions that are hooked, functions that the library calls,
+// and functions that are passed to the driver unchanged; each with its effect on device memory, or the reason why it
+// needs no hook. Exports, dlsym, cuGetProcAddress and the table of real functions are generated from it. A test
+// compares it with the installed cuda.h and cudaTypedefs.h, version by version and variant by variant, so that a new
+// CUDA can not add an API path unnoticed. Functions of a newer driver that a program looks up are counted
+// (proc_address.cc).
 //
 // Hooked: X(symbol, base, since, variant, does)
-//   symbol   as the driver exports it
-//   base     as cuGetProcAddress knows it
-//   since    the first CUDA version that answers `base` with this symbol (cudaTypedefs.h)
-//   variant  which default stream is meant, where there are two
-//   does     verbs, each with the parameters that it is about: gives, frees, maps, asks, reads, writes, accesses (or),
-//            keeps (somebody may use it at any later time), names, forgets, waits, records (a stream captures), ends,
-//            counts, finds, tells, makes (with device memory of the driver's own); "on" names the stream
+//   symbol   the name that the driver exports
+//   base     the name that cuGetProcAddress knows
+//   since    the first CUDA version in which `base` resolves to this symbol (cudaTypedefs.h)
+//   variant  which default stream is meant, if there are two variants
+//   does     verbs, each with the parameters it applies to: gives, frees, maps, asks, reads, writes, accesses (reads or
+//            writes), keeps (somebody may use it at any later time), names, forgets, waits, records (a stream
+//            captures), ends, counts, finds, tells, makes (allocates device memory of the driver's own); "on" names the
+//            stream
 // Called: X(symbol)
-// Passed: X(why, symbols); what is meant are these symbols and their per-thread variants, and no other version of them.
+// Passed: X(why, symbols): exactly these symbols and their per-thread variants, and no other version of them.
 //
-// Symbols newer than the oldest cuda.h that can be built with are declared in newer_functions.h.
+// Symbols newer than the oldest supported cuda.h are declared in newer_functions.h.
 #pragma once
 
 // clang-format off
 #define THERMOCLINE_HOOKED_FUNCTIONS(X) \
-  /* What the program allocates and what it asks about it. */ \
+  /* Allocations, and queries about them. */ \
   X(cuMemAlloc_v2, cuMemAlloc, 3020, kAny, "gives dptr") \
   X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, kAny, "gives dptr") \
   X(cuMemFree_v2, cuMemFree, 3020, kAny, "frees dptr; behind all streams") \
@@ -129,7 +131,7 @@
   X(cuMemsetD2D16Async_ptsz, cuMemsetD2D16Async, 7000, kPerThread, "writes dstDevice; on hStream") \
   X(cuMemsetD2D32Async, cuMemsetD2D32Async, 3020, kLegacy, "writes dstDevice; on hStream") \
   X(cuMemsetD2D32Async_ptsz, cuMemsetD2D32Async, 7000, kPerThread, "writes dstDevice; on hStream") \
-  /* Launches, and the ends of functions. */ \
+  /* Launches, and unloading of functions. */ \
   X(cuLaunchKernel, cuLaunchKernel, 4000, kLegacy, "accesses kernelParams, extra; on hStream") \
   X(cuLaunchKernel_ptsz, cuLaunchKernel, 7000, kPerThread, "accesses kernelParams, extra; on hStream") \
   X(cuLaunchKernelEx, cuLaunchKernelEx, 11060, kLegacy, "accesses kernelParams, extra; on config") \
@@ -144,7 +146,7 @@
   X(cuLibraryEnumerateKernels, cuLibraryEnumerateKernels, 12040, kAny, "names kernels") \
   X(cuModuleUnload, cuModuleUnload, 2000, kAny, "forgets hmod") \
   X(cuLibraryUnload, cuLibraryUnload, 12000, kAny, "forgets library") \
-  /* What tells how far a stream has come, and stream capture. */ \
+  /* Calls that reveal the progress of a stream, and stream capture. */ \
   X(cuStreamSynchronize, cuStreamSynchronize, 2000, kLegacy, "waits hStream") \
   X(cuStreamSynchronize_ptsz, cuStreamSynchronize, 7000, kPerThread, "waits hStream") \
   X(cuStreamQuery, cuStreamQuery, 2000, kLegacy, "asks hStream") \
@@ -247,7 +249,7 @@
   X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, kAny, "counts what the driver has left") \
   X(cuGraphLaunch, cuGraphLaunch, 10000, kLegacy, "accesses what hGraphExec names; on hStream") \
   X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, kPerThread, "accesses what hGraphExec names; on hStream") \
-  /* Calls that let somebody else keep an address: the buffer stays on the device. */ \
+  /* Calls that let others keep an address: the buffer stays on the device. */ \
   X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, kAny, "keeps dptr") \
   X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, kAny, "keeps addr") \
   X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, kAny, "keeps dptr") \
@@ -264,7 +266,7 @@
   X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, kAny, "keeps memptr") \
   X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010, kAny, "keeps memptr") \
   X(cuLogicalEndpointBindAddr, cuLogicalEndpointBindAddr, 13030, kAny, "keeps ptr") \
-  /* For these the driver takes device memory of its own; they are made again with more room. */ \
+  /* The driver allocates device memory of its own for these; if it fails, they are repeated with more room. */ \
   X(cuModuleLoad, cuModuleLoad, 2000, kAny, "makes module, with room") \
   X(cuModuleLoadData, cuModuleLoadData, 2000, kAny, "makes module, with room") \
   X(cuModuleLoadDataEx, cuModuleLoadDataEx, 2010, kAny, "makes module, with room") \
@@ -300,11 +302,11 @@
   X(cuStreamCreate, cuStreamCreate, 2000, kAny, "makes phStream, with room") \
   X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, kAny, "makes phStream, with room") \
   X(cuEventCreate, cuEventCreate, 2000, kAny, "makes phEvent, with room") \
-  /* How programs find the functions above. */ \
+  /* How programs look up the functions above. */ \
   X(cuGetProcAddress, cuGetProcAddress, 11030, kAny, "finds symbol") \
   X(cuGetProcAddress_v2, cuGetProcAddress, 12000, kAny, "finds symbol")
 
-// Called for our own ends, and never answered with a hook.
+// Called by the library itself, and never hooked.
 #define THERMOCLINE_CALLED_FUNCTIONS(X) \
   X(cuCtxGetCurrent)                    \
   X(cuCtxGetDevice)                     \
@@ -336,7 +338,7 @@
   X(cuStreamIsCapturing)                \
   X(cuThreadExchangeStreamCaptureMode)
 
-// Left to the driver.
+// Passed to the driver.
 #define THERMOCLINE_PASSED_FUNCTIONS(X) \
   X("first version: 32-bit addresses and sizes, which can not name our memory", \
     "cuDeviceTotalMem cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetAddressRange cuMemGetInfo cuMemcpy2D " \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place that takes the addresses of all hooks, so that what only needs names does not have to link them.
+// The only file that takes the addresses of all hooks, so that code that needs only names does not have to link them.
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {

@@ -31,7 +31,7 @@ void print_line(const char* text) {
   const int written = std::snprintf(line, sizeof line - 1, "thermocline: %s", text);
   std::size_t length = std::min(static_cast<std::size_t>(std::max(written, 0)), sizeof line - 2);
   line[length++] = '\n';
-  // Whoever closed stderr does not want to hear it.
+  // If writing to stderr fails, there is nobody to tell.
   static_cast<void>(!write(STDERR_FILENO, line, length));
   errno = saved;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the preloaded library says: single lines on stderr, each beginning "thermocline: ". No allocation and no stdio,
-// so that it may be said anywhere. Never throws.
+// Messages of the preloaded library: single lines on stderr, each beginning with "thermocline: ". Uses no allocation
+// and no stdio, so it can be called anywhere. Never throws.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@ namespace thermocline {
 
 __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format, ...);
 
-// kInfo until the settings are known.
+// kInfo until the settings have been read.
 void set_log_level(LogLevel level);
 bool is_logged(LogLevel level);
 
-// What was asked for is printed at any level: a line, cut after a thousand characters, for which nothing is allocated;
-// a line of any length; several lines, as they are.
+// Output that was requested is printed at any level. print_line: one line, truncated after a thousand characters,
+// without allocation. The others: a line of any length; several lines, unchanged.
 void print_line(const char* text);
 void print_whole_line(const std::string& text);
 void print_text(const std::string& text);
@@ -26,7 +26,7 @@ void log_text(LogLevel level, const std::string& text);
 
 }  // namespace thermocline
 
-// Says the line once in the life of the process.
+// Logs the line once in the life of the process.
 #define THERMOCLINE_LOG_ONCE(...)                                               \
   do {                                                                          \
     static std::atomic<bool> thermocline_said{false};                           \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After some errors every call of a context answers the same error ("any further CUDA work will return the same error",
-// cuda.h at these values): so do calls that the library answers in the driver's place.
+// After some errors every call in a context returns the same error ("any further CUDA work will return the same error",
+// cuda.h at these values). Calls that the library answers in place of the driver must do the same.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace thermocline {
 
 constexpr bool loses_the_context(CUresult result) {
-  // Newer than the oldest cuda.h that this is built with.
+  // Newer than the oldest supported cuda.h.
   constexpr int kContained = 226, kTensorMemoryLeak = 721;
   switch (static_cast<int>(result)) {
     case kContained:
@@ -31,14 +31,15 @@ constexpr bool loses_the_context(CUresult result) {
   }
 }
 
-// Whether a wait of any context has answered so, now or earlier: from then on the driver is asked first.
+// Whether a wait in any context has ever returned such an error: from then on the driver is asked first.
 inline std::atomic<bool> any_context_lost{false};
 
 inline void note_lost_context(CUresult result) {
   if (loses_the_context(result)) any_context_lost.store(true, std::memory_order_relaxed);
 }
 
-// The error of the current context, if it is lost. An atomic load while none has been, else a call of the driver.
+// The error of the current context, if it is lost. Costs an atomic load while no context has been lost, after that a
+// driver call.
 CUresult lost_context_error();
 
 }  // namespace thermocline

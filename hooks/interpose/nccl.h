@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's public functions, as far as they are given memory of the program or take memory for themselves. NCCL lets
-// others stand in for every `ncclX` and finds its own under `pncclX`; so its functions are exported here, and go on to
-// the copy of NCCL that the process has loaded. Types and values: nccl.h of NCCL 2.28 and
-// 2.30, which need not be installed.
+// NCCL's public functions, as far as they are given memory of the program or allocate memory. NCCL allows others to
+// replace every `ncclX` and provides its own function under the name `pncclX`. So its functions are exported here and
+// call the copy of NCCL that the process has loaded. Types and values: nccl.h of NCCL 2.28 and 2.30, which need not be
+// installed.
 //
-// What holds:
-// - Buffers that a call names are on the device and stay there until the call, or the group that it is part of, has
-//   been submitted; its stream has then used them like any operation's. Registered buffers stay until deregistered.
-// - NCCL's own memory is the driver's. It is known by who asks for it: a thread inside one of these calls, or code of
-//   a library whose name begins with libnccl (threads of NCCL's own). It counts against the budget.
+// Invariants:
+//   - The buffers that a call names are on the device and stay there until the call, or the group that contains it, has
+//     been submitted; after that its stream has used them, as with any operation. Registered buffers stay until they
+//     are deregistered.
+//   - NCCL's own memory is the driver's, and counts against the budget. It is recognized by its allocator: a thread
+//     inside one of these calls, or code of a library whose name begins with libnccl (NCCL's own threads).
 #pragma once
 
 #include <cstddef>
@@ -89,18 +90,18 @@ enum class Nccl : std::uint8_t {
 
 inline constexpr ncclResult_t kNcclSuccess = 0, kNcclUnhandledCudaError = 1, kNcclInvalidUsage = 5, kNcclInProgress = 7;
 
-// Index of Nccl, or -1.
+// Index of the function in Nccl, or -1.
 int find_nccl(std::string_view name);
 const char* name_of(Nccl function);
 void* hook_of_nccl(int index);
-// The function in the copy of NCCL that the process has; null where there is none, or it has no such function.
+// The function in the process's copy of NCCL; null if there is no copy, or it lacks the function.
 void* real_nccl(Nccl function);
-// The hook for what a search for the function has found: null where that is not of the copy that we know.
+// The hook for the function that a search has found; null if that is not in the known copy of NCCL.
 void* hook_for_nccl(int index, const void* found);
-// ncclCommCount of that copy; 0 where it can not be had.
+// ncclCommCount of that copy; 0 if it is not available.
 int ranks_of(ncclComm_t comm);
 
-// While one lives, this thread runs code of NCCL.
+// While an object of this class lives, this thread runs code of NCCL.
 class InNccl {
  public:
   InNccl();
@@ -110,11 +111,11 @@ class InNccl {
   static bool now();
 };
 
-// True of what is called from code of NCCL, by the address that the call returns to, or on a thread inside it.
+// True for a call from code of NCCL, according to its return address, or on a thread inside NCCL.
 bool is_of_nccl(const void* return_address);
 
 bool is_kernel_of_nccl(const char* name);
-// One is launched: counted where it is not known which call does it.
+// An NCCL kernel is launched. It is counted if it is not known which call launched it.
 void nccl_launches();
 
 }  // namespace thermocline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations of hooked functions that came after CUDA 13.0, the oldest cuda.h that we are built with: a library that
-// was built with older headers still sees what programs do under a newer driver. Each stands here only while the header
-// lacks it. Signatures and layouts: cuda.h of CUDA 13.5. Part of cuda_api.h.
+// Declarations of hooked functions that are newer than CUDA 13.0, the oldest supported cuda.h. So a library that was
+// built with older headers still sees what programs do with a newer driver. Each is declared only if the header lacks
+// it. Signatures and layouts: cuda.h of CUDA 13.5. Part of cuda_api.h.
 #pragma once
 
 #include <cuda.h>

@@ -10,7 +10,7 @@
 namespace thermocline {
 namespace {
 
-// EFAULT and EIO: nothing is mapped there. Less than was asked for: nothing is mapped behind it.
+// EFAULT and EIO: nothing is mapped there. A short read: nothing is mapped after it.
 Reading reading_of(ssize_t got, Bytes wanted) {
   if (got >= 0) return static_cast<Bytes>(got) == wanted ? Reading::kRead : Reading::kGone;
   return errno == EFAULT || errno == EIO ? Reading::kGone : Reading::kRefused;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads memory of this process that may be gone, as a debugger would: no fault, and an answer that says which it is.
+// Reads memory of this process that may have been unmapped, as a debugger would: without a fault, and with a result
+// that says whether it was there.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace thermocline {
 
-// kGone: nothing is there, or no longer. kRefused: the system does not let us look.
+// kGone: nothing is mapped there. kRefused: the system does not permit such reads.
 enum class Reading { kRead, kGone, kRefused };
 
-// By process_vm_readv, and where a sandbox forbids that (older container runtimes do) by /proc/self/mem.
+// Uses process_vm_readv or, if a sandbox forbids that (older container runtimes do), /proc/self/mem.
 Reading read_own_memory(std::uint64_t from, void* to, Bytes bytes);
 Reading read_through_file(std::uint64_t from, void* to, Bytes bytes);
 

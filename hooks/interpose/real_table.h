@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for the seam (driver/table.h), taken from the real driver and never from our exports.
+// The driver's functions for driver/table.h, taken from the real driver and never from this library's exports.
 #pragma once
 
 namespace thermocline {
 
 struct DriverTable;
 
-// Null when there is no driver, or one without what the library needs. The table lives as long as the process.
+// Null when there is no driver, or it lacks a required function. The table lives as long as the process.
 const DriverTable* real_table();
 
-void* real_symbol(const char* symbol);  // hooks/interpose/symbols.h, without the variants of cuda.h
+void* real_symbol(const char* symbol);  // as in hooks/interpose/symbols.h, without cuda.h's macros
 
 }  // namespace thermocline

@@ -26,7 +26,7 @@ constexpr std::array kNames = {
 #undef THERMOCLINE_X
 };
 
-// Not hooked: symbols, with spaces between.
+// Functions that are not hooked: symbols separated by spaces.
 constexpr std::array kOthers = {
 #define THERMOCLINE_X(why, symbols) std::string_view(symbols),
     THERMOCLINE_PASSED_FUNCTIONS(THERMOCLINE_X)
@@ -36,13 +36,13 @@ constexpr std::array kOthers = {
 #undef THERMOCLINE_X
 };
 
-// Filled once by whoever comes first; everybody writes the same. `open` is written last.
+// Filled by the first thread that needs it; all threads write the same values. `open` is written last.
 struct Addresses {
   std::atomic<void*> handle{nullptr};
   std::atomic<bool> open{false};
-  std::atomic<void*> begin{nullptr};  // where the driver's object is loaded
+  std::atomic<void*> begin{nullptr};  // load address of the driver library
   std::array<std::atomic<void*>, kNames.size()> real{};
-  // What cuGetProcAddress gives for the symbol where that is not what dlsym gives.
+  // The result of cuGetProcAddress for the symbol, if that differs from dlsym's.
   std::atomic<bool> asked{false};
   std::array<std::atomic<void*>, kHooked.size()> given{};
 };
@@ -60,7 +60,7 @@ void take_driver(void* handle) {
   Dl_info info{};
   void* any = find(handle, "cuInit");
   if (any != nullptr && dladdr(any, &info) != 0) addresses.begin.store(info.dli_fbase, std::memory_order_relaxed);
-  // Failed searches leave a message that the program must not find.
+  // Failed searches set an error message that the program must not see.
   dlerror();
   addresses.handle.store(handle, std::memory_order_relaxed);
   addresses.open.store(true, std::memory_order_release);
@@ -84,7 +84,7 @@ std::uint64_t flags_of(DefaultStream variant) {
   return CU_GET_PROC_ADDRESS_DEFAULT;
 }
 
-// The driver is asked for exactly that symbol: its base, its first version, its variant.
+// Asks the driver for exactly that symbol: with its base name, its first version, its variant.
 void ask_for_given() {
   if (addresses.asked.load(std::memory_order_acquire)) return;
   Inside inside;
@@ -140,12 +140,12 @@ bool knows_base(std::string_view base) {
   for (const std::string_view symbols : kOthers) {
     for (std::size_t at = symbols.find(base); at != std::string_view::npos; at = symbols.find(base, at + 1)) {
       const std::size_t end = at + base.size();
-      // A later version alone may be there.
+      // The match may be the beginning of a later version's name.
       const bool begins = at == 0 || symbols[at - 1] == ' ';
       if (begins && (end == symbols.size() || symbols[end] == ' ' || symbols.substr(end, 2) == "_v")) return true;
     }
   }
-  return base == "cuGraphInstantiateWithFlags";  // answered with cuGraphInstantiate's
+  return base == "cuGraphInstantiateWithFlags";  // resolves to the same function as cuGraphInstantiate
 }
 
 bool load_driver() { return open_driver(0); }
@@ -166,7 +166,7 @@ void* hook_for_symbol(std::string_view symbol, const void* answer) {
 
 namespace {
 
-// From CUDA 12 on the driver answers to one base with the symbol of another.
+// From CUDA 12 on the driver resolves one base name to the symbol of another.
 bool is_asked_for_by(std::string_view base, const HookedFunction& function) {
   return base == function.base ||
          (base == "cuGraphInstantiate" && function.base == std::string_view("cuGraphInstantiateWithFlags"));
@@ -177,7 +177,8 @@ bool is_asked_for_by(std::string_view base, const HookedFunction& function) {
 void* hook_for_base(std::string_view base, const void* answer, int version, std::uint64_t flags) {
   if (answer == nullptr || !has_hooked_base(base) || !load_driver()) return nullptr;
   ask_for_given();
-  // A driver may give one address for several symbols; then the arguments decide, and the newest that was asked for.
+  // A driver may return one address for several symbols; then the arguments decide, and the newest requested version
+  // wins.
   int best = -1;
   for (std::size_t i = 0; i < kHooked.size(); ++i) {
     if (!is_asked_for_by(base, kHooked[i]) || !is_answer(i, answer)) continue;

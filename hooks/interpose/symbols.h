@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real driver and the way from its functions to our hooks.
+// The real driver, and the mapping from its functions to the library's hooks.
 //
-// The driver is opened once, privately, by its soname: whatever copy the program uses is the one that is found. Which
-// hook stands for an address is decided by the driver's own answers: an address is hooked when it is what the driver
-// itself gives for that symbol, so versions and default-stream variants are always those that were asked for.
+// The driver is opened once, privately, by its soname; if the program has loaded a copy, that one is found. Which hook
+// replaces an address is decided by the driver's own results: an address is hooked if it is what the driver itself
+// returns for that symbol. So versions and default-stream variants are always the requested ones.
 //
-// All of this may run before any constructor of ours, in several threads at once and inside the dynamic linker's locks:
-// so no locks, no allocation of ours, no dynamic initialisation. Two threads that initialise together write the same
-// values.
+// All of this may run before any constructor of this library, in several threads at once, and while the dynamic
+// linker's locks are held. So it uses no locks, no allocation, and no dynamic initialization. Threads that initialize
+// at the same time write the same values.
 #pragma once
 
 #include <atomic>
@@ -44,32 +44,32 @@ std::span<const HookedFunction> hooked_functions();
 // Index in hooked_functions(), or -1.
 int find_hooked(std::string_view symbol);
 bool has_hooked_base(std::string_view base);
-// The newest CUDA whose functions stand in the table.
+// The newest CUDA version covered by the table.
 inline constexpr int kNewestKnownVersion = 13050;
-// False of what no CUDA that this table was made from knows.
+// False for a name that does not exist in any CUDA version covered by the table.
 bool knows_base(std::string_view base);
-// Our function for the index.
+// The hook with this index.
 void* hook_of(int index);
 
-// True when the driver is there; opens it. False costs a search each time.
+// Opens the driver; true if it is there. If it is not, each call costs a search.
 bool load_driver();
-// True when the driver is in the process already; then it is known to us afterwards.
+// True if the driver is already loaded in the process; afterwards its functions are known here.
 bool driver_is_loaded();
 bool in_driver(const void* address);
 
-// The hook for what the driver answered to a search for `symbol` (dlsym), or for `base` with these arguments
-// (cuGetProcAddress); null when that is nothing that we hook.
+// The hook for the address that the driver returned for `symbol` (dlsym), or for `base` with these arguments
+// (cuGetProcAddress); null if it is not a hooked function.
 void* hook_for_symbol(std::string_view symbol, const void* answer);
 void* hook_for_base(std::string_view base, const void* answer, int version, std::uint64_t flags);
-// The same by the arguments alone, for an answer that is no symbol's: null where nothing fits, or where the program
-// asks by a version that is newer than the table, which may have another shape.
+// The same, decided by the arguments alone, for an address that belongs to no symbol. Null if nothing matches, or if
+// the program asks with a version newer than the table, which may have another signature.
 void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 
-// A program was given a variant of a hooked function that is not hooked: what it does with it is not seen.
+// A program was given a variant of a hooked function that is not hooked, so its calls will not be seen.
 void a_variant_goes_unseen() noexcept;
 bool any_variant_goes_unseen() noexcept;
 
-// The driver's function; null when it has none.
+// The driver's function; null if the driver lacks it.
 void* real_address(Function function);
 const char* name_of(Function function);
 void* real_symbol(const char* symbol);
@@ -87,9 +87,9 @@ THERMOCLINE_CALLED_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 }  // namespace detail
 
-// It waits for the device whatever it is given (CUDA driver API, "API synchronization behavior"; of cuMemFree, its
-// implicit synchronisation). Copies that are synchronous by name do so, too, but for themselves alone: what they come
-// behind is waited for before (submit.cc).
+// Functions that wait for the device whatever their arguments (CUDA driver API, "API synchronization behavior";
+// cuMemFree: implicit synchronization). Copies that are synchronous by name also wait, but only for themselves: the
+// work they are ordered after is waited for before the call (submit.cc).
 constexpr bool waits_for_the_device(Function function) {
   switch (function) {
     case Function::cuStreamSynchronize:
@@ -113,7 +113,7 @@ constexpr bool waits_for_the_device(Function function) {
   }
 }
 
-// While one lives, this thread is inside the library: hooks and dlsym stand aside, whoever calls them.
+// While an object of this class lives, this thread is inside the library: hooks and dlsym pass every call through.
 class Inside {
  public:
   Inside();
@@ -123,14 +123,15 @@ class Inside {
   static bool now();
 };
 
-// Calls the driver. A function that it lacks is "not supported"; no driver at all is "not initialized".
+// Calls the driver. CUDA_ERROR_NOT_SUPPORTED if it lacks the function; CUDA_ERROR_NOT_INITIALIZED if there is no
+// driver.
 template <Function F, class... Arguments>
 CUresult real(Arguments... arguments) {
   auto function = reinterpret_cast<typename detail::Signature<F>::Pointer>(real_address(F));
   if (function == nullptr) return driver_is_loaded() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
   if constexpr (waits_for_the_device(F)) {
-    // Ours, else the program's; or the program's within a host function that the driver runs in a call of ours, which
-    // it refuses.
+    // Whether the call is the library's own or the program's. A call that the program makes in a host function, while
+    // the driver runs that function during a call of the library, counts as the library's; the driver refuses it.
     const bool is_ours = Inside::now();
     if (!is_ours) about_to_wait(name_of(F));
     const CUresult result = function(arguments...);

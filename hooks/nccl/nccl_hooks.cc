@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in for NCCL's functions (nccl.h).
+// The hooks for NCCL's functions (nccl.h).
 //
-// An operation is shown to the engine twice, before and behind the call, and its buffers may not leave in between: the
-// engine can not be locked meanwhile, since NCCL may wait for threads of its own that allocate. In a group all of this
-// ends with the group. Work that NCCL goes on submitting in the background (communicators that do not block) keeps its
-// buffers on the device for good.
+// The engine is told of an operation twice, before and after the call, and the buffers are pinned in between. The
+// engine's lock can not be held during the call, because NCCL may wait for threads of its own that allocate. In a group
+// all of this ends when the group ends. If NCCL continues to submit work in the background (non-blocking
+// communicators), the buffers stay on the device permanently.
 #include "hooks/interpose/nccl.h"
 #include "hooks/runtime/backoff.h"
 
@@ -32,13 +32,13 @@ ncclResult_t real_call(Arguments... arguments) {
   return function == nullptr ? kNcclInvalidUsage : function(arguments...);
 }
 
-// 0: of a type that came later.
+// 0: a type that is newer than this table.
 Bytes bytes_of(ncclDataType_t type) {
   constexpr Bytes kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return type >= 0 && static_cast<std::size_t>(type) < std::size(kBytes) ? kBytes[type] : 0;
 }
 
-// Where a size is not known, all of the buffer.
+// If the size is unknown, the whole buffer.
 void add(AccessList* accesses, const void* at, std::size_t count, ncclDataType_t type, int times, bool writes) {
   if (at == nullptr || count == 0) return;
   const auto address = reinterpret_cast<CUdeviceptr>(at);
@@ -52,10 +52,10 @@ void add(AccessList* accesses, const void* at, std::size_t count, ncclDataType_t
   }
 }
 
-// Buffers that stay where they are for a while.
+// Buffers that are pinned for the duration of a call or group.
 struct Held {
-  // Of the first buffer. What a default stream means in a process with several devices is not the current context's:
-  // NCCL takes that of the communicator's device.
+  // The engine of the first buffer. In a process with several devices, NCCL takes a default stream to be that of the
+  // communicator's device, not of the current context.
   const ActiveEngine* engine = nullptr;
   StreamHandle stream{};
   OperationInfo info;
@@ -65,7 +65,7 @@ struct Held {
 
 void let_go(Held* held) {
   for (const auto& [active, at] : held->pinned) {
-    // It may have ended meanwhile, with its context.
+    // The engine may have ended meanwhile, with its context.
     if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at);
   }
   held->pinned.clear();
@@ -94,7 +94,7 @@ CUresult show(const Held& held) {
   return submit(held.stream, Host::kGoesOn, std::move(accesses), held.info, [] { return CUDA_SUCCESS; });
 }
 
-// What NCCL has recorded names its buffers nowhere that we could read.
+// The nodes that NCCL captures do not name its buffers in any readable form.
 CUresult keep_recorded(const Held& held) {
   THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
                        "NCCL was recorded into a graph; the buffers that it works on stay on the device");
@@ -111,7 +111,7 @@ bool hold(Held* held) {
   });
   if (result == CUDA_SUCCESS) return true;
   let_go(held);
-  // Whatever NCCL was to record there is missing.
+  // The graph would lack the operation that NCCL was to capture.
   invalidate_capture(held->stream);
   return false;
 }
@@ -127,7 +127,7 @@ void finish(Held* held, bool in_background) {
   let_go(held);
 }
 
-// What the thread has put into groups that have not ended.
+// The operations of this thread in groups that have not ended.
 struct Group {
   int depth = 0;
   std::vector<Held> held;
@@ -152,7 +152,7 @@ ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... argum
     invalidate_capture(legacy(stream));
     return kNcclUnhandledCudaError;
   }
-  // Equal for equal operations, and unlike the numbers of functions.
+  // Equal for equal operations, and different from the numbers of driver functions.
   const std::uint64_t kind = 0x6E63636C00000000u + static_cast<std::uint64_t>(F);
   const ActiveEngine* const first = engines->owner(accesses.all().front().address);
   Held held{.engine = first,
@@ -172,14 +172,15 @@ ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... argum
 
 struct Registrations {
   std::mutex mutex;
-  std::map<std::pair<ncclComm_t, const void*>, Held> all;  // by what the program deregisters them with
+  std::map<std::pair<ncclComm_t, const void*>, Held> all;  // by the arguments of deregistration
 };
 Registrations& registrations() {
   static auto* const one = new Registrations;
   return *one;
 }
 
-// `handle` is filled in when the call returns; in a group, later: then the buffer stays until it is freed.
+// `handle` is set when the call returns, except in a group, where it is set later: then the buffer stays pinned until
+// it is freed.
 template <Nccl F, class Handle, class... Arguments>
 ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... arguments) {
   const DeviceAddress at{reinterpret_cast<std::uintptr_t>(buffer)};
@@ -214,7 +215,7 @@ ncclResult_t leave(ncclComm_t comm, const void* handle, Arguments... arguments) 
     if (found.empty()) return result;
     held = std::move(found.mapped());
   }
-  // Somebody may have written to it all that time; copies of before are of no use.
+  // The buffer may have been written at any time since, so earlier host copies are invalid.
   if (Runtime::get().is_there(held.engine)) {
     const CurrentContext context(*held.engine);
     show(held);
@@ -254,7 +255,7 @@ void* hook_of_nccl(int index) {
 
 using namespace thermocline;  // NOLINT: what follows is NCCL's interface alone
 
-// A tool in front of us that NCCL's own way of standing in brings (pncclX) comes to us as well.
+// A tool loaded before this library that uses NCCL's own mechanism (pncclX) must get this hook too.
 #define THERMOCLINE_NCCL(name, parameters, ...)             \
   ncclResult_t name parameters {                            \
     [[maybe_unused]] constexpr Nccl kFunction = Nccl::name; \
@@ -335,7 +336,7 @@ THERMOCLINE_NCCL(ncclAlltoAll,
                    return collective<kFunction>(std::move(accesses), stream, send, receive, count, type, comm, stream);
                  });
 
-// Of gather and scatter, what only the root uses may be of any size with the others.
+// In gather and scatter, the buffer that only the root uses may have any size on other ranks.
 THERMOCLINE_NCCL(ncclGather,
                  (const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                   CUstream stream),
@@ -417,7 +418,7 @@ THERMOCLINE_NCCL(ncclCommWindowRegister,
 THERMOCLINE_NCCL(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window),
                  { return leave<kFunction>(comm, window, comm, window); });
 
-// A scalar on the device is read whenever the operation runs.
+// A scalar on the device is read each time the operation runs.
 THERMOCLINE_NCCL(ncclRedOpCreatePreMulSum,
                  (ncclRedOp_t * op, void* scalar, ncclDataType_t type, int residence, ncclComm_t comm), {
                    keep(AccessList().word(reinterpret_cast<CUdeviceptr>(scalar)), "NCCL multiplies by it",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which NCCL the process has, and who calls from it. What a search may come to (dlsym) takes no lock and allocates
-// nothing, as in symbols.cc.
+// Finds the process's copy of NCCL, and whether a call comes from it. Code that dlsym may reach takes no lock and does
+// not allocate, as in symbols.cc.
 #include <dlfcn.h>
 
 #include <array>
@@ -18,18 +18,18 @@ namespace {
 constexpr const char* kFileName = "libnccl.so.2";
 constexpr std::size_t kFunctions = static_cast<std::size_t>(Nccl::kCount);
 
-// NCCL's own names; without the first letter those that others may stand in for.
+// NCCL's own names; without the first letter they are the names that others may replace.
 constexpr std::array<const char*, kFunctions> kNames = {
 #define THERMOCLINE_X(name, parameters) "p" #name,
     THERMOCLINE_NCCL_FUNCTIONS(THERMOCLINE_X)
 #undef THERMOCLINE_X
 };
 
-// Filled by whoever comes first, `begin` last; everybody writes the same.
+// Filled by the first thread that needs it, `begin` last; all threads write the same values.
 struct Known {
   std::array<std::atomic<void*>, kFunctions> real{};
   std::atomic<void*> count{nullptr};
-  std::atomic<const void*> begin{nullptr};  // where the copy is loaded
+  std::atomic<const void*> begin{nullptr};  // load address of the copy
 };
 constinit Known known;
 
@@ -40,7 +40,7 @@ const void* object_of(const void* address) {
   return address != nullptr && dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-// By the handle, or (null) in all that is loaded: NCCL may be part of something else.
+// Searches the handle or, if null, everything that is loaded: NCCL may be linked into another library.
 void* search(void* handle, const char* name) {
   if (handle == nullptr) return next_definition(name);
   void* const found = next_dlsym()(handle, name);
@@ -102,7 +102,7 @@ bool InNccl::now() { return depth > 0; }
 
 bool is_of_nccl(const void* return_address) {
   if (depth > 0) return true;
-  // Few places in a process allocate, and those of one library follow each other.
+  // Few call sites in a process allocate, and those of one library follow each other, so the last result is cached.
   static thread_local const void* last = nullptr;
   static thread_local bool last_is = false;
   if (return_address == last) return last_is;

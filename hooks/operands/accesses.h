@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that an operation names, collected before it is submitted. Most operations name few addresses, so the list
-// needs no allocation for them.
+// The memory that an operation accesses, collected before it is submitted. Most operations name few addresses, so the
+// list stores these inline, without an allocation.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace thermocline {
 
-// Bytes that a copy moves: rows of `bytes`, in layers. Either end may be memory of any kind but an array.
+// The bytes that a copy moves: rows of `bytes`, in layers. Either end may be memory of any kind except an array.
 struct Move {
   CUdeviceptr to = 0, from = 0;
   Bytes bytes = 0;
@@ -26,14 +26,14 @@ struct Move {
 
 class AccessList {
  public:
-  // A range; an empty one accesses nothing.
+  // Adds a range; an empty range is not accessed.
   AccessList& read(DeviceAddress at, Bytes bytes) { return add(at, bytes, Access::kRead); }
   AccessList& write(DeviceAddress at, Bytes bytes) { return add(at, bytes, Access::kWrite); }
   AccessList& access(CUdeviceptr at, Bytes bytes) { return add(DeviceAddress{at}, bytes, Access::kUnknown); }
   AccessList& read(CUdeviceptr at, Bytes bytes) { return read(DeviceAddress{at}, bytes); }
   AccessList& write(CUdeviceptr at, Bytes bytes) { return write(DeviceAddress{at}, bytes); }
 
-  // An address alone: whatever stands there.
+  // Adds an address of unknown extent: the buffer at that address.
   AccessList& word(std::uint64_t value) {
     if (accesses_.empty() || accesses_.back().bytes != 0 || accesses_.back().address.value != value) {
       accesses_.push_back(MemoryAccess{DeviceAddress{value}, 0, Access::kUnknown});
@@ -45,11 +45,11 @@ class AccessList {
     if (move.bytes != 0 && move.rows != 0 && move.layers != 0) moves_.push_back(move);
     return *this;
   }
-  // A copy of one range.
+  // Adds a copy of one range.
   AccessList& copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
     return write(to, bytes).read(from, bytes).move({.to = to, .from = from, .bytes = bytes});
   }
-  // And what another list has.
+  // Adds everything in another list.
   AccessList& join(const AccessList& other) {
     accesses_.insert(accesses_.end(), other.accesses_.begin(), other.accesses_.end());
     moves_.insert(moves_.end(), other.moves_.begin(), other.moves_.end());
@@ -57,7 +57,7 @@ class AccessList {
   }
   std::span<const Move> moves() const { return {moves_.data(), moves_.size()}; }
 
-  // As another list had it.
+  // Adds an access from another list.
   AccessList& add(const MemoryAccess& access) {
     accesses_.push_back(access);
     return *this;
@@ -71,7 +71,7 @@ class AccessList {
   std::span<const MemoryAccess> all() const { return {accesses_.data(), accesses_.size()}; }
   bool empty() const { return accesses_.empty(); }
 
-  // Leaves only what `keep` says of an address.
+  // Removes all accesses except those for whose address `keep` returns true.
   template <class Keep>
   void filter(Keep keep) {
     const auto end = std::remove_if(accesses_.begin(), accesses_.end(),

@@ -14,7 +14,7 @@ namespace {
 
 struct Kept {
   Mutex mutex{"kept buffers"};
-  // Of buffers; a number never comes again in an engine.
+  // By engine and number of the buffer; an engine never reuses a number.
   std::set<std::pair<const Engine*, std::uint64_t>> numbers;
 };
 Kept& kept() {

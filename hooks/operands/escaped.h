@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers whose addresses somebody keeps whose use of them we do not see (keep() in submit.h). When the program frees
-// such a buffer by a call for which the driver waits, we have to wait as it does: the engine gives memory that is freed
-// to others behind all uses that it has seen, and these it has not.
+// Escaped buffers: somebody whose accesses can not be seen has their address (keep() in submit.h). If the program frees
+// such a buffer by a call in which the driver waits, the library must wait too: the engine orders the next owner of the
+// memory only after uses that it has seen.
 #pragma once
 
 #include "hooks/operands/accesses.h"
@@ -9,12 +9,12 @@
 
 namespace thermocline {
 
-// The buffers that are accessed are kept from now on.
+// Marks the accessed buffers as escaped.
 void remember_kept(const Engine& engine, const AccessList& accesses);
 
-// Both cost nothing as long as nothing is kept.
+// These two cost nothing as long as no buffer has escaped.
 bool is_kept(const Engine& engine, DeviceAddress address);
-// The buffer at the address is being freed; true if it was kept.
+// The buffer at the address is being freed; true if it had escaped.
 bool forget_kept(const Engine& engine, DeviceAddress address);
 
 }  // namespace thermocline

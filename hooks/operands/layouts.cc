@@ -11,12 +11,13 @@
 namespace thermocline {
 namespace {
 
-// A kernel has at most 32,764 bytes of parameters (CUDA C++ Programming Guide); more would be an endless answer.
+// A kernel has at most 32,764 bytes of parameters (CUDA C++ Programming Guide); a layout with more is a driver that
+// never ends the list.
 constexpr std::size_t kMostParameters = 32764;
 
-// Asks for one parameter after the other until "invalid value" ends the list. A parameter that is missed would be a
-// buffer that is not on the device, so the end is asked for twice. False when the handle is not of that kind, or where
-// the list does not end where it seemed to.
+// Asks for one parameter after the other until "invalid value" ends the list. If a parameter were missed, its buffer
+// would not be made resident, so the end is confirmed by a second query. False when the handle is not of that kind, or
+// when the end is not confirmed.
 template <class Ask>
 bool read_layout(Ask ask, ParameterLayout* out) {
   out->clear();
@@ -41,14 +42,14 @@ bool ask_driver(CUfunction function, bool is_kernel, ParameterLayout* layout) {
       layout);
 }
 
-// Whether the driver still tells the first parameter of a function of which it has told one before.
+// Whether the driver still returns the first parameter of a function for which it has returned one before.
 bool still_tells(CUfunction function, bool is_kernel) {
   std::size_t offset = 0, bytes = 0;
   return (is_kernel ? real<Function::cuKernelGetParamInfo>(reinterpret_cast<CUkernel>(function), 0, &offset, &bytes)
                     : real<Function::cuFuncGetParamInfo>(function, 0, &offset, &bytes)) == CUDA_SUCCESS;
 }
 
-// Null where the driver can not tell.
+// Null if the driver does not support the query.
 const char* ask_name(CUfunction function, bool is_kernel) {
   const char* name = nullptr;
   const CUresult result = is_kernel ? real<Function::cuKernelGetName>(&name, reinterpret_cast<CUkernel>(function))
@@ -58,13 +59,13 @@ const char* ask_name(CUfunction function, bool is_kernel) {
 
 }  // namespace
 
-// Small: it is taken from the stack of every thread.
+// Small, because it takes up thread-local storage in every thread.
 struct Layouts::Remembered {
   struct One {
     CUfunction function;
     const Facts* facts;
   };
-  std::uint64_t generation;  // of all
+  std::uint64_t generation;  // of all entries
   std::array<One, 64> last;
 };
 
@@ -93,8 +94,8 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   ParameterLayout layout;
   bool known = ask_driver(function, is_kernel, &layout), is_settled = true;
   if (known && layout.empty()) {
-    // There are no parameters, or the driver can not tell. One that tells of another function at the same time can;
-    // that function's module is forgotten before it is unloaded.
+    // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
+    // function (the witness), there are none. The witness is reset before its module is unloaded.
     const std::lock_guard lock(witness_mutex_);
     is_settled = witness_.function != nullptr;
     known = is_settled && still_tells(witness_.function, witness_.is_kernel);

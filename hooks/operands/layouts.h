@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameter layout of every function that has been launched, asked for once (cuFuncGetParamInfo, CUDA 12.4; for a
-// CUkernel in a CUfunction's clothes cuKernelGetParamInfo), and what it is by its name (cuFuncGetName, CUDA 12.3).
-// Thread-safe.
+// The parameter layout of every function that has been launched, queried once (cuFuncGetParamInfo, CUDA 12.4;
+// cuKernelGetParamInfo for a CUkernel that is passed as a CUfunction), and its class according to its name
+// (cuFuncGetName, CUDA 12.3). Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -21,20 +21,20 @@ namespace thermocline {
 
 class Layouts {
  public:
-  // Null: the driver can not tell. Empty: the function has no parameters. What is returned stays as long as the
-  // process: functions of one layout share it. Of the functions that a thread launched last it knows the layout without
-  // the lock.
+  // Null: the driver does not support the query. Empty: the function has no parameters. Layouts are valid until the
+  // process ends; functions with equal layouts share one. For the functions that a thread launched most recently no
+  // lock is taken.
   const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
-  // kOther where the driver can not tell the name.
+  // kOther if the driver does not return the name.
   OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
-  // As long as the process lives; null where the driver can not tell.
+  // Valid until the process ends; null if the driver does not return it.
   const char* name_of(CUfunction function) { return facts(function).name; }
   bool is_of_nccl(CUfunction function) { return facts(function).is_of_nccl; }
-  // Before the first launch.
+  // Must be called before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
-  // The driver gave out the handle as a CUkernel.
+  // The driver returned the handle as a CUkernel.
   void is_kernel(CUkernel kernel, CUlibrary library);
-  // Handles may come again for other functions after their module or library is unloaded, or their context has ended.
+  // A module or library was unloaded, or a context has ended: its handles may be reused for other functions.
   void forget();
   void forget_kernels(CUlibrary library);
 
@@ -44,31 +44,31 @@ class Layouts {
     OperatorClass operator_class = OperatorClass::kOther;
     const char* name = nullptr;
     bool is_of_nccl = false;
-    bool is_settled = true;                          // false: asked for again at the next launch
+    bool is_settled = true;                          // false: queried again at the next launch
     auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
   };
-  // A function of which the driver has told a parameter.
+  // A function for which the driver has returned a parameter (see still_tells).
   struct Witness {
     CUfunction function = nullptr;
     bool is_kernel = false;
   };
-  // What a thread launched last, by function.
+  // The functions that a thread launched most recently.
   struct Remembered;
 
   const Facts& facts(CUfunction function);
   const Facts& ask(CUfunction function);
   void forget_witness();
 
-  std::atomic<std::uint64_t> generation_{1};  // counts what was forgotten
-  // Never held while the driver is asked: it may be running a function of the host, which launches.
+  std::atomic<std::uint64_t> generation_{1};  // incremented by forget()
+  // Never held during a driver call: the driver may be running a host function that launches kernels.
   std::shared_mutex mutex_;
   std::set<ParameterLayout> all_;
   std::set<std::string> names_;
-  std::set<Facts> known_;  // these stay, as the layouts do
+  std::set<Facts> known_;  // never removed, like the layouts
   std::unordered_map<CUfunction, const Facts*> facts_;
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
-  // Held while the driver is asked for the witness, so that its module stays loaded meanwhile.
+  // Held while the driver is asked about the witness, so that its module is not unloaded meanwhile.
   std::mutex witness_mutex_;
   Witness witness_;
 };

@@ -17,9 +17,9 @@ void scan_word(const unsigned char* at, OwnRange owns, AccessList* out) {
 }
 
 #if defined(__SSE2__)
-// Of 16 words, that begin at 16 neighbouring bytes, a bit for each that may be in the range: its two upper bytes are
-// those of every address in the range, and the third lies between those of its ends. Most bytes are nothing of the
-// kind, and nothing more is done with them.
+// For the 16 words that begin at 16 adjacent bytes, computes one bit each: whether the word may be in the range. Its
+// two upper bytes must equal those of all addresses in the range, and its third byte must lie between those of the
+// range's ends. This rules out nearly all data.
 class Sieve {
  public:
   explicit Sieve(OwnRange owns)
@@ -29,7 +29,7 @@ class Sieve {
         high_(byte(owns.begin + owns.bytes - 1, 5)),
         applies_(owns.bytes != 0 && owns.begin >> 48 == (owns.begin + owns.bytes - 1) >> 48) {}
 
-  // An address range that crosses a multiple of 2^48 has no common upper bytes.
+  // A range that crosses a multiple of 2^48 has no common upper bytes.
   bool applies() const { return applies_; }
   // Reads kReach bytes.
   static constexpr std::size_t kReach = 23;

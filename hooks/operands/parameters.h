@@ -2,8 +2,9 @@
 // Finds device addresses among the parameters of a kernel.
 //
 // A parameter of eight bytes is one word. A longer one is a structure passed by value, which may be packed: every eight
-// bytes in it, at every byte offset, are a word. Words do not span parameters, and shorter parameters hold none. A word
-// that falls into our range accesses; a false one costs an access and nothing else.
+// bytes in it, at every byte offset, are a word. Words do not span parameters, and shorter parameters contain none. A
+// word whose value is in the reservation counts as an access. A false positive costs an unnecessary access and nothing
+// else.
 #pragma once
 
 #include <compare>
@@ -17,15 +18,15 @@
 namespace thermocline {
 
 struct ParameterSlot {
-  std::size_t offset = 0;  // in the block that `extra` hands over
+  std::size_t offset = 0;  // in the block that `extra` passes
   std::size_t bytes = 0;
 
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
+  // The engine's range of addresses.
   friend auto operator<=>(const ParameterSlot&, const ParameterSlot&) = default;
 };
 using ParameterLayout = std::vector<ParameterSlot>;
 
-// Which words are addresses of ours.
+// Examines a word at every byte offset.
 struct OwnRange {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
@@ -33,15 +34,15 @@ struct OwnRange {
   bool operator()(DeviceAddress address) const { return address.value - begin < bytes; }
 };
 
-// At every byte offset there is a word.
+// kernelParams: one pointer per parameter.
 void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
-// kernelParams: one pointer for each parameter.
+// The block of `extra`; parameters of the layout beyond `bytes` were not passed.
 inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, AccessList* out) {
   for (std::size_t i = 0; i < layout.size(); ++i) scan_parameter(parameters[i], layout[i].bytes, owns, out);
 }
 
-// The block of `extra`; what the layout has beyond `bytes` was not handed over.
+// The two kinds of arguments that a launch and a graph node have.
 inline void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, OwnRange owns,
                        AccessList* out) {
   for (const ParameterSlot& slot : layout) {
@@ -51,7 +52,7 @@ inline void scan_block(const ParameterLayout& layout, const void* block, std::si
   }
 }
 
-// The pair of arguments that a launch and a graph node have.
+// Reads CU_LAUNCH_PARAM_*; an unknown entry ends the list, which the driver treats as an error.
 struct KernelArguments {
   void* const* parameters = nullptr;
   void* const* extra = nullptr;
@@ -61,7 +62,8 @@ struct ExtraBlock {
   const void* at = nullptr;
   std::size_t bytes = 0;
 };
-// Reads CU_LAUNCH_PARAM_*; an entry that is not known ends the list, as it does in the driver (an error).
+// False when the arguments can not be read: then everything counts as accessed. Code compiled by nvcc passes an array
+// of parameters even to kernels that have none. Without a layout the block of `extra` is scanned as one parameter.
 ExtraBlock read_extra(void* const* extra);
 
 // False when nothing can be known: then everything counts as accessed. A launch by nvcc's code hands over an array of

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps (CUtensorMap) that name memory of ours. A tensor map is opaque, and nothing says that the address of its
-// tensor stands in it as it is: so what the driver has written into one is remembered, by a digest of its 128 bytes,
-// with the address, and known again where a kernel is given it by value and where a copy brings it into memory.
+// Tensor maps (CUtensorMap) that describe managed memory. A tensor map is opaque, and its tensor's address need not
+// appear in it unchanged. So whatever the driver writes into one is remembered, by a digest of its 128 bytes, together
+// with the address; it is recognized when a kernel is given the map by value, and when a copy writes it to memory.
 //
-// A map is an address and no buffer: what is allocated there later is what it names then. When more than kMost are
-// remembered, those go that name nothing alive. Thread-safe.
+// A map refers to an address, not to a buffer: it describes whatever is allocated there later. When more than kMost
+// maps are remembered, those whose address has no live buffer are removed. Thread-safe.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ namespace thermocline {
 class TensorMaps {
  public:
   static constexpr std::size_t kBytes = 128;
-  // Where maps stand: a map is given to a kernel at multiples of 64 bytes (CUDA 13: 128) of its parameters, and
-  // hardware reads it at such addresses alone. Structures by value are searched more closely, for they are small.
+  // Alignment of maps: kernels are given a map at a multiple of 64 bytes (CUDA 13: 128) of their parameters, and the
+  // hardware reads maps only at such addresses. Structures passed by value are small and are searched at every offset.
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kParameterAlignment = 16;
   static constexpr std::size_t kMost = std::size_t{1} << 18;
 
   bool empty() const noexcept { return !any_.load(std::memory_order_acquire); }
-  // False: there are too many. `is_live` says of an address whether a buffer is there.
+  // False: there are too many. `is_live` returns whether a buffer exists at an address.
   template <class IsLive>
   bool remember(const void* map, DeviceAddress address, IsLive is_live) {
     const std::unique_lock lock(mutex_);
@@ -40,7 +40,8 @@ class TensorMaps {
   }
   std::optional<DeviceAddress> find(const void* map) const;
 
-  // Calls found(offset, address) for each map in `bytes` that begins at a multiple of `unit` of `to`.
+  // Calls found(offset, address) for each map in `bytes` whose destination address is a multiple of `unit`; `to` is
+  // that of the first byte.
   template <class Found>
   void search(const void* at, std::size_t bytes, std::uint64_t to, std::size_t unit, Found found) const {
     const auto* const data = static_cast<const unsigned char*>(at);
@@ -53,7 +54,8 @@ class TensorMaps {
   std::size_t size() const;
 
  private:
-  // Bits that some map has set; most bytes that are no map meet one that is not.
+  // A filter of bits, set for the maps that are remembered; data that is no map nearly always hits a bit that is not
+  // set.
   static constexpr std::size_t kFilterWords = 1024;
 
   static std::uint64_t digest(const void* map);
@@ -63,7 +65,8 @@ class TensorMaps {
     return (filter_[bit / 64 % kFilterWords].load(std::memory_order_relaxed) >> bit % 64 & 1) != 0;
   }
   void add(const void* map, DeviceAddress address);
-  // True where an eighth of all could be let go. Not asked again before so many would have come.
+  // True if at least an eighth of the entries could be removed. Not tried again before that many new ones would have
+  // come.
   template <class IsLive>
   bool make_room(IsLive is_live) {
     if (refused_ != 0 && refused_++ < kMost / 8) return false;
@@ -81,7 +84,7 @@ class TensorMaps {
 
 TensorMaps& tensor_maps();
 
-// Accesses what the maps among the arguments name. Where there is no layout, the block of `extra` is searched.
+// Adds accesses for the maps among the arguments. Without a layout, the block of `extra` is searched.
 void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
                       AccessList* out);
 

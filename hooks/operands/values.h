@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory operations of streams, for the calls and the graph nodes that carry them.
+// Memory operations of streams (values that are written or waited for), as arguments of calls and of graph nodes.
 #pragma once
 
 #include "hooks/operands/accesses.h"
 
 namespace thermocline {
 
-// `kept`: some graph may run them later, and asks again then what they write.
+// `kept`: a graph may execute them later, and then needs the values that they write.
 void add_value_operations(const CUstreamBatchMemOpParams* operations, unsigned int count, AccessList* accesses,
                           bool kept = true);
 
-// Some stream, or some graph, waits for a value or has: what comes behind may stand until the program writes it.
+// Whether any stream or graph has ever waited for a value: work ordered after the wait may be blocked until the program
+// writes the value.
 bool any_waits_for_values();
 
 }  // namespace thermocline

@@ -12,14 +12,15 @@
 namespace thermocline {
 namespace {
 
-// Words that are kept until the copy has been submitted; were there more, they are told before, and stand beside what
-// the copy writes over.
+// Pointers that are collected until the copy has been submitted. Above this number they are reported before; then they
+// exist beside the pointers that the copy overwrites.
 constexpr std::size_t kMostWords = 65536;
 
-// Rows that are shorter are read faster than the driver is asked what they lie in.
+// Reading shorter rows is faster than asking the driver what memory they are in.
 constexpr Bytes kWorthAsking = 4096;
 
-// Copies of more rows are taken as one piece from the first row to the last, where what stood there may still stand.
+// Above this number of rows a copy is treated as one range from the first row to the last, and earlier pointers in that
+// range stay recorded.
 constexpr Bytes kMostRows = 256;
 
 struct MemoryKind {
@@ -27,7 +28,7 @@ struct MemoryKind {
   bool device = false;
 };
 
-// Memory of any engine is a device's, whatever the driver says of what was evicted.
+// Memory of any engine is device memory, whatever the driver reports for an evicted range.
 MemoryKind kind_of(CUdeviceptr at) {
   const EngineSet* const engines = engines_now();
   if (engines != nullptr && engines->owner(DeviceAddress{at}) != nullptr) return {.known = true, .device = true};
@@ -63,7 +64,7 @@ AddressRange span_of(CUdeviceptr at, const Move& move, Bytes layer, Bytes pitch)
   return {DeviceAddress{at}, (move.layers - 1) * layer + (move.rows - 1) * pitch + move.bytes};
 }
 
-// A copy on the device.
+// Carries stored pointers along in a copy on the device.
 void take_along(Engine& engine, const Move& move, bool exact) {
   if (has_many_rows(move)) {
     engine.copied(span_of(move.to, move, move.to_layer, move.to_pitch),
@@ -77,7 +78,7 @@ void take_along(Engine& engine, const Move& move, bool exact) {
 
 OwnRange range_of(const Engine& engine) { return {engine.range_begin(), engine.range_bytes()}; }
 
-// A tensor map on its way into memory counts as a word that is its tensor's address.
+// A tensor map that is copied to memory counts as a word with the address of its tensor.
 template <class Found>
 void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found found) {
   const TensorMaps& maps = tensor_maps();
@@ -86,15 +87,15 @@ void search_for_tensor_maps(const void* from, Bytes bytes, CUdeviceptr to, Found
               [&](std::size_t offset, DeviceAddress tensor) { found(DeviceAddress{to + offset}, tensor); });
 }
 
-// What is read at a time. Not on the stack, of which some threads have as little as that.
+// Size of the read buffer. It is not on the stack, because some threads have a stack of about that size.
 constexpr std::size_t kBlockBytes = 16384;
 
-// The memory may be gone by now, when its graph is.
+// The memory may have been freed, if its graph was destroyed.
 void search_as_it_is(Engine& engine, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
   std::vector<unsigned char> block(kBlockBytes);
   std::vector<HeldWord> words;
   const WordScan scan(range_of(engine));
-  // Blocks overlap, so that nothing is missed between two.
+  // Blocks overlap, so that nothing that spans two of them is missed.
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
     const Bytes part = std::min<Bytes>(block.size(), bytes - done);
     const Reading reading = read_own_memory(from + done, block.data(), part);
@@ -139,7 +140,7 @@ Changes::Changes(const ActiveEngine& active, const AccessList& accesses)
   }
 }
 
-// What goes to the host is no matter; nor are words of what nothing is known about.
+// Copies to the host do not matter, and neither do sources about which nothing is known.
 Changes::Source Changes::source_of(const Move& move) const {
   const bool has_references = engine_.has_references();
   if (engine_.owns(DeviceAddress{move.from})) {
@@ -148,7 +149,7 @@ Changes::Source Changes::source_of(const Move& move) const {
   if (!kind_of(move.to).device) return Source::kNothing;
   const MemoryKind kind = kind_of(move.from);
   if (kind.device) return has_references ? Source::kDevice : Source::kNothing;
-  // Where only its beginning is pinned, it is for the driver to say what becomes of the copy, before anything is read.
+  // If only the beginning is pinned, the driver decides what happens to the copy before anything is read.
   const AddressRange all = span_of(move.from, move, move.from_layer, move.from_pitch);
   return kind.known && kind_of((all.end() - 1).value).known ? Source::kPinned : Source::kPageable;
 }
@@ -163,7 +164,7 @@ void Changes::give_in() {
   words_.clear();
 }
 
-// Blocks overlap, so that nothing is missed between two. `found` may hear of a word twice.
+// Blocks overlap, so that nothing that spans two of them is missed. `found` may be called twice for one word.
 void Changes::search_write_combined(const WordScan& scan, CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
   std::vector<unsigned char> block(kBlockBytes);
   for (Bytes done = 0; done < bytes; done += block.size() - TensorMaps::kBytes) {
@@ -192,7 +193,7 @@ void Changes::search(const Move& move) {
 void Changes::happened() {
   if (engine_.has_references()) {
     for (const MemoryAccess& access : accesses_.all()) {
-      // Of a copy on the device, what is in its way is known below.
+      // For a copy on the device, overwritten pointers are handled below.
       if (access.access == Access::kWrite && moves_.empty()) engine_.overwritten({access.address, access.bytes});
     }
     for (const Known& known : moves_) {
@@ -212,7 +213,8 @@ void Changes::happened() {
 
 namespace {
 
-// Words that a copy brings to the host do not matter. What it finds on the device another node may have put there.
+// Words that a copy brings to the host do not matter. Another node of the graph may have written the source on the
+// device.
 void search_again(const EngineSet& engines, const Move& move) {
   if (!kind_of(move.to).device) return;
   const bool is_on_device = engines.owner(DeviceAddress{move.from}) != nullptr;

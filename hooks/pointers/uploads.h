@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies and sets do to the addresses that stand in memory (offload/pointers/references.h), told to the engine.
-// Copies from the host are searched for words that are addresses of ours; copies on the device take along what is known
-// of their source; whatever is written over stands there no more.
+// Pointer upload tracking: tells the engine how copies and sets change the pointers stored in device memory
+// (offload/pointers/references.h). Copies from the host are searched for words that are managed addresses; copies on
+// the device carry along the known pointers of their source; pointers in a range that is overwritten are removed.
 //
-// When the bytes are read: those of pinned memory before the copy is submitted (afterwards another thread, that knows
-// the copy to be over, may free them), those of pageable memory after it (the driver has read them by then). What a
-// program writes into pinned memory between submitting a copy and its turn in the stream is not seen.
+// When the bytes are read: pinned memory before the copy is submitted (after it, another thread that knows the copy to
+// be complete may free the memory); pageable memory after it (the driver has read it by then). What a program writes
+// into pinned memory between submitting a copy and its execution is not seen.
 //
-// Copies that a graph was given are looked at when it is launched, each time. Of one executable so many; each one
-// beyond counts as untracked_uploads: what a launch brings through it is not known, and read from the device when it
-// matters (Engine::hold_unknown).
+// Copies in a graph are examined at every launch, up to kMostSearchedMoves per executable graph. Each one beyond that
+// counts as untracked_uploads: the pointers that it brings are unknown, and are read from the device when they are
+// needed (Engine::hold_unknown).
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -23,20 +23,20 @@ namespace thermocline {
 
 class WordScan;
 
-// Memory of the host that the driver does not know. Asks the driver, but for memory of ours.
+// Host memory that the driver does not know. Calls the driver, except for managed memory.
 bool is_pageable(CUdeviceptr at);
-// Memory of the host that it does.
+// Host memory that the driver knows.
 bool is_pinned(CUdeviceptr at);
 
-// The changes of one operation: made before it is submitted, and told when it has been.
+// The changes of one operation: collected before it is submitted, reported afterwards.
 class Changes {
  public:
   Changes(const ActiveEngine& active, const AccessList& accesses);
-  // The operation was submitted.
+  // To be called after the operation was submitted.
   void happened();
 
  private:
-  // What a copy's source is, as far as its words matter.
+  // The source of a copy, as far as stored pointers are concerned.
   enum class Source { kNothing, kPinned, kPageable, kDevice };
   struct Known {
     Move move;
@@ -55,10 +55,11 @@ class Changes {
   std::vector<HeldWord> words_;
 };
 
-// Of these, those whose references it changes: for nearly all launches none, and Changes need not be made.
+// Those of the engines in `bits` whose stored pointers the operation changes: for nearly all launches none, so that
+// Changes need not be constructed.
 EngineBits changing_references(const EngineSet& engines, EngineBits bits, const AccessList& accesses);
 
-// The changes of one operation in each of these.
+// The changes of one operation in each of these engines.
 class AllChanges {
  public:
   AllChanges(const EngineSet& engines, EngineBits bits, const AccessList& accesses) {
@@ -72,10 +73,10 @@ class AllChanges {
   boost::container::small_vector<Changes, 1> all_;
 };
 
-// Of one executable graph, at every launch.
+// Limit for one executable graph, at every launch.
 inline constexpr std::size_t kMostSearchedMoves = 4096;
 
-// A graph that is about to be launched makes these, and, `beyond`, these.
+// A graph with these copies, and with the copies `beyond` the limit, is about to be launched.
 void search_moves(const EngineSet& engines, std::span<const Move> moves, std::span<const Move> beyond = {});
 
 }  // namespace thermocline

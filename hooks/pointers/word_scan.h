@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds addresses of ours in bytes that are copied to the device. A device reads eight bytes at once only where they
-// are aligned; of the words at multiples of four bytes of their destination (packed structures are read in halves) each
-// is looked at. The upper half of an address tells nearly all other contents apart: 16 bytes cost four instructions
+// Finds managed addresses in bytes that are copied to the device. A device reads eight bytes at once only if they are
+// aligned, but packed structures are read in halves, so all words at multiples of four bytes of the destination are
+// examined. The upper half of an address distinguishes it from nearly all other data: 16 bytes cost four instructions
 // (docs/hidden_pointers.md has the figures).
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace thermocline {
 
-// Copies to the host that were submitted before may still be writing what is read: then some words are of one time and
-// some of another, as the header of uploads.h says. The thread sanitizer is not to look at that.
+// Earlier copies to the host may still be writing the bytes that are read here. The words found may then be partly old
+// and partly new, which the header of uploads.h allows; the thread sanitizer must ignore it.
 #if defined(__SANITIZE_THREAD__)
 #define THERMOCLINE_READS_WHAT_COPIES_WRITE __attribute__((no_sanitize("thread")))
 #else
@@ -33,12 +33,13 @@ class WordScan {
         first_(static_cast<std::uint32_t>(owns.begin >> 32)),
         span_(static_cast<std::uint32_t>((owns.begin + owns.bytes - 1) >> 32) - first_) {}
 
-  // Calls found(offset in `bytes`, word) for each. `to` is where the first byte goes. Words do not span calls.
+  // Calls found(offset in `bytes`, word) for each word found. `to` is the destination of the first byte. Words that
+  // span two calls are not found.
   template <class Found>
   void operator()(const unsigned char* at, Bytes bytes, std::uint64_t to, Found found) const {
     Bytes offset = (4 - to % 4) % 4;
     if (bytes < offset + 8 || owns_.bytes == 0) return;
-    // `offset` is where an upper half stands.
+    // From here on `offset` is the position of an upper half.
     offset += 4;
 #if defined(__SSE2__)
     for (; offset + 64 <= bytes; offset += 64) {
@@ -63,8 +64,8 @@ class WordScan {
   }
 
 #if defined(__SSE2__)
-  // Of 16 halves a bit for each that lies between those of the range's ends. Halves are compared as signed numbers, so
-  // the range is moved to begin at the least of these.
+  // For 16 halves, one bit each: whether it lies between the upper halves of the range's ends. SSE2 compares halves as
+  // signed numbers, so the range is shifted to begin at the smallest of these.
   THERMOCLINE_READS_WHAT_COPIES_WRITE unsigned candidates(const unsigned char* at) const {
     const __m128i move = _mm_set1_epi32(static_cast<int>(0x80000000u - first_));
     const __m128i most = _mm_set1_epi32(static_cast<int>(0x80000000u + span_));

@@ -17,10 +17,10 @@ namespace {
 #if defined(__x86_64__)
 constexpr std::size_t kLine = 64;
 
-// Whole lines, from an address that is a multiple of 16. The loads of a line stand together: they are served by one
-// buffer (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming load").
+// Reads whole cache lines, from an address that is a multiple of 16. The loads of a line must be adjacent: they are
+// served by one buffer (Intel 64 and IA-32 Architectures Optimization Reference Manual, "Streaming load").
 __attribute__((target("sse4.1"))) void stream_lines(unsigned char* to, const unsigned char* from, std::size_t bytes) {
-  // Streaming loads are not ordered behind what other processors wrote there (Intel SDM, volume 1, 12.10.3).
+  // Streaming loads are not ordered after writes of other processors (Intel SDM, volume 1, 12.10.3).
   _mm_mfence();
   for (std::size_t done = 0; done < bytes; done += kLine) {
     auto* line = reinterpret_cast<__m128i*>(const_cast<unsigned char*>(from + done));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that was allocated to be written only (CU_MEMHOSTALLOC_WRITECOMBINED). It is not cached: a plain load
-// fetches its few bytes over the bus each time, tens of times slower than memory. Streaming loads fetch whole lines.
+// Host memory that was allocated only for writing (CU_MEMHOSTALLOC_WRITECOMBINED). It is not cached: each plain load
+// reads its few bytes over the bus, tens of times slower than memory. Streaming loads read whole lines.
 #pragma once
 
 #include <cstddef>
 
 namespace thermocline {
 
-// Asks the driver. False of memory that it does not know.
+// Calls the driver. False for memory that the driver does not know.
 bool is_write_combined(const void* at);
 
-// As memcpy does, out of such memory.
+// Like memcpy, for a source in such memory.
 void read_write_combined(void* to, const void* from, std::size_t bytes);
 
 }  // namespace thermocline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can not be had before streams have gone on that stand behind values (Status::not_ready of an engine) is asked
-// for again and again, with no lock held in between: another thread, or another process, may write the value. Where
-// nobody does for so long it is out of memory, for it may be this very thread that would do so next.
+// Retries what the engine has refused with Status::not_ready because streams are blocked, without holding a lock in
+// between: another thread, or another process, may write the value that they wait for. After kMost time without success
+// the result is out of memory, because this very thread may be the one that would write the value next.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@ namespace thermocline {
 
 class Backoff {
  public:
-  // True: some time has passed. False: it has been enough, and that is said once.
+  // True: some time has passed, try again. False: gives up, and logs it once.
   bool wait();
 
  private:
-  std::chrono::steady_clock::time_point end_{};  // none before the first wait
+  std::chrono::steady_clock::time_point end_{};  // unset before the first wait
   std::chrono::microseconds pause_{50};
 };
 
@@ -31,7 +31,7 @@ Status patiently(Ask ask) {
   return status;
 }
 
-// The scope of an operation that begin(info) opens: `out` has it where the answer is ok.
+// Begins an operation with begin(info), and retries while streams are blocked; on success `out` has it.
 template <class Begin>
 Status begin_patiently(OperationInfo info, Begin begin, std::optional<Operation>* out) {
   return patiently([&] {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines of the process, one a device, as a set that never changes: where an engine begins or ends, another set
-// takes its place (Runtime). So that looking one up, by address, context or device, takes no lock.
+// The engines of the process, one per device, as an immutable set: when an engine begins or ends, a new set replaces
+// the old one (Runtime). So looking one up, by address, context or device, takes no lock.
 //
-// Neither sets nor the entries in them are ever freed, for some thread may be looking at one whenever an engine ends.
-// The engine behind an entry is gone then: who is not sure that the program still uses that device looks at nothing but
-// the entry.
+// Neither sets nor their entries are ever freed, because some thread may be reading one when an engine ends. The engine
+// of such an entry no longer exists. Code that is not certain that the program still uses the device must read nothing
+// but the entry.
 #pragma once
 
 #include <array>
@@ -26,15 +26,15 @@ struct ActiveEngine {
   bool owns(DeviceAddress address) const noexcept { return range(address); }
 };
 
-// Bits for engines of a set, in its order.
+// One bit for each engine of a set, in the set's order.
 using EngineBits = std::uint64_t;
 
-// Invariant: in order of devices, each once. That order is the one in which engines are locked where several are.
+// Invariant: in order of devices, each at most once. When several engines are locked, they are locked in this order.
 class EngineSet {
  public:
   static constexpr std::size_t kMost = 64;
 
-  // With one more, whose device has none yet; without one.
+  // with: a copy with one more engine, whose device must have none yet. without: a copy without one.
   EngineSet with(const ActiveEngine& more) const;
   EngineSet without(const ActiveEngine& one) const;
 
@@ -44,7 +44,7 @@ class EngineSet {
   const ActiveEngine* const* begin() const noexcept { return engines_.data(); }
   const ActiveEngine* const* end() const noexcept { return engines_.data() + size_; }
 
-  // Null where there is none.
+  // Null if no engine owns the address.
   const ActiveEngine* owner(DeviceAddress address) const noexcept {
     for (const ActiveEngine* one : *this) {
       if (one->owns(address)) return one;
@@ -70,7 +70,7 @@ class EngineSet {
     return false;
   }
 
-  // A bit for the engine whose memory this is, 0 where it is nobody's.
+  // The bit of the engine that owns the address; 0 if none does.
   EngineBits bit_of_owner(DeviceAddress address) const noexcept {
     for (std::size_t i = 0; i < size_; ++i) {
       if (engines_[i]->owns(address)) return EngineBits{1} << i;
@@ -86,7 +86,8 @@ class EngineSet {
 
   EngineBits all() const noexcept { return size_ == kMost ? ~EngineBits{0} : (EngineBits{1} << size_) - 1; }
 
-  // From the lowest of all addresses to the highest: with one engine its own; with more, others' stand between.
+  // From the lowest address of all engines to the highest. With one engine this is its own range; with more, it may
+  // contain addresses that belong to none.
   OwnRange hull() const noexcept { return hull_; }
 
   // Calls visit(engine) for each bit, in order.

@@ -16,7 +16,7 @@ CUresult guarded(Call body) {
 }
 
 CUresult guarded_lightly(Call body) {
-  // Behind everything that the body holds.
+  // Declared first, so it runs after everything that the body holds has been released.
   struct GiveOut {
     ~GiveOut() { give_out_report(); }
   } const at_the_end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hooks do with the engine is done within guarded(): nothing that it throws reaches the program.
+// Everything that hooks do with the engine runs in guarded(): no exception reaches the program.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace thermocline {
 
-// Refers to a callable for the time of a call.
+// A reference to a callable, valid for the duration of a call.
 template <class... Arguments>
 class CallOf {
  public:
@@ -29,10 +29,10 @@ using Call = CallOf<>;
 using CallIn = CallOf<CUstream>;
 using CallFrom = CallOf<const void*>;
 
-// Runs `body`, which works with the engine. What it throws becomes an error of the call; nothing of ours reaches the
-// program. The thread is not cancelled meanwhile.
+// Runs `body`, which uses the engine. An exception becomes an error of the call. The thread can not be cancelled
+// meanwhile.
 CUresult guarded(Call body);
-// The same where the engine sees to that itself (allocate, free).
+// The same for calls in which the engine catches its own exceptions (allocate, free).
 CUresult guarded_lightly(Call body);
 
 }  // namespace thermocline

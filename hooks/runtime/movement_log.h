@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_level = "debug": a line for each eviction, copy out and fetch.
+// For log_level = "debug": one line for each eviction, copy out and fetch.
 #pragma once
 
 #include "offload/movement.h"
 
 namespace thermocline {
 
-// Null unless lines at that level are written. Lives as long as the process.
+// Null unless lines are written at that level. Lives as long as the process.
 MovementObserver* movement_log();
 
 }  // namespace thermocline

@@ -14,7 +14,8 @@
 namespace thermocline {
 namespace {
 
-// Trivial, so that it can be looked at while a thread begins or ends; the string is made where there is a report.
+// A trivial type, so that it can be accessed while a thread begins or ends; the string is created when there is a
+// report.
 thread_local constinit std::string* kept = nullptr;
 
 std::atomic<std::uint64_t> refusals{0};
@@ -29,8 +30,8 @@ Callback& callback() {
   return *only;
 }
 
-// Programs that try again and again, as frameworks do after emptying their caches, would fill the log: the first report
-// is written whole, then the second, the fourth, the eighth; of the others a line.
+// Programs that retry often, as frameworks do after emptying their caches, would fill the log. So the first report is
+// written in full, then the second, the fourth, the eighth, and so on; the others are one line.
 void write_to_log(const std::string& report) {
   const bool whole = std::has_single_bit(refusals.fetch_add(1, std::memory_order_relaxed) + 1);
   log_text(LogLevel::kError, whole ? report : report.substr(0, report.find('\n') + 1));
@@ -63,7 +64,7 @@ void give_out_report() noexcept {
   try {
     give_out();
   } catch (...) {
-    // Nothing is said for want of host memory; a callback's exception ends here.
+    // No report for lack of host memory; exceptions of a callback end here.
   }
 }
 

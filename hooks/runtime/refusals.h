@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Out-of-memory reports on their way from the engine, which is locked when it makes them, to the log and to the
-// program's callback, which are called when it is not.
+// Passes out-of-memory reports from the engine, which is locked when it creates them, to the log and to the program's
+// callback, which are called without that lock.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace thermocline {
 
 using RefusalCallback = void (*)(const char* report, void* user);
 
-// The engine's report handler: keeps the report for this thread.
+// The engine's report handler: stores the report for this thread.
 void keep_report(const std::string& report);
-// Outside the engine: gives out what this thread has kept.
+// Called outside the engine: writes the stored report of this thread to the log and the callback.
 void give_out_report() noexcept;
-// Null: none.
+// `callback` null: none.
 void set_refusal_callback(RefusalCallback callback, void* user);
 
 }  // namespace thermocline

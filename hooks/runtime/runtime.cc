@@ -37,9 +37,9 @@ namespace thermocline {
 namespace {
 
 enum class Mode {
-  kDormant,  // nothing of ours exists; the next context that asks gets an engine
+  kDormant,  // no engine exists; the next context that asks for memory gets one
   kActive,
-  kPassThrough,  // something could not be had: as if we were not there
+  kPassThrough,  // something required was not available: all calls go to the driver unchanged
   kBroken,       // see runtime.h
 };
 
@@ -51,7 +51,7 @@ std::optional<CUdevice> device_of_current_context() {
   return device;
 }
 
-// Without the layout of its parameters a launch may access everything, and everything would have to fit.
+// Without the layout of its parameters, a launch may access everything, and then everything would have to fit.
 bool driver_tells_parameters() {
   constexpr int kFirst = 12040;  // cuFuncGetParamInfo
   if (real_address(Function::cuFuncGetParamInfo) == nullptr) return false;
@@ -60,23 +60,23 @@ bool driver_tells_parameters() {
   return version_of == nullptr || version_of(&version) != CUDA_SUCCESS || version >= kFirst;
 }
 
-// 0, all of the device, where the driver does not say what is free.
+// 0, which means all of the device, if the driver does not report what is free.
 Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
   Bytes free = 0;
   Bytes total = 0;
-  // None at all would mean all of the device.
+  // A budget of 0 would mean all of the device.
   return driver.memory_info(&free, &total).ok() ? std::max(default_budget(free, facts.total_memory), kDefaultPageBytes)
                                                 : 0;
 }
 
-// Shared by those who use several engines at once, and taken for a moment between the unpublishing of an engine and its
-// end. Whoever shares it holds nothing of the runtime's.
+// Shared by threads that use several engines at once; locked exclusively for a moment between the unpublishing of an
+// engine and its destruction. Threads that share it hold none of the runtime's locks.
 std::shared_mutex& in_use() {
   static auto* const only = new std::shared_mutex;
   return *only;
 }
 
-// While an engine is taken down nothing may be thrown, and nobody relies on it any more.
+// While an engine is destroyed, a broken invariant must not throw, and nobody relies on that engine any more.
 thread_local bool taking_down = false;
 
 void on_broken_invariant(const char* file, int line, const char* condition, const char* sentence) {
@@ -90,12 +90,12 @@ void on_broken_invariant(const char* file, int line, const char* condition, cons
 
 class Runtime::State {
  public:
-  // Guards everything but the atomics. Held while an engine is made or taken down; nobody waits for a program's work
-  // under it.
+  // Guards everything except the atomics. Held while an engine is created or destroyed; never held while waiting for
+  // the program's work.
   Mutex mutex{"runtime"};
   std::atomic<Mode> mode{Mode::kDormant};
   std::atomic<const EngineSet*> engines{nullptr};
-  // Devices whose memory is left to the driver, and of these, those where strict is set.
+  // Devices whose memory is left to the driver, and the subset of these for which strict is set.
   std::atomic<std::uint64_t> left_alone{0}, refused{0};
   std::atomic<StatsForm> stats_form{StatsForm::kOff};
   std::atomic<Advertise> advertise{Advertise::kBudget};
@@ -103,18 +103,18 @@ class Runtime::State {
   std::atomic<bool> shareable{false};
   std::atomic<bool> has_run{false};
   std::atomic<bool> refuses{false};
-  // Of those with an engine.
+  // The largest memory of a device with an engine.
   std::atomic<Bytes> largest_device_bytes{0};
   bool settings_loaded = false;
   Settings settings;
-  std::unique_ptr<HostLedger> ledger;             // of the limit that processes share; as long as the process
-  std::map<CUdevice, EngineStatistics> finished;  // of engines that are gone, one after the other
-  AuditStatistics audited;                        // of these
-  // Not among `engines` any more, and not finished: their contexts are waited for.
+  std::unique_ptr<HostLedger> ledger;             // of the limit shared between processes; lives as long as the process
+  std::map<CUdevice, EngineStatistics> finished;  // by device: the sum over its engines that have ended
+  AuditStatistics audited;                        // of these engines
+  // Removed from `engines` but not finished: their contexts are being waited for.
   std::vector<const ActiveEngine*> ending;
 
   bool is_ending(CUcontext context) const;
-  // Those that are there, and those that are ending. With the lock held.
+  // Visits engines that are published, and those that are ending. The lock must be held.
   template <class Visit>
   void for_each_unfinished(Visit visit) const {
     if (const EngineSet* const there = engines.load()) {
@@ -135,14 +135,14 @@ class Runtime::State {
   void take_down(const ActiveEngine& one);
 };
 
-// Never destroyed: hooks are called until the very end of the process.
+// Never destroyed: hooks are called until the end of the process.
 Runtime::State& Runtime::state() {
   static auto* const all = [] {
     auto* made = new State;
     pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
                    [] {
-                     // CUDA does not survive a fork, and whoever held the engine's lock does not exist here. What has
-                     // not begun in the parent may begin in the child.
+                     // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
+                     // child. A library that has not begun in the parent may begin in the child.
                      State& child = state();
                      if (child.mode.load() != Mode::kDormant) child.mode.store(Mode::kPassThrough);
                      child.engines.store(nullptr);
@@ -164,7 +164,7 @@ Runtime& Runtime::get() {
 
 Mutex& Runtime::lifetimes() { return state().mutex; }
 
-// `device`: it is about that device, and others may have engines.
+// `device`: only that device is concerned; others may have engines.
 void Runtime::State::stand_aside(const char* why, std::optional<CUdevice> device) {
   const EngineSet* const others = engines.load();
   if (device.has_value() && others != nullptr && static_cast<std::size_t>(*device) < EngineSet::kMost) {
@@ -202,14 +202,14 @@ void Runtime::State::load() {
   set_check_handler(&on_broken_invariant);
 }
 
-// False: the limit can not be kept, and the program is to end sooner than to run without it.
+// False: the limit can not be enforced, and the settings demand that the program ends rather than run without it.
 bool Runtime::State::share_host_limit(EngineOptions* options) {
   const Bytes limit = settings.host_limit_shared.resolve(host_memory_bytes());
   if (limit == 0) return true;
   std::string why;
   const char* const group = variable_of_process(kHostGroupVariable);
   if (ledger == nullptr) {
-    // file-hierarchy(7): made at login, for the user alone.
+    // file-hierarchy(7): created at login, accessible to the user only.
     const std::string folder_of_user = "/run/user/" + std::to_string(geteuid());
     ledger = HostLedger::open(kHostLedgerFolder, limit, &why, group == nullptr ? "" : group, folder_of_user);
   }
@@ -224,7 +224,7 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
   return true;
 }
 
-// What the library would do without, and `strict` does not; null: nothing.
+// A capability that the library can do without but that `strict` requires; null: none is missing.
 const char* Runtime::State::missing_capability(const EngineOptions& options, const DeviceFacts& facts) {
   if (counted(Counter::kUnknownFunctions) > 0) return "the program has asked for driver functions that are not known";
   if (!sees_operations()) return "the program's operations are not seen";
@@ -287,7 +287,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   return engine;
 }
 
-// Small, and never freed: other threads may be reading it whenever its context ends.
+// Small, and never freed: other threads may be reading it when its context ends.
 const ActiveEngine* Runtime::State::publish(Engine* engine, CUcontext context, CUdevice device) {
   const auto* made = new ActiveEngine{engine, context, device, {engine->range_begin(), engine->range_bytes()}};
   const EngineSet* before = engines.load();
@@ -317,7 +317,7 @@ const ActiveEngine* Runtime::activate(CUcontext context) {
                            "a device has more than one context; memory of all but its first is left to the driver");
       return nullptr;
     }
-    // Nobody has so many.
+    // No machine has that many devices.
     if (!device.has_value() || static_cast<std::size_t>(*device) >= EngineSet::kMost) return nullptr;
     if ((all.left_alone.load() >> *device & 1) != 0) return nullptr;
   }
@@ -379,7 +379,7 @@ HeldEngines::~HeldEngines() {
   if (holds_) in_use().unlock_shared();
 }
 
-// Whoever asks the dynamic linker for the driver's functions asks the first dlsym there is.
+// If the library was loaded first, every object that asks the dynamic linker for the driver's functions uses its dlsym.
 bool sees_operations() {
   static const bool sees = next_dlsym()(RTLD_DEFAULT, "dlsym") == reinterpret_cast<void*>(&dlsym);
   return sees;
@@ -412,8 +412,8 @@ bool Runtime::State::is_ending(CUcontext context) const {
   return std::ranges::any_of(ending, [context](const ActiveEngine* one) { return one->context == context; });
 }
 
-// The context is current, the engine is among those that end, and no lock is held: it may be that what the context
-// waits for comes from a thread that needs one first.
+// The context must be current, the engine in `ending`, and no lock held: the work that the context waits for may need a
+// thread that has to take one first.
 void Runtime::State::take_down(const ActiveEngine& one) {
   const Inside inside;
   { const std::unique_lock nobody(in_use()); }
@@ -425,7 +425,7 @@ void Runtime::State::take_down(const ActiveEngine& one) {
     const std::lock_guard lock(mutex);
     note_end_of(one);
   }
-  // What may still run goes on using its memory, until the driver ends it with its context.
+  // If the wait failed, work may still be using the memory, until the driver ends it together with the context.
   if (waited) delete one.engine;
   notify(&EngineObserver::context_ended, one.context, false);
   taking_down = false;

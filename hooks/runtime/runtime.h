@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the preloaded library: dormant until the program first asks for device memory in a context; then an
-// engine for each device, in the first context that allocates there, until that context ends; and passing everything
-// through where that can not be.
+// The state of the preloaded library. It is dormant until the program first asks for device memory in a context. After
+// that there is one engine per device, in the first context that allocates there, until that context ends. If an engine
+// can not be created, calls are passed through to the driver.
 //
-// What goes wrong is said once on stderr and makes the library stand aside, on the first device everywhere, on another
-// there (promise 4). A broken invariant of ours is the exception: then nobody knows where the program's bytes are, so
-// every operation on our memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN, while memory that is not
-// ours goes on as if we were not there.
+// Failures are logged once on stderr and make the library stand aside: for all devices if they concern the first one,
+// otherwise for that device (promise 4). A broken invariant is the exception: then it is unknown where the program's
+// bytes are, so every operation on managed memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN, while
+// other memory continues to work as without the library.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace thermocline {
 
-// Behind each buffer under debug = "guard" (diagnostics/misuse.h).
+// Size of the pattern after each buffer with debug = "guard" (diagnostics/misuse.h).
 inline constexpr Bytes kRedzoneBytes = 256;
 
 // Thrown out of the engine by the check handler.
@@ -32,16 +32,16 @@ class Runtime {
  public:
   static Runtime& get();
 
-  // Those that are there; null while none is. Lock-free.
+  // The current engines; null while there is none. Lock-free.
   const EngineSet* engines() const noexcept;
-  // Whose memory this is, whichever context is current; null where it is nobody's. Lock-free.
+  // The engine that owns the address, whichever context is current; null if none does. Lock-free.
   const ActiveEngine* owner(DeviceAddress address) const noexcept;
   bool is_there(const ActiveEngine* engine) const noexcept;
-  // Of the current context; creates it in the first context of a device that asks. Null: pass through.
+  // The engine of the current context; created in the first context of a device that asks. Null: pass the call through.
   const ActiveEngine* in_current_context();
-  // The same, where it is known already; null: there is none.
+  // The same if the current context is known, without creating an engine; null: there is none.
   const ActiveEngine* in_current_context(CUcontext current);
-  // Each in turn; none begins or ends meanwhile. Not from within one.
+  // Visits each engine in turn; none begins or ends meanwhile. Must not be called from within an engine.
   template <class Visit>
   void for_each(Visit visit) {
     const std::lock_guard lock(lifetimes());
@@ -51,29 +51,29 @@ class Runtime {
   }
 
   bool broken() const noexcept;
-  // strict is set and the library could not begin, here: allocations fail.
+  // True if strict is set and the library could not begin for the current device: allocations fail.
   bool refuses() const noexcept;
   void declare_broken() noexcept;
 
-  // Before the driver destroys the context: its memory dies with it, and what we hold is given back when all that was
-  // submitted there has passed. Where the driver does not wait, it stays until the context is gone. Waits without a
-  // lock.
+  // To be called before the driver destroys the context, with which its memory ends: releases the engine after
+  // everything submitted there has completed. If the driver refuses to wait, the engine stays until the context has
+  // ended. Waits without holding a lock.
   void end_context(CUcontext context);
-  // The context is gone already.
+  // The context has ended already.
   void abandon_context(CUcontext context);
 
-  // Statistics of all engines so far, added up; false when they can not be asked (we are inside one).
+  // The sum of the statistics of all engines so far; false when they can not be read (the caller is inside an engine).
   bool statistics(EngineStatistics* out) const;
-  // Of the engines that are there, too; false as above.
+  // Also resets the peaks of current engines; false as above.
   bool reset_peaks();
   // Settings `stats` and `advertise`.
   StatsForm stats_form() const noexcept;
   Advertise advertise() const noexcept;
-  // "60 % of the device's 24.00 GiB"; "" where the budget is no percentage, or none is there.
+  // "60 % of the device's 24.00 GiB"; "" if the budget is no percentage, or there is none.
   std::string budget_origin() const;
-  // Setting `shareable`; may begin, since settings are read then.
+  // Setting `shareable`; may start the library, because that reads the settings.
   bool wants_shareable();
-  // Setting `audit`, and what has been looked at: on all devices, and of the first fault that was found.
+  // Setting `audit`, and what has been audited: the sum over all devices, and the first fault that was found.
   bool wants_audit() const noexcept;
   AuditStatistics audit() const;
   bool has_run() const noexcept;
@@ -86,18 +86,19 @@ class Runtime {
   const ActiveEngine* activate(CUcontext context);
 };
 
-// What a hook asks first: null where it is to pass through.
+// The first check of a hook: null if the call is to be passed through.
 inline const EngineSet* engines_now() { return Inside::now() ? nullptr : Runtime::get().engines(); }
 inline const ActiveEngine* owner_now(DeviceAddress address) {
   return Inside::now() ? nullptr : Runtime::get().owner(address);
 }
 
-// The same, and none of them ends while this lives: for who asks engines of devices that the program may be done with.
-// Costs nothing where there is one.
+// The same, and no engine ends while an object of this class lives: for code that uses engines of devices that the
+// program may be done with. Costs nothing with a single engine.
 class HeldEngines {
  public:
   HeldEngines() : HeldEngines(Even::kSeveral) {}
-  // kOne: of one as well, for threads of ours: the program's own does not end the context that it uses.
+  // kOne: also with a single engine, for the library's own threads. The program's threads do not end the context that
+  // they use.
   enum class Even : std::uint8_t { kOne, kSeveral };
   explicit HeldEngines(Even held);
   ~HeldEngines();
@@ -113,20 +114,20 @@ class HeldEngines {
   bool holds_ = false;
 };
 
-// True where the library came before the program (preloaded, or linked), so that the hooks are called. Opened late and
-// privately (dlopen), nothing shows it what is submitted: the engine then evicts nothing.
+// True if the library was loaded before the program (preloaded, or linked), so that the hooks are called. If it was
+// opened late and privately (dlopen), it does not see operations, and the engine evicts nothing.
 bool sees_operations();
 
-// Counters of the hooks, beside the engine's. Relaxed: for people.
+// Counters of the hooks, beside the engine's. Relaxed atomics: only for information.
 enum class Counter {
-  kUnknownLaunches,     // parameters that could not be read: everything counted as accessed
-  kCapturedOperations,  // recorded into graphs
-  kOtherContexts,       // allocations in contexts without an engine, passed through
-  kUnknownFunctions,    // of the driver, newer than our table: the program calls them unseen
+  kUnknownLaunches,     // parameters could not be read: everything counted as accessed
+  kCapturedOperations,  // captured into graphs
+  kOtherContexts,       // allocations in contexts without an engine, passed to the driver
+  kUnknownFunctions,    // driver functions newer than the table: the program's calls are not seen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
-  kBypassingLibraries,  // libraries that call the driver past the hooks; counted at the end
-  kRefusedShares,       // memory of ours that the driver does not share with other processes
-  kUntrackedUploads,    // copies of graphs whose source could not be read, or that are too many
+  kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
+  kRefusedShares,       // managed memory that the driver does not share with other processes
+  kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
   kCount
 };
 void count(Counter counter) noexcept;

@@ -44,15 +44,15 @@ constexpr Number kCounts[] = {&S::allocated_bytes,
                               &S::table_reads,
                               &S::pointer_probes,
                               &S::pointer_writing_kernels};
-// What is held now, and is given back with the engine.
+// Current values, which are 0 once the engine has ended.
 constexpr Number kHeld[] = {&S::live_bytes,      &S::live_buffers,      &S::device_bytes,      &S::external_bytes,
                             &S::block_bytes,     &S::nonresident_bytes, &S::free_mapped_bytes, &S::slab_bytes,
                             &S::slab_live_bytes, &S::pinned_bytes,      &S::pinned_buffers,    &S::host_bytes,
                             &S::host_live_bytes, &S::references};
-// The same, and does not add up.
+// The same, and not added up over engines.
 constexpr Number kHeldByOne[] = {&S::available_bytes, &S::host_shared_bytes, &S::host_claimed_bytes,
                                  &S::predicted_step_ns};
-// Of the process, or of all processes.
+// Values of the process, or of all processes.
 constexpr Number kLargest[] = {&S::largest_allocation_bytes, &S::host_limit_bytes, &S::host_shared_limit_bytes};
 
 }  // namespace
@@ -86,7 +86,7 @@ AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other) {
   AuditStatistics sum = one.fault == 0 && other.fault != 0 ? other : one;
   sum.operations = one.operations + other.operations;
   sum.launches = one.launches + other.launches;
-  // Devices mostly run the same ones.
+  // Devices mostly run the same kernels.
   sum.kernels = std::max(one.kernels, other.kernels);
   sum.unknown = one.unknown + other.unknown;
   sum.left_open = one.left_open + other.left_open;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run --stats` ends with, in three forms, and what several engines of one process come to, one after the other,
-// and one beside the other.
+// The output of `run --stats` in its three forms, and combining the statistics of several engines: one after the other,
+// and side by side.
 #pragma once
 
 #include <optional>
@@ -10,25 +10,25 @@
 
 namespace thermocline {
 
-// Counts add up, peaks are the larger ones, and what is held now is what `later` holds.
+// Counts are added, peaks are the maximum, and current values are those of `later`.
 EngineStatistics merge(const EngineStatistics& earlier, const EngineStatistics& later);
-// Of engines of several devices: budgets, counts, and what is held add up; so do peaks, which are each device's own and
-// need not be of one moment. What is of the process as a whole, and what is the largest of something, does not.
+// For engines of several devices: budgets, counts and current values are added. So are peaks, although they are each
+// device's own and need not be of one moment. Values of the process as a whole, and maxima, are not added.
 EngineStatistics add(const EngineStatistics& one, const EngineStatistics& other);
-// A fault of the first that has one.
+// The fault of the first argument that has one.
 AuditStatistics add(const AuditStatistics& one, const AuditStatistics& other);
 
-// Of an engine that is being taken down: what it held is given back.
+// For an engine that is being destroyed: its current values become 0.
 EngineStatistics ended(const EngineStatistics& last);
-// Peaks become what is so now.
+// Sets peaks to the current values.
 void forget_peaks(EngineStatistics* statistics);
 
-// key=value pairs, without "thermocline: " and the end of the line.
+// key=value pairs, without "thermocline: " and the line end.
 std::string statistics_line(const EngineStatistics& statistics);
-// The same as one JSON object on a line, with its end.
+// The same as one JSON object on a line, with the line end.
 std::string statistics_json(const EngineStatistics& statistics, int process, std::optional<int> rank);
-// For people: some lines, the first with "thermocline: ". `of`: whose they are; `budget_origin`: what the budget is a
-// part of, or "".
+// For people: some lines, the first beginning with "thermocline: ". `of`: whose statistics they are; `budget_origin`:
+// what the budget is a part of, or "".
 std::string statistics_table(const EngineStatistics& statistics, const std::string& of,
                              const std::string& budget_origin);
 

@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// Counts the ends of streams: what was remembered before is not believed.
+// Counts the ends of streams: entries remembered before are no longer valid.
 std::atomic<std::uint64_t> ends{1};
 
 struct Remembered {
@@ -27,7 +27,7 @@ CUcontext context_of(StreamHandle stream, CUcontext current) {
   if (!is_explicit(stream)) return current;
   const auto handle = static_cast<std::uintptr_t>(stream);
   const std::uint64_t now = ends.load(std::memory_order_acquire);
-  // Handles are addresses of objects; the lower bits are alike.
+  // Handles are addresses of objects, so their lowest bits are always the same.
   Remembered& one = remembered[(handle >> 4 ^ handle >> 8) % kRemembered];
   if (one.stream == handle && one.when == now) return one.context;
   CUcontext found = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocating and freeing on behalf of the program, whichever of its calls asks (memory_hooks.cc).
+// Allocates and frees on behalf of the program, for all calls that do (memory_hooks.cc).
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,18 @@
 
 namespace thermocline {
 
-// From the engine of the current context, which begins here; `otherwise` where there is none.
+// Allocates from the engine of the current context, which is created if necessary; calls `otherwise` if there is none.
 CUresult allocate_memory(CUdeviceptr* out, std::size_t bytes, std::optional<StreamHandle> stream, Call otherwise);
-// `otherwise` where the address is not the engine's.
+// Calls `otherwise` if no engine owns the address.
 CUresult free_memory(CUdeviceptr address, std::optional<StreamHandle> stream, Call otherwise);
 
-// From now on cuMemAllocAsync may take from other pools than the default one.
+// From now on cuMemAllocAsync may allocate from pools other than the default one.
 void a_pool_was_made_current() noexcept;
-// Of a pool whose memory is the engines'; none: it is the driver's, or there is no such pool.
+// The device of a pool whose memory comes from the engine; nothing if the memory is the driver's, or the pool does not
+// exist.
 std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool);
 
-// The driver's memory, counted against the budget (physical_hooks.cc). What is freed may be anybody's.
+// Memory of the driver, counted against the budget (physical_hooks.cc). free_external accepts any address.
 CUresult allocate_external(CUdeviceptr* out, Bytes bytes, Call call);
 CUresult free_external(CUdeviceptr address, Call call);
 

@@ -10,9 +10,9 @@
 namespace thermocline {
 namespace {
 
-// Most of what the driver takes at a time is small: code, stacks, page tables. It is asked for again with twice as
-// much.
-constexpr Bytes kLeastRoom = Bytes{2} << 20;  // the driver takes no less (cuMemGetAllocationGranularity)
+// Most of what the driver allocates at a time is small: code, stacks, page tables. The room is doubled with each
+// attempt.
+constexpr Bytes kLeastRoom = Bytes{2} << 20;  // the driver's granularity (cuMemGetAllocationGranularity)
 constexpr Bytes kFirstRoom = Bytes{64} << 20;
 
 thread_local bool is_out_of_memory = false;
@@ -29,7 +29,7 @@ DriverRoom::~DriverRoom() {
   });
 }
 
-// Twice as much each time, as far as buffers may leave.
+// Doubles the room each time, as far as buffers can be evicted.
 bool DriverRoom::grow_on(const ActiveEngine& active) {
   const EngineStatistics now = active.engine->statistics();
   OfDevice& left = left_[active.device];
@@ -43,7 +43,7 @@ bool DriverRoom::grow_on(const ActiveEngine& active) {
   return true;
 }
 
-// Pages that we hold and do not use may be all that is missing.
+// Unused pages of the engine may be all that is missing.
 bool DriverRoom::grow() {
   bool grew = false;
   const bool is_first = !began_;

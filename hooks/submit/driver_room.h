@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver takes device memory for ends of its own: code that is loaded at the first launch
-// (CUDA_MODULE_LOADING=LAZY), modules, managed memory, local memory, arrays, contexts, streams. Where there is none
-// left because the engines hold it, they give some up, and the call is made again: whoever asked would have had it
-// without the library.
+// The driver allocates device memory for itself: code that is loaded at its first launch (CUDA_MODULE_LOADING=LAZY),
+// modules, managed memory, local memory, arrays, contexts, streams. If it runs out of memory because the engines hold
+// it, they release some and the call is repeated, because it would have succeeded without the library.
 #pragma once
 
 #include "hooks/runtime/guarded.h"
@@ -10,7 +9,7 @@
 
 namespace thermocline {
 
-// What the driver itself answered, in a call that with_driver_room makes again.
+// To be called when the driver itself has returned out of memory, in a call that with_driver_room repeats.
 void driver_is_out_of_memory() noexcept;
 inline CUresult heard(CUresult answer) noexcept {
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) [[unlikely]]
@@ -18,7 +17,7 @@ inline CUresult heard(CUresult answer) noexcept {
   return answer;
 }
 
-// Room on every device, as long as this lives: more with each call.
+// Keeps memory free on every device as long as it lives; each grow() adds more.
 class DriverRoom {
  public:
   DriverRoom() = default;
@@ -26,14 +25,14 @@ class DriverRoom {
   DriverRoom(const DriverRoom&) = delete;
   DriverRoom& operator=(const DriverRoom&) = delete;
 
-  // False where no more can be had.
+  // False if no more can be freed.
   bool grow();
 
  private:
   bool grow_on(const ActiveEngine& active);
 
   struct OfDevice {
-    const ActiveEngine* engine = nullptr;  // which may end meanwhile, and another begin
+    const ActiveEngine* engine = nullptr;  // may end meanwhile, and another one begin
     Bytes bytes = 0;
     unsigned times = 0;
   };
@@ -41,10 +40,11 @@ class DriverRoom {
   bool began_ = false;
 };
 
-// Of an attempt that ended with out of memory: again, with more room each time, where it was the driver that said so.
+// For an attempt that returned out of memory: repeats it, with more room each time, if it was the driver that was out
+// of memory.
 CUresult again_with_driver_room(Call attempt);
 
-// `attempt` makes calls of the driver by heard(). No engine is locked by its caller.
+// `attempt` makes its driver calls through heard(). The caller must not hold an engine's lock.
 template <class Attempt>
 CUresult with_driver_room(Attempt attempt) {
   const CUresult result = attempt();

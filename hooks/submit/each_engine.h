@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Something done to every engine of the process, under its context, where a call of the program's is inside the driver.
+// Applies a function to every engine of the process, in the engine's context, from inside a driver call of the program.
 #pragma once
 
 #include "hooks/capture/capture_state.h"
@@ -11,8 +11,8 @@
 
 namespace thermocline {
 
-// Calls visit(engines, active) for each. Does nothing inside our own calls to the driver, and leaves out engines whose
-// context can not be made current. Locks the set of engines: not for callers that hold it.
+// Calls visit(engines, active) for each engine. Does nothing during the library's own driver calls, and skips engines
+// whose context can not be made current. Locks the set of engines, so the caller must not hold it.
 template <class Visit>
 void for_each_engine(Visit visit) {
   if (Inside::now() || Runtime::get().broken()) return;

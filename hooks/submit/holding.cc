@@ -14,7 +14,7 @@ CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses,
     if (context.is_refused()) return CUDA_SUCCESS;
     const Inside inside;
     const CaptureTruce truce;
-    // A word may be one past the end, where no buffer needs to be.
+    // An address may be one past the end of a buffer, where there need not be another one.
     if (!active->engine->find(access.address).has_value()) continue;
     held_.reserve(held_.size() + 1);
     std::uint64_t hold = 0;
@@ -32,7 +32,7 @@ HeldForCall::~HeldForCall() {
       if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->let_go(hold);
     }
   } catch (const BrokenInvariant&) {
-    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    // Declared already: the driver's call has been made, and nothing may be thrown from here.
     return;
   }
 }

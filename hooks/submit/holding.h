@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the driver may look at within a call that orders no work: a copy or a set that is given to a graph is
-// checked then (cuGraphAddMemcpyNode: of which context the memory is). What of a buffer it names is on the device until
-// the call has returned.
+// Memory that the driver may check during a call that submits no work: a copy or a set is validated when it is added to
+// a graph (cuGraphAddMemcpyNode: to which context the memory belongs). The buffers are on the device until the call has
+// returned.
 #pragma once
 
 #include <utility>
@@ -18,7 +18,7 @@ class HeldForCall {
   HeldForCall(const HeldForCall&) = delete;
   HeldForCall& operator=(const HeldForCall&) = delete;
 
-  // An error: the call must not be made. `reason` is a literal.
+  // On an error the call must not be made. `reason` is a string literal.
   CUresult hold(const EngineSet& engines, const AccessList& accesses, const char* reason);
 
  private:

@@ -20,7 +20,7 @@ bool fits_at_once(const AccessList& accesses) {
   });
 }
 
-// 0: nobody's of ours.
+// 0: no engine owns the address.
 Bytes unit_bytes_from(CUdeviceptr at) {
   const HeldEngines engines;
   if (engines.none()) return 0;
@@ -38,7 +38,8 @@ Bytes pieces_within(Bytes room, Bytes bytes, Bytes stride, Bytes most) {
   return stride == 0 ? most : std::min((room - bytes) / stride + 1, most);
 }
 
-// From where the region begins, as far as the eviction unit goes that its first row begins in, and no less than a row.
+// Extends the region from where it begins to the end of the eviction unit in which its first row begins; at least one
+// row.
 void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
   const bool writes_ours = to.box.width != 0 && unit_bytes_from(row_of(to, *region)) != 0;
   const Placed& end = writes_ours ? to : from;
@@ -74,7 +75,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed&
                   RegionPart part) {
   const Box& box = to.box.width != 0 ? to.box : from.box;
   const Region whole{.layers = box.layers, .rows = box.rows};
-  // Nothing so small is larger than the room for it and what it lies in.
+  // Something this small always fits, together with the eviction units that contain it.
   const bool small = std::max(span_of(to.box), span_of(from.box)) <= kPartBytes;
   bool at_once = true;
   const CUresult asked = small ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
@@ -93,7 +94,7 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed&
 
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part) {
-  // Nothing so small is larger than the room for it and what it lies in.
+  // Something this small always fits, together with the eviction units that contain it.
   bool at_once = true;
   const CUresult asked = bytes <= kPartBytes ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;

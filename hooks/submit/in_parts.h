@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets that are larger than the room on the device: done in parts, each an operation of its own in stream
-// order, that end where an eviction unit does. So a unit that is overwritten whole is never brought back. Rows are not
-// cut: one that is larger than the room needs all of it.
+// Copies and sets that are larger than the room on the device are done in parts, each a separate operation in stream
+// order. Parts end where an eviction unit ends, so a unit that is overwritten completely is never fetched. Rows are not
+// divided: each must fit on the device as a whole.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace thermocline {
 
-// The part of so many bytes that begins so many bytes behind the beginning.
+// Called with the offset and the size of a part.
 using Part = CallOf<std::size_t, std::size_t>;
 
-// `accesses` are those of all of it, and are not looked at again when parts begin. 0 stands for an end that is no
-// device memory, or of no matter. What can be done at once, and what is recorded, is one part. An error: the parts
-// before have been submitted.
+// `accesses` are those of the whole operation; parts do not look at them again. 0 for `to` or `from`: an end that is
+// not device memory, or does not matter. An operation that fits at once, and one that is captured, is a single part. On
+// an error, earlier parts have been submitted.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part);
 
@@ -27,11 +27,11 @@ struct Region {
 };
 using RegionPart = CallOf<const Region&>;
 
-// The same for rows: `to` and `from` have the same shape, but for what is an array's.
+// The same for rows. `to` and `from` have the same shape, except for an end that is an array.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
                   RegionPart part);
 
-// Whether all of it can be on the device at once, or has to be one operation because the stream records.
+// Whether all of it can be on the device at once, or must be one operation because the stream is capturing.
 CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bool* at_once);
 
 }  // namespace thermocline

@@ -16,7 +16,7 @@ namespace {
 
 struct Late {
   Mutex mutex{"late frees"};
-  // Whether somebody waits for it now. Entries in engines that are gone are nobody's.
+  // By engine and buffer: whether somebody is waiting for it now. Entries of engines that have ended are ignored.
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all;
 };
 Late& late() {
@@ -61,7 +61,8 @@ void LateFrees::waited() {
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
     if (late().all.empty()) any.store(false, std::memory_order_release);
   }
-  // Not before: as soon as the engine has it, another thread may be given its address, and free that.
+  // Must not happen earlier: as soon as the engine has freed it, another thread may be given the address, and free
+  // that.
   for (const DeviceAddress at : std::exchange(taken_, {})) static_cast<void>(active_.engine->free(at, std::nullopt));
 }
 

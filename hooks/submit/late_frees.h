@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that the program has freed and that can not be waited for yet: others may use them whom the engine does not
-// see (escaped.h), and while any stream records nobody may wait for the context. They stay where they are until
-// somebody has waited, or their context is gone.
+// Buffers that the program has freed but that can not be waited for yet: they have escaped (escaped.h), and while any
+// stream captures, waiting for the context is not allowed. They stay allocated until somebody has waited, or their
+// context has ended.
 #pragma once
 
 #include <vector>
@@ -10,22 +10,22 @@
 
 namespace thermocline {
 
-// What such a buffer waits for was submitted before this call.
+// All work that the buffer must wait for was submitted before this call.
 void free_later(const ActiveEngine& active, DeviceAddress at);
-// The program has freed it already.
+// True if the program has already freed it.
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at);
 
-// Those of an engine, taken before a wait for all of its context; given back afterwards, where that failed.
+// Takes the late frees of an engine before a wait for its whole context; puts them back if the wait fails.
 class LateFrees {
  public:
   explicit LateFrees(const ActiveEngine& active);
-  // Those that nobody has waited for stay.
+  // Puts back the buffers that were not waited for.
   ~LateFrees();
   LateFrees(const LateFrees&) = delete;
   LateFrees& operator=(const LateFrees&) = delete;
 
   bool none() const { return taken_.empty(); }
-  // All that was submitted before has passed.
+  // Everything submitted before has completed.
   void waited();
 
  private:
@@ -33,7 +33,7 @@ class LateFrees {
   std::vector<DeviceAddress> taken_;
 };
 
-// Waits, where that is allowed now; true if any memory came free. The engine's context is current.
+// Waits, if that is allowed now; true if any memory was freed. The engine's context must be current.
 bool wait_for_late_frees(const ActiveEngine& active);
 
 }  // namespace thermocline

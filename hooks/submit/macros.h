@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that come twice: as they are, and in a variant (_ptds, _ptsz) whose stream 0 is the calling thread's own.
-// Both bodies are the same but for the name of the driver's function and what stream 0 means. Inside the arguments
-// `kFunction` and `stream_of` stand for the two.
+// Functions that exist in two variants: as named, and with a suffix (_ptds, _ptsz) for which stream 0 is the calling
+// thread's own. Both bodies are the same except for the name of the driver's function and the meaning of stream 0. In
+// the macro's arguments `kFunction` and `stream_of` stand for these.
 #pragma once
 
 #include "hooks/submit/submit.h"

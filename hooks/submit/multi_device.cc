@@ -16,7 +16,7 @@ AccessList part_of(const AccessList& accesses, const ActiveEngine& active) {
 
 CUresult MultiDeviceOperation::open(const EngineSet& engines, EngineBits bits, const AccessList& accesses,
                                     const OperationInfo& info, bool unknown) {
-  // What one engine waits for it waits for with the locks of those before it held.
+  // An engine that waits does so while the locks of the engines before it are held.
   const WaitsInPlace of_several;
   CUresult result = CUDA_SUCCESS;
   engines.for_each(bits, [&](const ActiveEngine& active) {
@@ -62,7 +62,7 @@ bool MultiDeviceOperation::follow(Share& share) {
 void MultiDeviceOperation::commit(bool completed) {
   const WaitsInPlace of_several;
   for (Share& share : shares_) {
-    // What the proxy can not be made to wait for has passed.
+    // If the proxy can not be made to wait for the stream's work, the host waits for it.
     if (share.proxy != nullptr && !follow(share)) real<Function::cuStreamSynchronize>(to_cu(stream_));
     const CurrentContext context(*share.active);
     share.operation.commit(completed);
@@ -89,7 +89,7 @@ MultiDeviceOperation::~MultiDeviceOperation() {
       proxy->end(*active);
     }
   } catch (const BrokenInvariant&) {
-    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    // Declared already: the operation has been submitted, and nothing may be thrown from here.
     return;
   }
 }

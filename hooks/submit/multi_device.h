@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scope of an operation that belongs to several engines, or to one whose context is not the current one: all that
-// it accesses is made resident in each, and stays there until it has been submitted.
+// A multi-device operation: it belongs to several engines, or to one whose context is not the current one. In each
+// engine everything that the operation accesses is made resident, and stays there until it has been submitted.
 //
-// Engines are opened in the order of their set, whatever stream it is, so that two threads do not wait for each other.
+// Engines are always locked in the order of their set, so that two threads can not deadlock.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -21,22 +21,22 @@ class MultiDeviceOperation {
   MultiDeviceOperation(const MultiDeviceOperation&) = delete;
   MultiDeviceOperation& operator=(const MultiDeviceOperation&) = delete;
 
-  // Of these engines, with what of the accesses is theirs; or (`unknown`) with all that is live in them. An error: the
-  // operation must not be submitted.
+  // Begins in these engines, each with its part of the accesses; or (`unknown`) with all its live buffers. On an error
+  // the operation must not be submitted.
   CUresult open(const EngineSet& engines, EngineBits bits, const AccessList& accesses, const OperationInfo& info,
                 bool unknown = false);
-  // An engine knows the stream, or its proxy, to be behind one that stands.
+  // An engine knows that the stream, or its proxy, is ordered after a blocked stream.
   bool is_held_up() const;
-  // It has been submitted. `completed`: it has run, too.
+  // The operation has been submitted. `completed`: it has also run.
   void commit(bool completed);
 
-  // As the engine knows the stream; the stream itself where it is not open.
+  // The handle by which the engine knows the stream; the stream itself if the engine is not part of the operation.
   StreamHandle stream_in(const Engine* engine) const;
 
  private:
   struct Share {
     const ActiveEngine* active;
-    ProxyStream* proxy;  // null: the stream is of the engine's context
+    ProxyStream* proxy;  // null: the stream belongs to the engine's context
     Operation operation;
   };
 
@@ -47,10 +47,10 @@ class MultiDeviceOperation {
   const StreamHandle stream_;
   boost::container::small_vector<Share, 2> shares_;
   boost::container::small_vector<std::pair<const ActiveEngine*, ProxyStream*>, 2>
-      passing_;  // proxy streams to be ended
+      passing_;  // proxy streams that must be ended
 };
 
-// What of them is the engine's.
+// The accesses to the engine's own memory.
 AccessList part_of(const AccessList& accesses, const ActiveEngine& active);
 
 }  // namespace thermocline

@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// By the device whose memory it is, bits for those that may use it.
+// By the device that owns the memory: one bit for each device that may use it.
 std::array<std::atomic<std::uint64_t>, EngineSet::kMost> users{};
 
 bool is_known(CUdevice device) noexcept { return device >= 0 && static_cast<std::size_t>(device) < EngineSet::kMost; }
@@ -35,7 +35,7 @@ void open(Engine& engine, CUdevice device, CUdevice memory_of) {
 void lets_use(CUdevice device, CUdevice memory_of) {
   if (device == memory_of || !is_known(device) || !is_known(memory_of)) return;
   users[static_cast<std::size_t>(memory_of)].fetch_or(std::uint64_t{1} << device);
-  // Whoever begins from here on sees the bit.
+  // An engine that begins after this sees the bit.
   Runtime::get().for_each([&](const ActiveEngine& active) {
     if (active.device != memory_of) return;
     const CurrentContext context(active);

@@ -47,7 +47,7 @@ CUresult ProxyCopy::run(CallIn copy, bool waits) {
   const WaitsInPlace with_the_owner_held;
   if (CUresult result = come_behind(); result != CUDA_SUCCESS) return result;
   if (CUresult result = copy(to_cu(handle())); result != CUDA_SUCCESS) return result;
-  // What the stream can not be made to wait for has passed.
+  // If the stream can not be made to wait for the proxy, the host waits for the copy.
   if (waits || come_before() != CUDA_SUCCESS) return real<Function::cuStreamSynchronize>(to_cu(handle()));
   return CUDA_SUCCESS;
 }
@@ -59,7 +59,7 @@ ProxyCopy::~ProxyCopy() {
     real<Function::cuStreamSynchronize>(to_cu(handle()));
     proxy_->end(owner_);
   } catch (const BrokenInvariant&) {
-    // Declared already: nothing of ours is used any more, and nothing may be thrown from here.
+    // Declared already: the copy has been submitted, and nothing may be thrown from here.
     return;
   }
 }

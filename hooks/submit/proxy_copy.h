@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies in a stream of another device than the memory's. A driver does them in any stream; memory that is mapped, as
-// ours is, is open to its own device alone, and the copy would meet an illegal address. So it is done in the proxy of
-// the stream (proxy_streams.h), which waits for what the stream was given before, and for which the stream waits behind
-// it.
+// Copies in a stream of another device than the memory's. A driver does such copies in any stream; but mapped memory,
+// such as the engine's, is accessible only to its own device, and the copy would fail with an illegal address. So it is
+// submitted to the stream's proxy (proxy_streams.h), which waits for the work submitted to the stream before; and the
+// stream waits for the copy.
 #pragma once
 
 #include "hooks/runtime/guarded.h"
@@ -12,11 +12,11 @@
 
 namespace thermocline {
 
-// The engine that all of it belongs to, where the stream's device may not use that engine's memory; else null.
-// `owners`: whose memory it is.
+// The engine that owns all of the memory, if the stream's device may not use that memory; else null. `owners`: the
+// engines that own parts of it.
 const ActiveEngine* out_of_reach(const EngineSet& engines, EngineBits owners, const StreamPlace& place);
 
-// Of a stream, for one copy. The owner's context is current from before it is made until it is gone.
+// For one copy in one stream. The owner's context must be current for the lifetime of the object.
 class ProxyCopy {
  public:
   ProxyCopy(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream)
@@ -25,10 +25,10 @@ class ProxyCopy {
   ProxyCopy(const ProxyCopy&) = delete;
   ProxyCopy& operator=(const ProxyCopy&) = delete;
 
-  // False: the driver did not give a stream.
+  // False: the driver did not create a stream.
   bool is_there() const { return proxy_ != nullptr; }
   StreamHandle handle() const { return proxy_->handle(); }
-  // Under the lock of the owner's engine. `waits`: so does the host.
+  // Called under the lock of the owner's engine. `waits`: the host waits too.
   CUresult run(CallIn copy, bool waits);
 
  private:

@@ -19,7 +19,7 @@ Driver driver() { return Driver(*real_table()); }
 
 }  // namespace
 
-// Taken alone: whoever holds it asks no engine for anything.
+// Its lock is a leaf: no engine is called while it is held.
 class ProxyStreams {
  public:
   using Key = std::tuple<const ActiveEngine*, CUcontext, StreamHandle>;

@@ -9,7 +9,7 @@ bool is_solid(const Box& box) {
   return rows_access && (box.layers == 1 || box.layer_rows == box.rows);
 }
 
-// One end of a copy between memories of any kind.
+// One end of a copy, in memory of any kind.
 struct End {
   CUmemorytype type;
   const void* host;
@@ -20,7 +20,7 @@ struct End {
 void add_copy(AccessList* accesses, const Placed& to, const Placed& from) {
   add_read(accesses, from.at, from.box);
   add_write(accesses, to.at, to.box);
-  // Arrays hold no addresses.
+  // Arrays contain no addresses.
   if (to.box.width == 0 || from.box.width == 0) return;
   accesses->move({.to = to.at,
                   .from = from.at,
@@ -65,7 +65,8 @@ ShapedCopy shape_of_boxes(const Copy& copy) {
   return shape_of_ends(from, to, Box{.width = copy.WidthInBytes, .rows = copy.Height, .layers = copy.Depth});
 }
 
-// Of a copy between pointers, whose elements are bytes. Rows and layers of no given size lie side by side.
+// One end of a copy between pointers, where an element is a byte. If no row length or layer height is given, rows and
+// layers are contiguous.
 Placed place(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
   const auto& pointer = operand.op.ptr;
   return {pointer.ptr, Box{.width = extent.width,
@@ -107,7 +108,7 @@ ShapedCopy shape_of(const CUDA_MEMCPY3D_PEER* copy) { return copy == nullptr ? S
 ShapedCopy shape_of(const CUDA_MEMCPY3D_BATCH_OP* copy) {
   ShapedCopy shape;
   if (copy == nullptr) return shape;
-  // Sizes are in the elements of the array, of which nothing is known here.
+  // Sizes are in elements of the array, whose size is not known here.
   if (copy->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER || copy->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER) {
     for (const CUmemcpy3DOperand* end : {&copy->dst, &copy->src}) {
       if (end->type == CU_MEMCPY_OPERAND_TYPE_POINTER) shape.accesses.word(end->op.ptr.ptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What copies and sets of rows access: from the first byte of the first row to the last byte of the last. The gaps
-// between rows are accessed, too (their buffer is the same), but not as written whole.
+// between rows count as accessed too (they are in the same buffer), but the range does not count as completely
+// overwritten.
 #pragma once
 
 #include "hooks/submit/submit.h"
@@ -16,7 +17,7 @@ struct Box {
   Bytes layer_rows = 0;
 };
 
-// Where such rows begin. Of an array, the width is 0.
+// A box of rows and the address where it begins. For an array the width is 0.
 struct Placed {
   CUdeviceptr at = 0;
   Box box;

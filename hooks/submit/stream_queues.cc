@@ -20,12 +20,13 @@ namespace thermocline {
 namespace {
 
 constexpr unsigned kOperationsPerMark = 32;
-// About a thousand, less what one operation may add by waits, and what threads add that come at the same time.
+// The driver's limit of about a thousand, less what one operation may add through waits, and what other threads may add
+// at the same time.
 constexpr unsigned kMostOperations = 896;
 
 std::atomic<bool> may_block{false};
 
-// Recorded in the stream: what was submitted before has gone on when it has.
+// An event recorded in the stream: once it has completed, so has everything submitted before.
 class Mark {
  public:
   Mark(CUevent event, unsigned operations) : event_(event), operations_(operations) {}
@@ -45,13 +46,13 @@ class Mark {
 
  private:
   const CUevent event_;
-  const unsigned operations_;  // since the mark before
+  const unsigned operations_;  // number since the previous mark
   std::atomic<bool> is_gone_{false};
 };
 
 struct Queue {
-  unsigned since = 0;   // operations behind the newest mark
-  unsigned marked = 0;  // of all marks
+  unsigned since = 0;   // operations after the newest mark
+  unsigned marked = 0;  // operations covered by all marks
   std::deque<std::shared_ptr<Mark>> marks;
 
   void push(std::shared_ptr<Mark> mark) {
@@ -64,7 +65,7 @@ struct Queue {
   }
 };
 
-// The default streams are others in each context; the last one in each thread, too.
+// The handles of default streams mean another stream in each context; that of the per-thread one also in each thread.
 using Key = std::tuple<CUcontext, StreamHandle, const void*>;
 
 struct Queues {
@@ -89,7 +90,7 @@ Key key_of(CUcontext context, StreamHandle stream) {
   return {context, stream, is_of_thread ? &this_thread : nullptr};
 }
 
-// Null where nothing can be recorded: what was submitted counts with the next one.
+// Null if nothing can be recorded: then the operations count with the next mark.
 std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned operations) {
   const CurrentContext current(context);
   const CaptureTruce truce;
@@ -99,9 +100,9 @@ std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned op
   return real<Function::cuEventRecord>(event, to_cu(stream)) == CUDA_SUCCESS ? mark : nullptr;
 }
 
-// `lock` is open while the driver is asked. Afterwards the queue may be gone.
+// `lock` is released during the driver call. Afterwards the queue may no longer exist.
 void add_mark(std::unique_lock<Mutex>& lock, const Key& key, Queue* queue) {
-  const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark is one
+  const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark itself counts too
   lock.unlock();
   std::shared_ptr<Mark> mark = record(std::get<CUcontext>(key), std::get<StreamHandle>(key), operations);
   lock.lock();
@@ -114,7 +115,7 @@ void add_mark(std::unique_lock<Mutex>& lock, const Key& key, Queue* queue) {
   }
 }
 
-// False: the queue is gone, or there is room in it.
+// False: the queue no longer exists, or there is room in it.
 bool wait_for_oldest(std::unique_lock<Mutex>& lock, const Key& key) {
   Queue* queue = queues().find(key);
   if (queue == nullptr || queue->marks.empty() || queue->marked + queue->since < kMostOperations) return false;
@@ -142,13 +143,13 @@ void count_one(CUstream stream) {
   const StreamHandle handle = legacy(stream);
   const Key key = key_of(context_of(handle, current), handle);
   const std::lock_guard lock(queues().mutex);
-  // Streams of our own have no queue here.
+  // The library's own streams have no queue here.
   if (Queue* const queue = queues().find(key); queue != nullptr) ++queue->since;
 }
 
 void forget(bool is_gone, CUcontext context, StreamHandle stream) {
   Queues& all = queues();
-  std::deque<std::shared_ptr<Mark>> ended;  // behind the lock
+  std::deque<std::shared_ptr<Mark>> ended;  // destroyed after the lock is released
   const std::lock_guard lock(all.mutex);
   for (auto one = all.by_stream.begin(); one != all.by_stream.end();) {
     const auto& [of, handle, thread] = one->first;
@@ -169,7 +170,7 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 void streams_may_block() noexcept { may_block.store(true, std::memory_order_relaxed); }
 
 void wait_for_queue(StreamHandle stream) {
-  // Without an engine there is no lock of its.
+  // Without an engine there is no engine lock to wait for.
   if (!may_block.load(std::memory_order_relaxed) || engines_now() == nullptr || is_recording(stream)) return;
   CUcontext current = nullptr;
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS || current == nullptr) return;
@@ -201,7 +202,7 @@ void end_queue_of(StreamHandle stream) {
   if (may_block.load(std::memory_order_relaxed)) forget(false, nullptr, stream);
 }
 
-// A thread that the child does not have may hold the parent's lock.
+// The parent's lock may be held by a thread that does not exist in the child.
 void abandon_queues() {
   may_block.store(false, std::memory_order_relaxed);
   all_queues() = new Queues;

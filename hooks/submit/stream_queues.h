@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How full the queues of streams are. The driver holds about a thousand operations of a stream, and a call that adds
-// another one returns when the stream has gone on. An engine submits with its lock held, and asks for events to be
-// recorded in the streams of others: so whoever submits waits here first, with no lock held, while the stream has so
-// many that the driver might.
+// How full the streams' queues are. The driver's queue holds about a thousand operations of a stream; a call that would
+// add another one returns only when the stream has progressed. An engine submits with its lock held, and records events
+// in other streams too. So a thread that wants to submit waits here first, without a lock, while the stream has so many
+// operations that the driver might wait.
 //
-// A stream goes on by itself unless it stands behind a value or a function of the host, which may wait for the thread
-// that waits for the lock. Nothing is counted, and nobody waits, in a program that has asked for neither.
+// A stream always progresses by itself unless it is blocked by a value or a host function, which may in turn need the
+// thread that waits for the lock. So in a program that uses neither, nothing is counted and nobody waits.
 //
-// Counted is what the hooks see and what the engines add. Not counted, since they are few: copies of arrays, managed
-// memory's prefetches, other APIs' semaphores. An event behind every 32 operations tells which have gone on.
+// Operations that the hooks see and those that the engines add are counted. Not counted, because they are few: copies
+// of arrays, prefetches of managed memory, semaphores of other APIs. An event after every 32 operations shows which
+// have completed.
 #pragma once
 
 #include "hooks/interpose/cuda_api.h"
@@ -16,16 +17,16 @@
 
 namespace thermocline {
 
-// The program has asked for what a stream may stand behind.
+// The program has used something that may block a stream.
 void streams_may_block() noexcept;
 
-// Before a call puts something into the stream. Waits while there is too much in it: no lock is held by the caller.
+// To be called before a call that adds to the stream. Waits while its queue is too full; the caller must hold no lock.
 void wait_for_queue(StreamHandle stream);
 
-// Nothing more is submitted to the stream, or to any of the context; `is_gone`: the driver has ended it already.
+// Nothing more is submitted to the stream, or to any stream of the context; `is_gone`: the driver has ended it already.
 void end_queue_of(StreamHandle stream);
 void end_queues_in(CUcontext context, bool is_gone);
-// In the child of a fork: its parent's streams are not its own.
+// In the child of a fork: the parent's streams do not exist there.
 void abandon_queues();
 
 }  // namespace thermocline

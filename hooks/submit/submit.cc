@@ -42,7 +42,8 @@ CUresult pin_all(Engine& engine, const AccessList& accesses, const char* reason)
   return CUDA_SUCCESS;
 }
 
-// A word may be one past the end, where no buffer needs to be: only what stands at a live buffer is kept.
+// An address may be one past the end of a buffer, where there need not be another one: only addresses in live buffers
+// are pinned.
 CUresult keep_ours(const ActiveEngine& active, const AccessList& accesses, const char* reason) {
   const CurrentContext context(active);
   if (context.is_refused()) return CUDA_SUCCESS;
@@ -53,7 +54,7 @@ CUresult keep_ours(const ActiveEngine& active, const AccessList& accesses, const
   return pin_all(*active.engine, live, reason);
 }
 
-// The same of all to whom something of it belongs, whichever device that is.
+// The same in all engines that own a part of it, on whichever device.
 CUresult keep_all(const EngineSet& engines, const AccessList& accesses, const char* reason) {
   for (const ActiveEngine* active : engines) {
     const AccessList part = engines.size() == 1 ? accesses : part_of(accesses, *active);
@@ -63,8 +64,8 @@ CUresult keep_all(const EngineSet& engines, const AccessList& accesses, const ch
   return CUDA_SUCCESS;
 }
 
-// Until nothing else uses their pages, and they are back. Waiting for the whole context would fail while any thread
-// records, and end its recording.
+// Waits until nothing else uses the buffers' pages and the buffers have been fetched. Waiting for the whole context
+// would fail while any thread captures, and invalidate its capture.
 CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
   CUstream behind = nullptr;
   if (CUresult result = real<Function::cuStreamCreate>(&behind, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS) {
@@ -83,9 +84,9 @@ CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
   return result != CUDA_SUCCESS ? result : waited;
 }
 
-// In a context without an engine, or one that is not known: nobody follows its streams. So the buffers stay, and the
-// host waits: before the call for what still uses their pages, or is bringing them back, and behind it for the call.
-// Right, and slow.
+// Submits in a context without an engine, or an unknown one, whose streams are not tracked. So the buffers are pinned
+// and the host waits: before the call for other uses of their pages and for fetches in progress, and after it for the
+// call itself. Correct but slow.
 CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, Call call) {
   if (accesses.empty()) return call();
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
@@ -104,10 +105,10 @@ CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const A
   return result;
 }
 
-// CUDA driver API, "API synchronization behavior", of asynchronous copies: between a device and pageable memory they
-// may be synchronous, and may wait for the stream first. None is known to have run when it returns. Copies to such
-// memory wait in all drivers that stage; the others are waited for only where streams may stand, for to wait first
-// costs a driver that does not the time by which the host is ahead.
+// CUDA driver API, "API synchronization behavior", on asynchronous copies: between a device and pageable memory they
+// may be synchronous, and may first wait for the stream. So none of them is known to have run when it returns. Copies
+// to pageable memory wait in all drivers that use staging buffers. The others are waited for only if streams may be
+// blocked, because waiting first would cost the host its lead over a driver that does not wait.
 Host host_of_copy(const AccessList& accesses) {
   const bool may_block = any_waits_for_values();
   const bool waits = std::any_of(accesses.moves().begin(), accesses.moves().end(), [&](const Move& move) {
@@ -116,7 +117,7 @@ Host host_of_copy(const AccessList& accesses) {
   return waits ? Host::kWaitsFirst : Host::kGoesOn;
 }
 
-// At once: a program that has lost its context may not come to its end.
+// Logged at once: a program that has lost its context may never reach its end.
 void say_what_was_found(const Engine& engine) {
   if (const AuditStatistics audit = engine.audit(); audit.fault != 0) {
     THERMOCLINE_LOG_ONCE(LogLevel::kError, "%s", audit_text(audit).c_str());
@@ -128,7 +129,8 @@ bool waits_for_the_stream(Host host) {
   return host == Host::kWaits || host == Host::kWaitsFirst || host == Host::kReadsAtOnce;
 }
 
-// With the operation's lock, so that what it needs stays there. The stream goes on (open_when_it_goes_on).
+// Called with the operation's lock held, so that the memory it needs stays there. The stream is not blocked
+// (open_when_it_goes_on).
 void wait_for_what_was_prepared(StreamHandle stream) {
   const WaitsInPlace goes_on;
   real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -136,9 +138,10 @@ void wait_for_what_was_prepared(StreamHandle stream) {
 
 constexpr std::chrono::microseconds kBetweenTries{100};
 
-// Opens the scope of an operation. What its call would wait for anyway is waited for without a lock, so that other
-// threads go on: one of them may be what the stream waits for. If it has to wait for more when the scope is open (made
-// to by one of them, or behind the legacy stream, which to wait for this one does not cover), then once more.
+// Begins an operation. If the driver call would synchronize, synchronizes before taking the engine lock: another thread
+// may have to write the value that the stream waits for. If the stream has more to wait for once the operation has
+// begun (because another thread made it wait, or it is ordered after the legacy stream, which synchronizing this stream
+// does not cover), repeats both steps.
 template <class Scope, class Open>
 CUresult open_when_it_goes_on(StreamHandle stream, Host host, OperationInfo info, std::optional<CaptureTruce>* truce,
                               std::optional<Scope>* scope, Open open) {
@@ -173,12 +176,12 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
   operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
-  // Of the driver's own calls it is known that they wait.
+  // The driver's own calls are known to wait; a host copy in their place is not.
   if (copy != nullptr && host != Host::kGoesOn) return real<Function::cuStreamSynchronize>(to_cu(stream));
   return result;
 }
 
-// A copy, where the stream's device can not reach the memory.
+// Submits a copy whose memory the stream's device can not access.
 CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
                                 const AccessList& accesses, const OperationInfo& info, CallIn copy) {
   const Inside inside;
@@ -194,7 +197,7 @@ CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& pl
       [&] { return proxy_stream.run(copy, waits); });
 }
 
-// Of an operation that several engines are shown, what belongs to the one that is recorded.
+// The part of an operation of several engines that belongs to the engine being recorded.
 class SharedRecording {
  public:
   SharedRecording(const EngineSet& engines, EngineBits bits, const MultiDeviceOperation& span,
@@ -219,7 +222,7 @@ class SharedRecording {
   StreamHandle stream_{};
 };
 
-// Several engines are shown it, or it is of a stream whose context is not the current one.
+// Submits an operation that concerns several engines, or whose stream is not in the current context.
 CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
                        Host host, const AccessList& accesses, const OperationInfo& info, bool unknown, Call call) {
   const Inside inside;
@@ -248,13 +251,14 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   return result;
 }
 
-// What is called in place of an operation's own call; null: nothing can be.
+// Replacements for an operation's own call; null: there is none.
 struct Instead {
   const CallIn* in_another = nullptr;
   const CallFrom* from_host = nullptr;
 };
 
-// `bits`: whom it is shown, whether they own something of it or follow what it may follow.
+// `bits`: the engines that are told of the operation, because they own memory it accesses or stored pointers it may
+// follow.
 CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
                      Host host, const AccessList& accesses, const OperationInfo& info, Call call, Instead instead) {
   if (watches_misuse()) look_at(accesses, stream);
@@ -280,7 +284,7 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   return real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
-// Engines whose memory work may use that is submitted there, whatever it was given the addresses of.
+// Engines whose memory may be used by work submitted there, whatever addresses it is given.
 EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
   if (engines.size() == 1) return 1;
   EngineBits bits = 0;
@@ -290,7 +294,8 @@ EngineBits reached_from(const EngineSet& engines, const StreamPlace& place) {
   return bits;
 }
 
-// Of these, those that may have to bring what the operation was not given the address of, but may find in memory.
+// The subset of these engines that may have to make memory resident whose address the operation was not given, but may
+// find in memory.
 EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
   EngineBits bits = 0;
   engines.for_each(reached_from(engines, place), [&](const ActiveEngine& active) {
@@ -306,9 +311,9 @@ EngineBits followers_of(const EngineSet& engines, const StreamPlace& place) {
 
 namespace {
 
-// Every operation that a stream records, and the one place where the library refuses one: its capture ends without a
-// graph then. Of what it accesses, kernels need nothing before the graph is launched; the driver may look at the memory
-// of copies and sets at once.
+// For every operation that a stream captures, and the only place where the library refuses one: the capture then ends
+// without a graph. Kernels need no memory before the graph is launched; but the driver may check the memory of copies
+// and sets at once.
 CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, bool is_kernel,
                          Call call) {
   count(Counter::kCapturedOperations);
@@ -328,7 +333,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
   return result;
 }
 
-// Apart from the others for the room that lists of changes take on the stack.
+// A separate function because lists of changes take much stack.
 [[gnu::noinline]] CUresult submit_changing(const EngineSet& engines, EngineBits bits, EngineBits changing,
                                            const StreamPlace& place, StreamHandle stream, Host host,
                                            const AccessList& accesses, const OperationInfo& info, Call call,
@@ -394,7 +399,7 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   wait_for_queue(stream);
   const HeldEngines engines;
   if (engines.none()) return call();
-  // Its graph is found to be unknown when it is instantiated.
+  // The graph is found to be unknown when it is instantiated.
   if (is_recording(stream)) return submit_recorded(*engines, stream, {}, true, call);
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   count(Counter::kUnknownLaunches);

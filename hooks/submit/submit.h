@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every hook that orders work reaches the driver: what it accesses is shown to the engine, then the driver is
-// called, under one scope, so that nothing that is accessed can leave in between. What belongs to several engines is
-// shown to each (multi_device.h).
+// The common path of all hooks that submit work: the engine is told what the operation accesses, then the driver is
+// called, in one scope, so that nothing that is accessed can be evicted in between. If the memory belongs to several
+// engines, each of them is told (multi_device.h).
 //
-// While a stream records a graph, work is not run: what it accesses is of no matter before the graph is launched
+// While a stream captures a graph, work is not run: what it accesses does not matter before the graph is launched
 // (graph_execs.h).
 #pragma once
 
@@ -19,31 +19,34 @@
 namespace thermocline {
 
 enum class Host {
-  kGoesOn,   // the call returns before the work has run; but copies of pageable memory, which submit() tells apart
-  kMayGoOn,  // so does a call that is not asynchronous by name: it waits where a buffer asks for that (sync_memops.h)
-  kWaits,    // it returns when the work has run
-  kWaitsFirst,   // it waits for what was submitted before, and perhaps for the work
-  kReadsAtOnce,  // the work may read its source before its turn in the stream: all that it needs has to be there
+  kGoesOn,      // the call returns before the work has run; except copies of pageable memory, which submit() recognizes
+  kMayGoOn,     // the same for a call that is not asynchronous by name; waits if a buffer asks for it (sync_memops.h)
+  kWaits,       // the call returns when the work has run
+  kWaitsFirst,  // the call waits for what was submitted before, and perhaps for the work
+  // the work may read its source before its turn in the stream, so everything must be there before the call
+  kReadsAtOnce,
 };
 
-// `accesses` may name anything; what is not ours is left out of it: where it is, since some threads have little stack.
+// `accesses` may name any memory; unmanaged memory is removed from the list in place, because some threads have small
+// stacks.
 CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call);
-// A copy that names no context. `in_another`: the same in a given stream, where it has to be (proxy_streams.h).
+// A copy that names no context. `in_another`: makes the same copy in a given stream, if that is necessary
+// (proxy_streams.h).
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                      CallIn in_another);
-// A copy to the host, of one range. `from_host`: the same out of that memory of ours, where what it reads is evicted,
-// submitted to the stream; what the call waits for is waited for behind it.
+// A copy of one range to the host. `from_host`: submits the same copy from the host copy of a source that is evicted;
+// whatever the call waits for is then waited for afterwards.
 CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                              CallIn in_another, CallFrom from_host);
-// Nothing is known about what the work accesses.
+// For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
-// Before a call that lets somebody else keep the addresses: their buffers come to the device and stay. An error: the
-// call is not made.
+// Before a call that lets somebody else keep the addresses: fetches their buffers and pins them. On an error the call
+// is not made.
 CUresult keep(const AccessList& accesses, const char* reason, Call call);
 
-// Whether a call that succeeds has written all of the ranges that it names. Of a batch that ends with an error, part
-// may have been submitted; of what is decompressed the size is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
+// Whether a successful call has written all of the ranges that it names. Of a batch that fails, a part may have been
+// submitted; the size of decompressed data is a guess (cuda.h, CUmemDecompressParams::dstNumBytes).
 constexpr bool fills_what_it_names(Function function) {
   switch (function) {
     case Function::cuMemBatchDecompressAsync:
@@ -62,7 +65,7 @@ constexpr bool fills_what_it_names(Function function) {
   }
 }
 
-// Of copies and sets.
+// For copies and sets.
 template <Function F>
 OperationInfo info_of_copy() {
   return {.kind = static_cast<std::uint64_t>(F) + 1,
@@ -71,7 +74,7 @@ OperationInfo info_of_copy() {
           .overwrites = fills_what_it_names(F)};
 }
 
-// What a hook looks like: as long as nothing of ours exists, a call.
+// The typical hook: as long as there is no engine, it only calls the driver.
 template <Function F, class... Arguments>
 CUresult operate(StreamHandle stream, Host host, AccessList&& accesses, Arguments... arguments) {
   return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(arguments...); });

@@ -12,8 +12,8 @@
 namespace thermocline {
 namespace {
 
-// By engine and the buffer's number, which it never gives twice. `any` is read without the lock: hardly a program sets
-// the switch.
+// By engine and buffer number, which an engine never reuses. `any` is read without the lock, because hardly any program
+// sets the attribute.
 struct Synchronous {
   Mutex mutex{"attributes of buffers"};
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: a memory operation that is not asynchronous by name waits for its end
-// where it accesses one, even between device addresses (CUDA driver API, cuPointerSetAttribute). The driver knows our
-// buffers only as mappings, so that the switch is kept here; it lasts as long as its buffer.
+// if it accesses such a buffer, even between device addresses (CUDA driver API, cuPointerSetAttribute). The driver
+// knows the engine's buffers only as mappings, so the attribute is stored here; it lasts as long as the buffer.
 #pragma once
 
 #include "hooks/operands/accesses.h"

@@ -21,9 +21,9 @@ void CUDA_CB copy_on_host(void* data) {
   std::memcpy(copy->to, copy->from, copy->bytes);
 }
 
-// CUDA driver API, "API synchronization behavior": a copy from host memory to host memory is synchronous, also where it
-// is asynchronous by name. A copy to pinned memory that the program asked for in a stream must not be: the stream may
-// wait for what its thread does next.
+// CUDA driver API, "API synchronization behavior": a copy from host memory to host memory is synchronous, even if it is
+// asynchronous by name. But a copy to pinned memory that the program requested in a stream must not wait: the stream
+// may be waiting for what the program's thread does next.
 CUresult submit_on_host(StreamHandle stream, Host host, const CopyOnHost& copy) {
   if (host == Host::kGoesOn && is_pinned(reinterpret_cast<CUdeviceptr>(copy.to))) {
     auto data = std::make_unique<CopyOnHost>(copy);

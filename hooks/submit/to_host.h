@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of one range to the host. What of it is evicted is not fetched: it is copied on the host, in the order of the
-// stream, from where it lies there. So such a copy needs no room on the device.
+// Copies of one range to the host. Evicted parts of the source are not fetched: they are copied from their host copy,
+// in stream order. So such a copy needs no room on the device.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace thermocline {
 
-// In runs, each of which is evicted or is not, in the order of their addresses. `part` submits one with the driver's
-// own call, given what else is known of it, and what to do instead where it is evicted.
+// Divides the copy into runs that are entirely evicted or entirely resident, in order of address. `run` submits one of
+// them: it is given the operation's info, and what to do instead if the run is evicted.
 using RunOfCopy = CallOf<std::size_t, std::size_t, OperationInfo, CallFrom>;
 CUresult copy_to_host(StreamHandle stream, Host host, void* to, CUdeviceptr from, std::size_t bytes, OperationInfo info,
                       RunOfCopy run);
 
-// Whether the copy is one from memory of ours to the host, or to memory of which nothing is known.
+// Whether the copy is from managed memory to the host, or to memory about which nothing is known.
 bool is_copy_to_host(CUdeviceptr to, CUdeviceptr from);
 
 }  // namespace thermocline

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C interface of libthermocline.so.1, for programs that know the library. No program has to: preloaded, it works by
- * itself.
+ * The C interface of libthermocline.so.1, for programs that know the library. A program does not need it: when the
+ * library is preloaded, it works without any change to the program.
  *
  * Conventions:
- *   1. Every function may be called from any thread, at any time, with or without a GPU. None throws or ends the
- *      process, but through what thermocline_raise_with was given. None makes the library begin: the first allocation
- * of device memory does.
- *   2. A thermocline_result is 0 when the function has done what it says, and otherwise a CUresult; then nothing has
- *      changed.
- *   3. Sizes are bytes. Device addresses are CUdeviceptr, as uint64_t, so that cuda.h is not needed.
- *   4. Structures begin with `size`, which the caller sets to sizeof: fields are only ever added at the end.
- *   5. Strings belong to the library and live as long as the process.
- *   6. The library can be linked, or looked for at run time: without it dlsym(RTLD_DEFAULT, "thermocline_version") is
- *      NULL.
- */
+ *   1. Every function may be called from any thread, at any time, with or without a GPU. No function throws or ends
+ *      the process; the one exception is the callback given to thermocline_raise_with. No function starts the library:
+ *      the first allocation of device memory does.
+ *   2. A thermocline_result of 0 means success. Any other value is a CUresult, and then nothing has changed.
+ *   3. Sizes are in bytes. Device addresses are CUdeviceptr values as uint64_t, so that cuda.h is not needed.
+ *   4. Structures begin with `size`, which the caller sets to sizeof. New fields are only ever added at the end.
+ *   5. Returned strings belong to the library and are valid until the process ends.
+ *   6. The library can be linked, or looked up at run time: if it is not loaded, dlsym(RTLD_DEFAULT,
+ *      "thermocline_version") is NULL. */
 #ifndef THERMOCLINE_THERMOCLINE_H
 #define THERMOCLINE_THERMOCLINE_H
 
@@ -37,7 +35,7 @@ enum {
   THERMOCLINE_NOT_SUPPORTED = 801 /* CUDA_ERROR_NOT_SUPPORTED */
 };
 
-/* What it is */
+/* Version and state */
 
 /* "0.1.0" */
 const char* thermocline_version(void);
@@ -45,119 +43,122 @@ const char* thermocline_version(void);
 /* 1 while device memory of this process is managed, else 0. */
 int thermocline_is_active(void);
 
-/* What it has done */
+/* Statistics */
 
 typedef struct thermocline_statistics {
   size_t size;                              /* sizeof(thermocline_statistics) of the caller */
-  uint64_t budget_bytes;                    /* most that may be held on the device */
-  uint64_t live_bytes, peak_live_bytes;     /* what the program holds */
-  uint64_t device_bytes, peak_device_bytes; /* what is held on the device for it */
-  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory that holds the rest */
+  uint64_t budget_bytes;                    /* upper limit for memory on the device */
+  uint64_t live_bytes, peak_live_bytes;     /* what the program has allocated */
+  uint64_t device_bytes, peak_device_bytes; /* device memory taken */
+  uint64_t host_bytes, peak_host_bytes;     /* pinned host memory taken */
   uint64_t evicted_bytes, restored_bytes;   /* copied out and in, since the process began */
   uint64_t allocations, frees, operations;  /* calls */
-  uint64_t pinned_buffers;                  /* buffers that may not leave the device */
+  uint64_t pinned_buffers;                  /* buffers that may not be evicted */
   uint64_t out_of_memory;                   /* allocations and launches that were refused */
-  /* Not in the first version of this structure. Those that count bytes since the process began come in pairs, whose
-   * difference is what is held now. */
+  /* Not in the first version of this structure. Fields that count bytes since the process began come in pairs; the
+   * difference of a pair is what is in use now. */
   uint64_t live_buffers, peak_live_buffers;
-  uint64_t allocated_bytes, freed_bytes;       /* of live_bytes */
-  uint64_t created_bytes, destroyed_bytes;     /* of device_bytes, less what the program maps itself */
-  uint64_t host_taken_bytes, host_given_bytes; /* of host_bytes */
-  uint64_t host_live_bytes, host_limit_bytes;  /* of host_bytes, what holds copies; 0: no limit */
+  uint64_t allocated_bytes, freed_bytes;       /* difference: live_bytes */
+  uint64_t created_bytes, destroyed_bytes;     /* difference: device_bytes without the program's own mappings */
+  uint64_t host_taken_bytes, host_given_bytes; /* difference: host_bytes */
+  uint64_t host_live_bytes, host_limit_bytes;  /* the part of host_bytes in use; the limit, 0: none */
   uint64_t nonresident_bytes;                  /* pages of live buffers that are not on the device */
-  uint64_t available_bytes;                    /* largest allocation for which nothing would have to leave */
+  uint64_t available_bytes;                    /* largest allocation that needs no eviction */
   uint64_t largest_allocation_bytes;
   uint64_t pinned_bytes; /* pages of pinned_buffers */
 } thermocline_statistics;
 
-/* Of the process so far. NOT_ACTIVE before the first allocation; INVALID_VALUE for a size that is no version of the
- * structure. */
+/* Statistics of the process so far. NOT_ACTIVE before the first allocation; INVALID_VALUE if `size` is no version of
+ * the structure. */
 thermocline_result thermocline_get_statistics(thermocline_statistics* out);
 
-/* The same numbers, and more, by name: the library's own names, which stand for everything there is (`thermocline stats
- * --json` lists them), or the names of what PyTorch ("allocated_bytes.all.peak", torch.cuda.memory_stats) and
- * TensorFlow
- * ("peak_bytes_in_use", AllocatorStats) show, as far as they have any. Every visit is of one moment. */
+/* The same numbers, and more, by name. Three sets of names exist: the library's own, which covers every statistic
+ * (`thermocline stats --json` lists them); PyTorch's ("allocated_bytes.all.peak", torch.cuda.memory_stats);
+ * TensorFlow's ("peak_bytes_in_use", AllocatorStats). The last two have only the statistics for which the framework
+ * has a name. All values of one visit are of the same moment. */
 enum { THERMOCLINE_NAMES = 0, THERMOCLINE_NAMES_PYTORCH = 1, THERMOCLINE_NAMES_TENSORFLOW = 2 };
 typedef void (*thermocline_statistic_visitor)(const char* name, uint64_t value, void* user);
 
 /* Calls visitor(name, value, user) for each. NOT_ACTIVE before the first allocation; INVALID_VALUE for other names. */
 thermocline_result thermocline_visit_statistics(int names, thermocline_statistic_visitor visitor, void* user);
 
-/* Every peak becomes what is so now. NOT_ACTIVE before the first allocation. */
+/* Sets every peak to its current value. NOT_ACTIVE before the first allocation. */
 thermocline_result thermocline_reset_peaks(void);
 
-/* Why something did not fit */
+/* Out of memory */
 
-/* Called when an allocation or an operation is refused for want of memory, on the thread that asked, after everything
- * is as it was before and before the refused call returns: with the report that also goes to stderr (one page: the
- * reason, what to change, what would have fitted, who holds what). The callback may use this interface and CUDA: free
- * memory, for example; the call is refused all the same. */
+/* Called when an allocation or an operation is refused for lack of memory: on the thread that asked, after all state
+ * has been restored, and before the refused call returns. `report` is the text that is also written to stderr (one
+ * page: the reason, what to change, what would have fitted, which allocations hold memory). The callback may use this
+ * interface and CUDA, for example to free memory; the call is refused all the same. */
 typedef void (*thermocline_out_of_memory_callback)(const char* report, void* user);
 
-/* One callback for the process; NULL takes it back (a call on another thread may still be under way). */
+/* One callback for the process; NULL removes it (a call on another thread may still be running). */
 thermocline_result thermocline_set_out_of_memory_callback(thermocline_out_of_memory_callback callback, void* user);
 
-/* What it is told */
+/* Hints */
 
-/* Brings the buffer that contains the address to the device and keeps it there until it is freed: for memory that is
- * used in ways that the library can not see, such as from another process. */
+/* Fetches the buffer that contains the address and keeps it on the device until it is freed: for memory that is
+ * accessed in ways that the library can not see, for example by another process. */
 thermocline_result thermocline_pin(uint64_t device_address);
 
-/* A step of the program's iteration ends here: everything submitted since the last call belongs to it. Never needed;
- * where given, two equal steps are enough to plan the third. */
+/* Marks the end of one step of the program's iteration: all operations submitted since the last call belong to that
+ * step. Never required. With it, two equal steps are enough to plan the third. */
 thermocline_result thermocline_step(void);
 
-/* What the calling thread allocates from here on is called so in recordings: "weights", "layer 3". "" or NULL: nothing
- * in particular. Works before the first allocation, too, and does nothing else. */
+/* Names what the calling thread allocates from now on, for recordings: "weights", "layer 3". "" or NULL removes the
+ * name. It works before the first allocation too, and has no other effect. */
 thermocline_result thermocline_tag(const char* tag);
 
-/* Gives device and host memory that is held but not used back to the driver. */
+/* Returns unused device and host memory to the driver. */
 thermocline_result thermocline_trim(void);
 
-/* For who knows better than the library can see: nobody uses the buffer that contains the address for a while, so it
- * leaves as soon as its uses have passed, and its memory goes to whoever needs some. The addresses stay good: the next
- * use brings it back. NOT_SUPPORTED where the library sees no operations. */
+/* A hint that nothing will use the buffer that contains the address for a while. The buffer is evicted as soon as the
+ * operations that use it have completed, and its memory serves other allocations. The address stays valid: the next
+ * use fetches the contents. NOT_SUPPORTED where the library sees no operations. */
 thermocline_result thermocline_evict(uint64_t device_address);
 
-/* It is used again soon, and begins to come back. NOT_READY (600): there is no room yet; asking again later helps. */
+/* A hint that the buffer will be used soon: its contents begin to be copied to the device. NOT_READY (600): there is
+ * no room yet; try again later. */
 thermocline_result thermocline_prefetch(uint64_t device_address);
 
-/* Recomputes the library's bookkeeping from first principles: for tests and bug reports. What does not hold is said on
- * stderr and answered with CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
+/* Recomputes the library's bookkeeping from first principles, for tests and bug reports. A violated invariant is
+ * printed on stderr, and the result is CUDA_ERROR_UNKNOWN (999); memory of the library can not be used afterwards. */
 thermocline_result thermocline_validate(void);
 
 /* As the allocator of a framework
  *
- * The functions that PyTorch asks of a CUDAPluggableAllocator, with its signatures; others can use them. A library that
- * was opened with dlopen, and not preloaded, sees no operations: it allocates, reuses memory in the order of streams,
- * counts and reports, and moves nothing to the host. */
+ * The functions that PyTorch asks of a CUDAPluggableAllocator, with PyTorch's signatures; other frameworks can use
+ * them. If the library was opened with dlopen instead of being preloaded, it sees no operations: it then allocates,
+ * reuses memory in stream order, counts and reports, but moves nothing to the host. */
 
-/* 1 where the library is preloaded or linked, else 0. */
+/* 1 if the library is preloaded or linked, else 0. */
 int thermocline_sees_operations(void);
 
-/* How thermocline_allocate fails. PyTorch does not look at what an allocator returns, so it has to throw: what is given
- * here is called with a sentence and need not return. The signature is that of c10::detail::torchCheckFail. NULL, as at
- * first: nobody; then NULL is the answer. */
+/* How thermocline_allocate reports failure. PyTorch ignores the return value of an allocator, so the allocator has to
+ * throw: the function given here is called with a message and need not return. Its signature is that of
+ * c10::detail::torchCheckFail. NULL, the initial value: no function is called; thermocline_allocate returns NULL. */
 typedef void (*thermocline_raise)(const char* function, const char* file, uint32_t line, const char* sentence);
 void thermocline_raise_with(thermocline_raise raise);
 
-/* Memory of the device, first used on the stream (a CUstream). The device's primary context is used where none of it is
- * current. NULL for 0 bytes. Other devices than the first are the driver's: plain cuMemAlloc. */
+/* Device memory whose first use is on `stream` (a CUstream). Uses the device's primary context if no context of the
+ * device is current. NULL for 0 bytes. Only the first device is managed: for other devices this is plain cuMemAlloc. */
 void* thermocline_allocate(ptrdiff_t bytes, int device, void* stream);
-/* Whoever is given the memory next comes behind what the stream was given before, and the streams recorded for it. */
+/* The next owner of the memory is ordered after all work submitted so far to `stream` and to the streams recorded for
+ * the memory. */
 void thermocline_free(void* address, size_t bytes, int device, void* stream);
 void thermocline_record_stream(void* address, void* stream);
 
 /* The buffer that contains the address, and its size; NULL for memory that is not the library's. */
 void* thermocline_base(void* address, size_t* bytes);
-/* thermocline_trim, behind all work of the device where the library sees no operations. */
+/* The same as thermocline_trim; where the library sees no operations, after all work of the device. */
 void thermocline_empty_cache(void);
-/* Raises, and changes nothing: the budget is a setting. */
+/* Always raises an error and changes nothing: the budget is a setting. */
 void thermocline_memory_fraction(double fraction, int device);
 
-/* Around the capture of a graph: what is allocated for a recording stream between begin and end, and freed, is not
- * used for anything else until the pool has been released as often as it was begun. `filter` is not looked at. */
+/* Brackets the capture of a graph. Memory that is allocated for a capturing stream between begin and end, and then
+ * freed, is not reused for anything else until the pool has been released as often as it was begun. `filter` is
+ * ignored. */
 typedef struct thermocline_pool {
   uint64_t first, second;
 } thermocline_pool;

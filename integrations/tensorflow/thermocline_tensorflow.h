@@ -39,7 +39,7 @@ static inline void thermocline_tensorflow_deallocate(const SP_Device* device, SP
   memory->size = 0;
 }
 
-/* Pinned memory, of the driver that is in the process. A context of the device has to be current. */
+/* Pinned memory from the driver in this process. A context of the device must be current. */
 static inline void* thermocline_tensorflow_host_allocate(const SP_Device* device, uint64_t size) {
   int (*allocate)(void**, size_t, unsigned) = NULL;
   void* const found = dlsym(RTLD_DEFAULT, "cuMemHostAlloc");
@@ -82,7 +82,7 @@ static inline TF_Bool thermocline_tensorflow_stats(const SP_Device* device, SP_A
          THERMOCLINE_OK;
 }
 
-/* Of the budget: what can be had before something has to leave the device. */
+/* The part of the budget that can be allocated before something has to be evicted. */
 static inline TF_Bool thermocline_tensorflow_memory_usage(const SP_Device* device, int64_t* free_bytes,
                                                           int64_t* total_bytes) {
   thermocline_statistics now;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: one per device. It hands out addresses, sees every operation before it is submitted, and keeps what the
-// operation accesses on the device; what is cold waits in pinned host memory. Hooks and replay drive it through the
-// same calls.
+// The engine: one per device. It hands out addresses, is told of every operation before it is submitted, and keeps what
+// the operation accesses on the device; contents that are not in use are kept in pinned host memory. Hooks and replays
+// make the same calls.
 //
-// It is a deterministic state machine: it reads no clock and draws no random number. All it knows of the world are
-// these calls and the answers of the driver it was given. A plan is made on a thread, from copies, and is taken at a
-// fixed place of the program (background.h).
+// It is a deterministic state machine: it reads no clock and draws no random numbers. Its only inputs are these calls
+// and the results of the driver that it was given. A plan is made on a separate thread, from copies of the engine's
+// data, and is taken at a fixed point of the program (background.h).
 //
 // An operation:
 //
@@ -14,13 +14,13 @@
 //   ... submit to `stream` ...
 //   operation.commit();                                        // or not, if the submission failed
 //
-// Where the driver has to be waited for, the lock is open meanwhile (waits_without_lock), but for the waits that are
-// listed in docs/architecture.md. Where streams stand behind values that the program writes later, the engine waits for
-// none of them. What can not be
-// had before they have gone on is answered not_ready: the caller may ask again, without the engine's lock meanwhile.
+// While the engine waits for the driver its lock is released (waits_without_lock), except for the waits that are listed
+// in docs/architecture.md. The engine never waits for a stream that is blocked by a value that the program writes
+// later. A request that can not be granted before such a stream continues is refused with not_ready: the caller may
+// retry, without the engine's lock in between.
 //
-// Between begin and commit the engine is locked: nothing that the operation accesses can leave. Thread-safe; a context
-// of the device must be current on the calling thread.
+// Between begin and commit the engine is locked: nothing that the operation accesses can be evicted. Thread-safe; a
+// context of the device must be current on the calling thread.
 #pragma once
 
 #include <cstdint>

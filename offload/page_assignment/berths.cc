@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// Of all addresses: those who do not come back need some, too.
+// Reserved addresses are at most one part in this many of the reservation: other buffers need addresses too.
 constexpr Bytes kMostOfRange = 4;
 
 }  // namespace
@@ -31,7 +31,7 @@ std::optional<Berths::Name> Berths::occupied(std::size_t place, Bytes bytes, con
     if (place >= places_.size()) places_.resize(place + 1);
     std::vector<Name>& names = places_[place];
     names.resize(std::max(names.size(), number_), kNobody);
-    // Another size than last time: whoever was here does not come any more.
+    // The size differs from the last iteration, so the former name can not be used again here.
     if (names[number_ - 1] != kNobody) return std::nullopt;
     names[number_ - 1] = static_cast<Name>(berths_.size());
     berths_.push_back({bytes, nullptr, false});
@@ -39,7 +39,7 @@ std::optional<Berths::Name> Berths::occupied(std::size_t place, Bytes bytes, con
   const Name name = places_[place][number_ - 1];
   Berth& berth = berths_[name];
   if (berth.block != &block) {
-    // Its predecessor has not gone yet.
+    // The previous buffer of this name has not been freed yet.
     if (berth.block != nullptr) return std::nullopt;
     if (keeps_ && kept_bytes_ + block.bytes() > heap.range_bytes() / kMostOfRange) return std::nullopt;
     berth.block = &block;
@@ -74,7 +74,7 @@ void Berths::clear(Heap& heap) {
   for (const Berth& berth : berths_) {
     if (berth.vacant) heap.dissolve(*berth.block);
   }
-  // The present allocation stays announced: it may be what nothing can be kept for.
+  // The present allocation stays current: the reservation that can not be kept may be the one for it.
   const std::size_t number = number_;
   *this = Berths();
   number_ = number;

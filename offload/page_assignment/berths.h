@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of a repeated iteration by name: the n-th that is allocated behind the operation at one place of it. From
-// some time on a name has addresses of its own, to which each buffer of that name comes back: then pages can be given
-// to addresses for good (aliasing.h). Only addresses are kept, never memory: a vacant block has no pages.
+// Reserved addresses ("berths") for the buffers of a repeated iteration. A buffer's name is where it is allocated: the
+// n-th allocation after the operation at one index of the iteration. Once keep() was called, each name has addresses of
+// its own, which every buffer of that name gets. Then physical pages can be assigned to addresses permanently (static
+// page assignment). Only addresses are reserved, never memory: a vacant block has no pages.
 //
-// Who is not there when he is expected costs nothing; who comes unexpected gets other addresses.
-// Guarded by the engine's lock.
+// If a buffer is not allocated when expected, that costs nothing; an unexpected buffer gets other addresses. Guarded by
+// the engine's lock.
 #pragma once
 
 #include <cstddef>
@@ -19,42 +20,42 @@ namespace thermocline {
 
 class Berths {
  public:
-  using Name = std::uint32_t;  // dense
+  using Name = std::uint32_t;  // dense, from 0
 
-  // From now on addresses are kept.
+  // From now on the addresses of freed buffers are reserved.
   void keep() { keeps_ = true; }
   bool keeps() const { return keeps_; }
 
-  // Another operation arrives.
+  // To be called when another operation is submitted.
   void next() { number_ = 0; }
-  // Another allocation, of `bytes`, behind the operation at `place`: a vacant block for it; null: there is none.
+  // For another allocation of `bytes` after the operation at index `place`: its vacant block; null if there is none.
   Block* find(std::size_t place, Bytes bytes);
-  // It needed a block, and got this one, found here or elsewhere; its name.
+  // The allocation needed a block and got this one, from find or elsewhere. Returns its name, if it has one.
   std::optional<Name> occupied(std::size_t place, Bytes bytes, const Heap& heap, Block& block);
-  // The block's buffer is about to be freed: true if its addresses are to be kept (Heap::vacate).
+  // The block's buffer is about to be freed: true if its addresses are to be reserved (Heap::vacate).
   bool vacated(const Block& block);
 
   std::optional<Name> name_of(const Block& block) const;
-  // The block that has the name now, or is kept for it; null: none.
+  // The block that has the name now, or is reserved for it; null: none.
   const Block* block_of(Name name) const { return berths_[name].block; }
 
-  // Nothing is known or kept any more: vacant blocks are dissolved.
+  // Forgets everything; vacant blocks are dissolved.
   void clear(Heap& heap);
 
  private:
   struct Berth {
-    Bytes bytes = 0;         // that were asked for
-    Block* block = nullptr;  // null: somewhere else each time, or not yet
+    Bytes bytes = 0;         // requested size
+    Block* block = nullptr;  // null: not the same each time, or not known yet
     bool vacant = false;
   };
-  // The berth of the present allocation; null: none.
+  // The entry for the present allocation; null: none.
   const Berth* here(std::size_t place, Bytes bytes) const;
 
-  std::vector<std::vector<Name>> places_;  // by place, by number; kNobody where none was needed
+  std::vector<std::vector<Name>> places_;  // by operation index, by number; kNobody if no block was needed
   std::vector<Berth> berths_;              // by name
   std::unordered_map<const Block*, Name> names_;
   static constexpr Name kNobody = ~Name{0};
-  std::size_t number_ = 0;  // of allocations behind the last operation, this one included
+  std::size_t number_ = 0;  // of allocations since the last operation, including the present one
   bool keeps_ = false;
   Bytes kept_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long whole iterations take on the device: an event where each begins.
+// Measures how long whole iterations take on the device, with an event at the beginning of each.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,19 @@ class IterationMeter {
   IterationMeter(const IterationMeter&) = delete;
   IterationMeter& operator=(const IterationMeter&) = delete;
 
-  // The next operation that is submitted begins an iteration, and ends the one before. `kind`: what is asked about.
+  // The next operation that is submitted begins an iteration and ends the previous one. `kind`: which kind of iteration
+  // is measured.
   void begins(unsigned kind) { beginning_ = kind; }
   // An operation is about to be submitted to the stream, which must not be capturing.
   void submitting(StreamHandle stream);
-  // What began has been interrupted.
+  // Discards the current measurement: the iteration has been interrupted.
   void clear();
 
   struct Iteration {
     unsigned kind = 0;
     double ms = 0;
   };
-  // The oldest that nobody has asked about and that is over; never blocks.
+  // The oldest finished measurement that has not been returned yet; never blocks.
   std::optional<Iteration> next();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who had pages when, in the course of one iteration: what page_homes.h needs to know. Times are counted in changes,
-// since pages change hands in that order whatever the device does meanwhile.
+// Records which blocks had pages when during one iteration, for page_homes.h. Times are numbers of changes, because
+// pages change owners in that order whatever the device does meanwhile.
 //
 // Guarded by the engine's lock.
 #pragma once
@@ -17,14 +17,15 @@
 
 namespace thermocline {
 
-// Pages that come and go together: a part of a block, or of all that bear one name.
+// An owner of pages that come and go together: a part of a block, or of all blocks with one name.
 struct PageOwner {
   bool named = false;
-  std::uint64_t id = 0;     // its name (berths.h), else the block's serial
-  std::uint32_t block = 0;  // of what has no name: the block's index
+  std::uint64_t id = 0;     // the name (berths.h), else the block's serial
+  std::uint32_t block = 0;  // if it has no name: the block's index
   PageRange range;          // of the block
   struct Stay {
-    // How many changes had been made, with the one that began or ended it. From 0: since before the iteration.
+    // The live range: the number of changes up to and including the one that began it, and the one that ended it.
+    // `from` 0: it began before the iteration.
     std::uint32_t from = 0, to = 0;
   };
   std::vector<Stay> stays;  // in order
@@ -32,21 +33,21 @@ struct PageOwner {
 
 struct LiveRangeChange {
   enum class Kind : std::uint8_t {
-    kTakes,    // to be written
-    kReturns,  // with a copy
-    kUses,     // what has returned is needed from here on
-    kFrees,    // its contents are not needed any more
-    kLeaves,   // with a copy
+    kTakes,    // gets pages that will be written
+    kReturns,  // is fetched
+    kUses,     // the fetched contents are needed from here on
+    kFrees,    // loses its pages; its contents are not needed any more
+    kLeaves,   // is evicted with a copy
   };
   Kind kind = Kind::kTakes;
   std::uint32_t page_owner = 0;
-  std::uint64_t nanoseconds = 0;  // what operations take that were submitted before it
+  std::uint64_t nanoseconds = 0;  // total duration of the operations submitted before it
 };
 
 struct LiveRangeHistory {
   std::vector<PageOwner> page_owners;
   std::vector<LiveRangeChange> changes;
-  // Of stays that last beyond the iteration.
+  // The `to` of live ranges that last beyond the iteration.
   std::uint32_t end() const { return static_cast<std::uint32_t>(changes.size()) + 1; }
 };
 
@@ -54,14 +55,14 @@ class LiveRangeLog {
  public:
   using Kind = LiveRangeChange::Kind;
 
-  // `berths`: of the iteration that begins; must stay.
+  // `berths`: the names of the iteration that begins; must outlive it.
   void begin(const Berths& berths) { berths_ = &berths; }
-  // At the beginning of the iteration: it has pages.
+  // The part has pages at the beginning of the iteration.
   void begins_with(const Block& block, PageRange range);
-  // What operations take that have been submitted by now.
+  // Total duration of the operations that have been submitted so far.
   void at(std::uint64_t nanoseconds) { now_ = nanoseconds; }
   void changed(Kind kind, const Block& block, PageRange range);
-  // The iteration is over.
+  // The iteration has ended: returns its history.
   LiveRangeHistory take();
 
  private:

@@ -10,27 +10,28 @@ namespace {
 
 using Kind = LiveRangeChange::Kind;
 
-// Pages that are nobody's.
+// The free pages, under a rule for who takes which.
 class Pages {
  public:
   virtual ~Pages() = default;
-  // When those are free that the stay gets. `writes`: what comes there runs behind all that was submitted.
+  // The time at which the pages for the live range are free. `writes`: they are written by an operation, which is
+  // ordered after everything submitted, rather than filled by a copy in.
   virtual double take(std::uint32_t page_owner, std::size_t stay, bool writes) = 0;
-  // `copied`: free once they have been copied out, at `time`; else once they have been used last.
+  // `copied`: the pages are free once they have been copied out, at `time`; else after their last use.
   virtual void leave(std::uint32_t page_owner, std::size_t stay, double time, bool copied) = 0;
-  // All times become earlier.
+  // All times are reduced by this.
   virtual void shift(double by) = 0;
 };
 
-// Any page will do. Who writes takes what was used last; what is copied out comes later than it seems, so of that, and
-// for who returns, the oldest goes first.
+// Any page will do. An operation takes the pages used last. A copy in, and pages that are copied out, go oldest first,
+// because copies out end later than this estimate.
 class AnyPages : public Pages {
  public:
   AnyPages(const LiveRangeHistory& history, std::uint64_t loose) : history_(history) {
     if (loose > 0) copied_.push_back({0, loose});
   }
 
-  // They may be fewer than what was there to be taken: others, that are not in the history, give some.
+  // There may be fewer pages than needed: blocks that are not in the history provide some.
   double take(std::uint32_t page_owner, std::size_t, bool writes) override {
     double time = kLongAgo;
     for (std::uint64_t count = history_.page_owners[page_owner].range.count;
@@ -101,7 +102,7 @@ class Clocks {
     for (const PageOwner& page_owner : history.page_owners) times.stays.emplace_back(page_owner.stays.size());
   }
 
-  // Once to know what the iteration before leaves behind.
+  // Runs once before, to know which pages the previous iteration leaves free.
   void run() {
     iterate();
     const double now = std::max({compute_, out_, in_});
@@ -170,8 +171,8 @@ class Clocks {
   const PageCosts costs_;
   Pages& pages_;
   double compute_ = 0, out_ = 0, in_ = 0;
-  std::vector<double> arrived_;     // by page owner: its last copy in
-  std::vector<std::size_t> begun_;  // by page owner: stays that have begun
+  std::vector<double> arrived_;     // by page owner: end of its last copy in
+  std::vector<std::size_t> begun_;  // by page owner: number of live ranges begun
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the stays of an iteration begin and end on the device: operators, and either direction of the link, each do one
-// thing after another, and who comes waits for who has left. Pure functions.
+// Estimates when the live ranges of an iteration begin and end on the device. The compute engine, and each direction of
+// the link, do one thing after another; an owner that gets pages waits for their former owner. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 
 namespace thermocline {
 
-// What a page costs to move.
+// The time that moving a page takes.
 struct PageCosts {
   double out_ns = 0, in_ns = 0;
 };
 
 // In nanoseconds from the beginning of the iteration.
 struct StayTimes {
-  double wanted = 0;  // the pages are needed: the copy in could begin, or what writes there
-  double free = 0;    // they are somebody else's: the copy out has ended, or what used them last
+  double wanted = 0;  // the pages are needed: for the copy in, or for the operation that writes them
+  double free = 0;    // the pages can be taken by others: after the copy out, or after the last use
 };
 
 struct LiveRangeTimes {
-  std::vector<std::vector<StayTimes>> stays;  // by page owner, by stay
+  std::vector<std::vector<StayTimes>> stays;  // by page owner, by live range
   double iteration_ns = 0;
 };
 
-// Pages of memory, numbered from 0.
+// Physical pages, numbered from 0.
 using PageNumber = std::uint32_t;
 
-// By page owner, by stay: the pages that it gets, as far as that is known.
+// By page owner, by live range: the pages that it gets, as far as they are known.
 using StayPages = std::vector<std::vector<std::vector<PageNumber>>>;
 
-// If everybody takes the pages that were left longest ago. `loose`: how many pages are nobody's where the iteration
-// begins.
+// The times if every owner takes the pages that have been free longest. `loose`: number of free pages at the beginning
+// of the iteration.
 LiveRangeTimes time_live_ranges(const LiveRangeHistory& history, std::uint64_t loose, PageCosts costs);
-// The iteration, if everybody takes these pages.
+// The duration of the iteration if every owner gets these pages.
 double time_with_pages(const LiveRangeHistory& history, const StayPages& pages, PageCosts costs);
 
 }  // namespace thermocline

@@ -15,15 +15,15 @@ struct TimedStay {
   StayTimes times;
   std::uint32_t unit;
 };
-using Stays = std::vector<TimedStay>;  // in order, none over another
+using Stays = std::vector<TimedStay>;  // in order, not overlapping
 
-// Pages with the same stays.
+// Pages with the same live ranges.
 struct Group {
   Stays stays;
   std::vector<PageNumber> pages;
 };
 
-// Stays of a page owner that have one page in common: all of them, where that can be.
+// Live ranges of one page owner that share a page: all of them if possible.
 struct Unit {
   std::uint32_t page_owner = 0;
   std::uint32_t first_page = 0, first_stay = 0;
@@ -50,7 +50,7 @@ void add_stays(Group& group, const Stays& stays) {
   for (const TimedStay& stay : stays) group.stays.insert(behind(group.stays, stay.when.from), stay);
 }
 
-// Units that are in the group when these stays are.
+// Units of the group whose live ranges conflict with these.
 std::vector<std::uint32_t> in_the_way(const Group& group, const Stays& stays) {
   std::vector<std::uint32_t> units;
   for (const TimedStay& one : group.stays) {
@@ -69,7 +69,7 @@ class Assignment {
     if (count > 0) groups_.push_back({{}, new_pages(count)});
   }
 
-  // A page owner that is there where the iteration begins has pages that nobody else has then.
+  // A page owner that is resident at the beginning of the iteration gets pages that nobody else has then.
   void begin_with(std::uint32_t page_owner) {
     const PageOwner& all = history_.page_owners[page_owner];
     Unit& unit = units_[make_unit(page_owner, 0, 0, count_of(all.stays))];
@@ -77,14 +77,14 @@ class Assignment {
     groups_.push_back({unit.stays, unit.pages});
   }
 
-  // How many of its pages have no home in some of its stays.
+  // Returns how many of its pages have no assigned page in some of their live ranges.
   std::uint64_t place(std::uint32_t page_owner) {
     const PageOwner& all = history_.page_owners[page_owner];
     const auto count = static_cast<std::uint32_t>(all.range.count);
     const std::uint32_t placed = place_unit(make_unit(page_owner, 0, 0, count_of(all.stays)), count);
     if (placed == count) return 0;
     if (all.stays.size() == 1) return count - placed;
-    // Another page each time: this costs calls, but nobody else's page.
+    // A different page for each live range: this costs driver calls, but takes no page from another owner.
     std::uint32_t least = count - placed;
     for (std::uint32_t i = 0; i < all.stays.size(); ++i) {
       least = std::min(least, place_unit(make_unit(page_owner, placed, i, i + 1), count - placed));
@@ -127,7 +127,7 @@ class Assignment {
     return name;
   }
 
-  // How many pages it gets.
+  // Returns how many pages it gets.
   std::uint32_t place_unit(std::uint32_t unit, std::uint32_t count) {
     std::uint32_t placed = 0;
     while (placed < count) {
@@ -147,7 +147,7 @@ class Assignment {
     return count_of(groups_[part].pages);
   }
 
-  // The same, where another has to make room that fits elsewhere, too.
+  // The same, by moving another unit to a group into which it also fits.
   std::uint32_t find_by_moving(std::uint32_t unit, std::uint32_t count) {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       const std::vector<std::uint32_t> others = in_the_way(groups_[i], units_[unit].stays);
@@ -163,7 +163,7 @@ class Assignment {
     return 0;
   }
 
-  // A group of `count` pages of this one, or all of it; the rest stays what it is.
+  // Splits off a group of `count` pages from this one, or returns all of it; the rest keeps its contents.
   std::size_t split(std::size_t which, std::uint32_t count) {
     std::vector<PageNumber>& pages = groups_[which].pages;
     if (count >= pages.size()) return which;
@@ -189,7 +189,7 @@ class Assignment {
     }
   }
 
-  // The shortest time, less than none where somebody waits, between one who leaves and one who comes.
+  // The shortest time between the end of one live range and the beginning of the next; negative if one has to wait.
   double slack(const Group& group, const Stays& stays) const {
     double shortest = std::numeric_limits<double>::max();
     if (group.stays.empty()) return shortest;
@@ -204,7 +204,8 @@ class Assignment {
     return shortest;
   }
 
-  // Nobody should wait; and who has time to spare is kept for those who come later.
+  // The group for these live ranges. Nobody should have to wait; and among such groups, those with much slack are left
+  // for later units.
   std::size_t choose(const Stays& stays, std::size_t but = std::numeric_limits<std::size_t>::max()) const {
     std::size_t best = groups_.size();
     double best_score = 0;
@@ -238,7 +239,7 @@ StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<PageH
   return pages;
 }
 
-// Who is placed first. No order is best for all.
+// Which owners are placed first. No order is best for all programs.
 enum class Order { kLongestFirst, kFirstFirst, kSeveralStaysFirst };
 
 bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives every page of addresses that comes and goes in a repeated iteration a page of memory of its own, which it
-// shares only with those that have pages at other times. This is register allocation, with pages for registers: page
-// owners are variables, their stays are live ranges, and pages are colours (Chaitin, Register allocation and spilling
-// via graph coloring, 1982). Stays go round with the iteration and a page owner may have several, so no order of
-// choosing is optimal. The recorded steps need no more pages than are in use at once in most cases; where they do, a
-// few find none.
+// Static page assignment: gives every page of addresses that is evicted and fetched in a repeated iteration a physical
+// page ("home"), which it shares only with addresses that have pages at other times. This is register allocation with
+// pages as registers: page owners are variables, their live ranges are known, and pages are colours (Chaitin, Register
+// allocation and spilling via graph coloring, 1982). Live ranges wrap around with the iteration, and an owner may have
+// several, so no greedy order is optimal. For most recorded steps the result needs no more pages than are in use at
+// once; for the others, a few owners get no page.
 //
-// Which page matters, too: who comes waits, on the device, for who has left. So the iteration is timed first, as it
-// goes when everybody takes what was left longest ago, and each page owner gets pages that are free by the time when it
-// came.
+// Which page is chosen matters too: an owner waits, on the device, for the page's former owner. So the iteration is
+// first timed with every owner taking the pages that have been free longest, and each owner is assigned pages that are
+// free by the time at which it got its pages there.
 //
 // A pure function; thread-safe.
 #pragma once
@@ -21,32 +21,32 @@
 
 namespace thermocline {
 
-// A page of a page owner, from one of its stays on.
+// A page of a page owner and its physical page, from one of its live ranges on.
 struct PageHome {
   std::uint32_t page_owner = 0;
-  std::uint32_t page = 0;  // of the page owner
+  std::uint32_t page = 0;  // index in the page owner
   std::uint32_t stay = 0;
   PageNumber home = 0;
 };
 
 struct PageHomes {
   std::vector<PageHome> homes;
-  std::uint32_t pages = 0;        // their homes are below that
-  std::uint64_t page_owners = 0;  // pages of page owners that come and go
-  std::uint64_t unassigned = 0;   // of these, without a home for some of their stays
-  // An iteration, where everybody takes any page, and at home.
+  std::uint32_t pages = 0;        // physical pages are numbered below this
+  std::uint64_t page_owners = 0;  // pages of page owners that are evicted and fetched
+  std::uint64_t unassigned = 0;   // of these: pages without a physical page in some live range
+  // Duration of an iteration if every owner takes any free page, and if each takes its assigned page.
   double anywhere_ns = 0, assigned_ns = 0;
 
-  // Slower by more than three in a thousand, and the time lost weighs more than the calls that are saved. Who finds no
-  // home takes another's, who takes a third one's in turn, and each waits for what it takes: with 22 of 7,706 without
-  // one a recorded step (ResNet-50) took 16 % longer, with 22 of 17,916 another (ResNet-1001, recomputed at 60 %) 42 %
-  // less.
+  // False if the iteration becomes slower by more than 0.3 %, and the time lost outweighs the driver calls saved. An
+  // owner without an assigned page takes another owner's, which takes a third one's in turn, and each waits for the
+  // page it takes. With 22 of 7,706 pages unassigned a recorded step (ResNet-50) took 16 % longer; with 22 of 17,916
+  // another one (ResNet-1001, recomputed at 60 %) took 42 % less.
   bool is_worth_it() const {
     return page_owners > 0 && unassigned * 500 <= page_owners && assigned_ns <= 1.003 * anywhere_ns;
   }
 };
 
-// `loose`: how many pages are nobody's where the iteration begins. PageOwners that always stay have no homes.
+// `loose`: number of free pages at the beginning of the iteration. Owners that are always resident get no assignment.
 PageHomes assign_homes(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs);
 
 }  // namespace thermocline

@@ -10,8 +10,8 @@
 namespace thermocline {
 namespace {
 
-// A thread inherits its creator's mask: none of the program's signal handlers is to run on a thread that it does not
-// know.
+// Blocks all signals: a thread inherits its creator's mask, and none of the program's signal handlers should run on a
+// thread that the program does not know.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

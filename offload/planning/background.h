@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works something out on a thread of its own, so that the thread that launches goes on meanwhile.
+// Computes something on a thread of its own, so that the thread that launches kernels can continue.
 //
-// What comes out depends on what was given to start() alone, and the caller decides where in the stream of operations
-// it takes it: so decisions do not depend on how fast this thread was. Guarded by the engine's lock.
+// The result depends only on what was passed to start(), and the caller decides at which point in the stream of
+// operations it takes the result. So decisions do not depend on the speed of this thread. Guarded by the engine's lock.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,23 @@
 
 namespace thermocline {
 
-// Starts `work`, in which no signal handler of the program's ever runs; where no thread can be had, calls it.
+// Runs `work` on a new thread, on which none of the program's signal handlers runs. If no thread can be created, runs
+// it in this one.
 std::thread start_in_background(const std::function<void()>& work);
 
-// The same; where no thread can be had, nothing is started and the result is no thread.
+// The same, but if no thread can be created, nothing is run and the result is no thread.
 std::thread try_in_background(std::function<void()> work);
 
 template <class Result>
 class Background {
  public:
   Background() = default;
-  // Waits for what nobody took.
+  // Waits for a computation whose result was not taken.
   ~Background() { wait(); }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // What was begun before is given up, once it has ended. If `work` throws, the result is Result().
+  // An earlier computation is discarded when it has ended. If `work` throws, the result is Result().
   template <class Work>
   void start(Work work) {
     wait();
@@ -43,7 +44,7 @@ class Background {
     });
   }
   bool begun() const { return begun_; }
-  // Waits for what was begun.
+  // Waits for the current computation.
   Result take() {
     THERMOCLINE_CHECK(begun_, "A result is taken once, after it was begun.");
     wait();

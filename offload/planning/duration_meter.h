@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long operations take, where nobody tells: each kind of operation is put between two timed events the first few
-// times that it comes.
+// Measures how long operations take, if the caller does not know. Each kind of operation is put between two timed
+// events the first few times that it is submitted.
 //
-// The first event stands behind all that the operation waits for, so that what is measured is the operation and not
-// the copies before it. The first launch of a function may also load it (lazy loading, CUDA 11.7 and later), so the
-// shortest of the samples counts.
+// The first event comes after everything that the operation waits for, so the measurement does not include the copies
+// before it. The first launch of a function may include loading it (lazy loading, CUDA 11.7 and later), so the shortest
+// sample is used.
 #pragma once
 
 #include <cstddef>
@@ -24,19 +24,19 @@ class DurationMeter {
   DurationMeter(const DurationMeter&) = delete;
   DurationMeter& operator=(const DurationMeter&) = delete;
 
-  // Around the submission of an operation to `stream`, which must not be capturing. `token`: equal for operations that
-  // take equally long. Nothing happens once enough of its kind have been measured.
+  // Called before and after the submission of an operation to `stream`, which must not be capturing. `token`: equal for
+  // operations that take equally long. Does nothing once enough operations of that kind have been measured.
   void begin(std::uint64_t token, StreamHandle stream);
   void end(StreamHandle stream);
   bool has_begun() const { return open_.before != EventHandle{}; }
-  // What was begun was not submitted.
+  // The operation that was begun has not been submitted.
   void abandon();
 
-  // Asks the driver about samples that have passed; never blocks.
+  // Reads samples that have completed; never blocks.
   void collect();
-  // The shortest seen; 0 where none has been.
+  // The shortest sample; 0 if there is none.
   std::uint64_t nanoseconds(std::uint64_t token) const;
-  // visit(token, nanoseconds), for what has been measured.
+  // Calls visit(token, nanoseconds) for every kind that has been measured.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const auto& [token, known] : known_) {
@@ -46,7 +46,7 @@ class DurationMeter {
 
  private:
   static constexpr unsigned kSamples = 3;                          // of each kind
-  static constexpr std::size_t kMostPending = 1024;                // samples whose events have not passed
+  static constexpr std::size_t kMostPending = 1024;                // samples whose events have not completed
   static constexpr std::size_t kMostKinds = std::size_t{1} << 16;  // others are not measured
 
   struct Known {
@@ -68,7 +68,7 @@ class DurationMeter {
   std::unordered_map<std::uint64_t, Known> known_;
   std::vector<Sample> pending_;
   std::vector<EventHandle> spare_;
-  Sample open_;  // begun and not ended, while it has events
+  Sample open_;  // begun and not ended; valid while it has events
 };
 
 }  // namespace thermocline

@@ -12,18 +12,18 @@
 namespace thermocline {
 namespace {
 
-// More than keys of evenness differ.
+// More than the largest difference between two evenness keys.
 constexpr double kNextRound = 2;
 
-// In a sweep: the one with the highest key is taken first.
+// In a sweep the candidate with the highest key is taken first.
 struct Candidate {
   double key;
   std::uint32_t gap, interval;
   bool operator<(const Candidate& other) const { return key != other.key ? key < other.key : gap > other.gap; }
 };
 
-// Of 0, 1, 2, ... in [0, 1): those above any threshold are spread evenly among all (Weyl; the golden ratio, for it is
-// the least well approximated by fractions).
+// Maps 0, 1, 2, ... to [0, 1) such that the numbers above any threshold are spread evenly (Weyl sequence of the golden
+// ratio, which is the number least well approximated by fractions).
 double scattered(std::size_t n) {
   constexpr double kGolden = 0.61803398874989484820;
   const double value = static_cast<double>(n) * kGolden;
@@ -53,7 +53,7 @@ void GapChooser::find_gaps() {
     const ProfiledBuffer& buffer = profile_.buffers[i];
     if (buffer.uses.empty()) continue;
     const bool goes_round = !buffer.always && buffer.birth > buffer.death;
-    std::vector<std::uint32_t> uses = buffer.uses;  // in order of its life, which may go on in the next iteration
+    std::vector<std::uint32_t> uses = buffer.uses;  // in order of its life, which may continue in the next iteration
     if (buffer.always) uses.push_back(uses.front() + places_);
     if (goes_round) {
       const auto first = std::lower_bound(uses.begin(), uses.end(), buffer.birth);
@@ -88,12 +88,12 @@ void GapChooser::find_slowness() {
   middling_slowness_ = *middle;
 }
 
-// A slower operator than most is at one of its ends.
+// An operator at one of its ends is slower than most.
 bool GapChooser::is_hidden(const Gap& gap) const {
   return std::max(slowness_[gap.leave], slowness_[gap.arrive % places_]) > middling_slowness_;
 }
 
-// Compute time from the begin of this iteration to the begin of a place, which may be in the next one.
+// Compute time from the beginning of this iteration to the beginning of a place, which may be in the next iteration.
 double GapChooser::time_at(std::uint32_t place) const {
   return place <= places_ ? clock_[place] : clock_[places_] + clock_[place - places_];
 }
@@ -138,7 +138,7 @@ double GapChooser::key_of(const Choice& choice, std::uint32_t gap, std::int64_t 
   return bytes_of(gap);
 }
 
-// Long gaps first, and of these in an order that is even over the iteration however many are taken.
+// Long gaps first; among these an order in which any number of them is spread evenly over the iteration.
 void GapChooser::find_evenness() {
   std::vector<std::uint32_t> order(gaps_.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -152,7 +152,7 @@ void GapChooser::find_evenness() {
   }
 }
 
-// The sweep begins where memory is lowest, so that what is chosen for one peak does not begin in the middle of it.
+// The sweep begins where the least memory is live, so that no peak is split by its beginning.
 std::vector<GapChooser::Interval> GapChooser::intervals(const Choice& choice) const {
   std::vector<Interval> result;
   const auto places = static_cast<std::int64_t>(places_);
@@ -172,7 +172,7 @@ std::vector<GapChooser::Interval> GapChooser::intervals(const Choice& choice) co
   return result;
 }
 
-// What is away while the places are passed one by one.
+// What is evicted, while the places are visited one by one.
 class GapChooser::Sweep {
  public:
   Sweep(const std::vector<Interval>& intervals, std::size_t gaps, std::uint32_t places)
@@ -184,7 +184,7 @@ class GapChooser::Sweep {
     away_ += change_[step];
   }
   double away() const { return away_; }
-  // From the step that has been entered on; what has been swept already stays what it was.
+  // Counts from the current step on; the steps before it keep their values.
   void take(std::uint32_t gap, double bytes) {
     for (const std::uint32_t i : of_gap_[gap]) {
       const Interval& part = intervals_[i];
@@ -249,7 +249,7 @@ ChosenParts GapChooser::choose(const Choice& choice) const {
   return chosen;
 }
 
-// What is free at every place while the chosen parts are away.
+// Free memory at every place while the chosen parts are evicted.
 std::vector<double> GapChooser::slack_of(const ChosenParts& chosen, double limit) const {
   std::vector<double> away(places_ + std::size_t{1}, 0);
   for (std::uint32_t g = 0; g < gaps_.size(); ++g) {
@@ -269,7 +269,8 @@ std::vector<double> GapChooser::slack_of(const ChosenParts& chosen, double limit
   return slack;
 }
 
-// What moves most for the memory that it frees stays first, and of that what would not be away for long.
+// Keeps first what moves the most bytes for the memory that it frees, and among equals what would be evicted only
+// briefly.
 void GapChooser::release_redundant(double limit, ChosenParts* chosen) const {
   Room room(slack_of(*chosen, limit));
   std::vector<std::uint32_t> order;

@@ -9,13 +9,13 @@
 namespace thermocline {
 namespace {
 
-// Polynomial hash modulo 2^61 - 1 (Carter, Wegman 1979, for the field; any odd base of that size serves).
+// Polynomial hash modulo 2^61 - 1 (Carter and Wegman 1979, for the field; any odd base of that size will do).
 constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
 constexpr std::uint64_t kBase = 0x0b4a1f3c96e58d27u;
 constexpr std::uint32_t kAmbiguous = ~std::uint32_t{0};
-// Live bytes within an iteration reach the level of both: equal up to what a few stray small buffers make.
+// Live bytes within an iteration reach the level of both, up to the difference that a few small buffers make.
 constexpr Bytes kLevelSlack = kMiB;
-// More ways than a program with a few iterations has: beyond that it just changes a lot.
+// More transitions than a program with a few iterations has: beyond that, the program changes too often to be followed.
 constexpr std::size_t kMostWays = 1024;
 
 std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
@@ -29,7 +29,7 @@ std::uint64_t add_modulo(std::uint64_t a, std::uint64_t b) {
   return sum >= kPrime ? sum - kPrime : sum;
 }
 
-// Of two keys one.
+// Combines two keys.
 std::uint64_t joined(std::uint64_t a, std::uint64_t b) { return a ^ (b * 0x9e3779b97f4a7c15u); }
 
 }  // namespace
@@ -40,7 +40,8 @@ PeriodDetector::Event PeriodDetector::add(std::uint64_t token, Bytes live_bytes,
     const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
     const std::size_t expected = position_ + 1 == tokens.size() ? 0 : position_ + 1;
     if (tokens[expected] == token) return followed_to(expected);
-    // What is followed may be a part of something longer: gradients that are accumulated before an optimizer runs.
+    // The iteration that is followed may be a part of a longer one: gradients that are accumulated before an optimizer
+    // runs.
     if (const std::optional<std::size_t> period = find_longer()) return take_up(*period);
     if (take_known_way(token)) return Event::kMatch;
     following_ = false;
@@ -65,7 +66,7 @@ PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {
     if (usual != 0) shifted_ = 0;
     return Event::kMatch;
   }
-  // One turn of a loop has been taken for the iteration, because it was seen often.
+  // One turn of a loop has been taken for the iteration, because it was repeated often.
   if (reuse.distance > period()) {
     const std::optional<std::size_t> longer = find_longer();
     if (longer && *longer <= kLongestOfTurns && uses_the_same(*longer, 0)) return take_up(*longer);
@@ -74,13 +75,13 @@ PeriodDetector::Event PeriodDetector::followed_to(std::size_t place) {
   return Event::kMatch;
 }
 
-// The operation expected here uses another buffer.
+// The operation expected here has used another buffer.
 void PeriodDetector::align() {
   Iteration& iteration = iterations_[current_];
   const std::uint64_t buffer = reuses_.back().buffer;
   const std::optional<std::size_t> place = iteration.only_place_of(tokens_.back(), buffer);
   if (!place) {
-    // Used here for the second time in a row: it takes the part of the one that was.
+    // This buffer is used here for the second time in a row: it replaces the former one.
     if (reuses_[reuses_.size() - 1 - period()].buffer == buffer) iteration.put(position_, buffer);
     return;
   }
@@ -110,7 +111,8 @@ bool PeriodDetector::take_known_way(std::uint64_t token) {
   return true;
 }
 
-// Where all operations since the departure are those of the iteration that has just been found, up to its place.
+// To be remembered only if all operations since the departure are those of the newly found iteration, up to its current
+// place.
 void PeriodDetector::remember_way() {
   const std::uint64_t since = operations() - std::exchange(departed_, 0);
   const std::vector<std::uint64_t>& tokens = iterations_[current_].tokens;
@@ -146,7 +148,7 @@ void PeriodDetector::remember(std::uint64_t token, Bytes live_bytes, Reuse reuse
   const std::uint64_t gram = range_hash(tokens_.size() - kGram, tokens_.size());
   const auto place = static_cast<std::uint32_t>(tokens_.size());
   previous_.back() = std::exchange(newest_[gram], place);
-  // What was used a moment ago says nothing about long periods.
+  // Buffers that were used very recently say nothing about long periods.
   if (reuse.distance >= kGram) previous_reuse_ = std::exchange(newest_reuse_[joined(gram, reuse.buffer)], place);
 }
 
@@ -179,7 +181,7 @@ bool PeriodDetector::repeats(std::size_t period) const {
   return 2 * period <= n && range_hash(n - period, n) == range_hash(n - 2 * period, n - period);
 }
 
-// The highest of what an iteration of that length may be a part of.
+// The highest level of live bytes in any longer period that an iteration of this length may be a part of.
 Bytes PeriodDetector::level(std::size_t period) const {
   return 4 * period < kLevelWindow ? peaks_.highest() : highest_;
 }
@@ -190,7 +192,7 @@ bool PeriodDetector::is_iteration(std::size_t period) const {
   return highest_of_last(period) + kLevelSlack >= level(period) && uses_the_same(period, period / kOddReuses);
 }
 
-// Buffers that are older than a turn are used where they were in the turn before, but for so many times.
+// Whether buffers older than one period are used as in the period before, except for `but_for` operations.
 bool PeriodDetector::uses_the_same(std::size_t period, std::size_t but_for) const {
   for (std::size_t i = reuses_.size() - period; i < reuses_.size(); ++i) {
     if (reuses_[i].age <= period || reuses_[i].buffer == reuses_[i - period].buffer) continue;
@@ -222,7 +224,7 @@ std::optional<std::size_t> PeriodDetector::find_longer() const {
   return period && *period > iterations_[current_].tokens.size() ? period : std::nullopt;
 }
 
-// One that is not known yet, or the one that has not been followed for longest.
+// An unused slot, or that of the iteration that has not been followed for longest.
 std::size_t PeriodDetector::free_slot() {
   if (iterations_.size() < kIterations) {
     iterations_.emplace_back();
@@ -281,7 +283,7 @@ std::optional<std::size_t> PeriodDetector::Iteration::only_place_of(std::uint64_
   return found->second;
 }
 
-// The last kGram tokens are those of the iteration up to the place.
+// Whether the last kGram tokens are those of the iteration up to the place.
 bool PeriodDetector::ends_as(const Iteration& iteration, std::size_t place) const {
   for (std::size_t back = 0; back < kGram; ++back) {
     if (tokens_[tokens_.size() - 1 - back] != iteration.tokens[place]) return false;
@@ -295,7 +297,7 @@ std::optional<std::size_t> PeriodDetector::place_by_buffer(const Iteration& iter
   return place && ends_as(iteration, *place) ? place : std::nullopt;
 }
 
-// Of several iterations that contain the gram the one that knows the buffer there; of these, the one that was followed
+// Among several iterations that contain the gram: the one that knows the buffer there; among these, the one followed
 // last.
 bool PeriodDetector::resume(std::uint64_t gram) {
   std::optional<Spot> best;

@@ -8,9 +8,9 @@
 namespace thermocline {
 namespace {
 
-// What things cost the host, of the order of the driver's calls (launch 2.5 us and an event now and then; unmap 26 us;
-// set access 36 us and 1.5 us a page; a copy and its events 7 us). They matter where the device would wait for the
-// host, and make a plan of few large gaps better than one of many small ones.
+// Host time per operation, eviction, fetch and so on, of the order of the driver's calls (launch 2.5 us and an event
+// now and then; unmap 26 us; set access 36 us and 1.5 us a page; a copy and its events 7 us). They matter if the device
+// would wait for the host, and make a plan with few large gaps better than one with many small ones.
 constexpr double kHostNsPerOperation = 3.5e3;
 constexpr double kHostNsPerUnmap = 26e3;
 constexpr double kHostNsPerMap = 36e3;
@@ -18,16 +18,16 @@ constexpr double kHostNsPerByte = 1.5e3 / (2.0 * static_cast<double>(kMiB));
 constexpr double kHostNsPerCopy = 7e3;
 constexpr int kIterations = 3;
 
-// Memory that becomes free at a time. Both kinds come in order of time: the end of a buffer's last use, the end of a
-// copy out.
+// Memory that becomes free at a certain time. There are two kinds, each in order of time: the end of a buffer's last
+// use, and the end of a copy out.
 struct Release {
   double at;
   double bytes;
 };
 
-constexpr double kSliver = 0.5;  // of a byte: what rounding leaves
+constexpr double kSliver = 0.5;  // in bytes: less than this is rounding error
 
-// A queue that is taken from at both ends, and knows its sum.
+// A queue with removal at both ends that knows its sum.
 class Releases {
  public:
   void push(double at, double bytes) {
@@ -38,7 +38,7 @@ class Releases {
   double sum() const { return sum_; }
   bool empty() const { return items_.empty(); }
   const Release& first() const { return items_.front(); }
-  // Both answer when all that was taken is free.
+  // Both return the time at which everything taken is free.
   double take_oldest(double bytes) {
     double at = 0;
     sum_ -= bytes;
@@ -109,11 +109,11 @@ class Simulation {
   struct State {
     bool alive = false;
     double missing = 0;  // bytes that are not on the device
-    double arrived = 0;  // its copy back has passed
-    double left = 0;     // its copy out has passed
+    double arrived = 0;  // when its copy in has completed
+    double left = 0;     // when its copy out has completed
   };
 
-  // What lives across the end of the iteration begins on the device, unless the plan has it away there.
+  // A buffer that lives across the end of the iteration begins on the device, unless the plan has it evicted there.
   void begin() {
     std::vector<double> away(buffers_.size(), 0);
     for (const PlannedGap& gap : plan_.gaps) {
@@ -139,7 +139,7 @@ class Simulation {
     return bytes_of(name) / static_cast<double>(parts_of(profile_.buffers[name].bytes));
   }
 
-  // What has left by now is dropped for whoever asks.
+  // Completed copies out provide their memory to the next that needs some.
   void collect_left() {
     while (!leaving_.empty() && leaving_.first().at <= host_) {
       const Release next = leaving_.first();
@@ -148,8 +148,8 @@ class Simulation {
       host_ += kHostNsPerUnmap;
     }
   }
-  // Until free memory covers it, the host waits for what is on its way out. Free memory itself may still be in use: the
-  // device orders it.
+  // Until free memory is enough, the host waits for copies out. The free memory itself may still be in use: that is
+  // ordered on the device.
   bool make_room(double bytes) {
     if (free_.sum() < bytes) collect_left();
     while (free_.sum() < bytes) {
@@ -161,7 +161,7 @@ class Simulation {
     }
     return true;
   }
-  // A new buffer is laid over what died last, where there is enough.
+  // A new buffer is placed on the memory that was freed last, if that is enough.
   bool bear(double bytes) {
     if (bytes <= 0) return true;
     if (free_.sum() < bytes) host_ += kHostNsPerMap + kHostNsPerByte * bytes;
@@ -179,7 +179,7 @@ class Simulation {
 
   double density_of(std::uint32_t name) const { return profile_.buffers[name].density(); }
 
-  // One part of a buffer, into memory that may still be in use when the copy is submitted.
+  // Fetches one eviction unit of a buffer into memory that may still be in use when the copy is submitted.
   void bring_part(State& state, double bytes, double density) {
     host_ += kHostNsPerMap + kHostNsPerByte * bytes + kHostNsPerCopy;
     const double usable = free_.take_oldest(bytes);
@@ -267,7 +267,7 @@ class Simulation {
   const Link& link_;
   Releases free_, leaving_;
   double unplanned_ = 0;
-  double ready_ = 0;  // of the operation in hand: its memory and its operands
+  double ready_ = 0;  // when the current operation's memory and operands are ready
   double host_ = 0, compute_ = 0, in_ = 0, out_ = 0, started_ = 0;
   std::vector<State> buffers_;
   std::vector<std::vector<std::uint32_t>> births_, deaths_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long an iteration takes under a plan: the profile's operations in order on one compute engine, copies on one
-// engine a direction, memory given away only when its last use or its copy out has passed, to whom asks first in
-// program order (as Residency does).
+// Simulates how long an iteration takes under a plan: the profile's operations in order on one compute engine; copies
+// on one engine per direction; memory is reused only when its last use or its copy out has completed, by whoever needs
+// it first in program order (as Residency does).
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 namespace thermocline {
 
 struct PlanTiming {
-  bool runs = false;           // false: something never gets memory
-  double iteration_ns = 0;     // of the last of several iterations
-  std::vector<double> starts;  // of the operations in that iteration, from its begin
+  bool runs = false;           // false: some allocation never gets memory
+  double iteration_ns = 0;     // of the last of several simulated iterations
+  std::vector<double> starts;  // start times of the operations in that iteration, from its beginning
 };
 
 PlanTiming time_plan(const Profile& profile, const Plan& plan, Bytes limit, const Link& link);

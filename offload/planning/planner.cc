@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which choice of gaps (gap_choice.h) is fastest depends on where the link is idle, so many are tried and timed:
-// several preferences, forward and backward, trimmed or not. Then single gaps of the fastest are changed, while that
-// helps.
+// Which choice of gaps (gap_choice.h) is fastest depends on where the link is idle. So many choices are tried and
+// timed: several preferences, forward and backward, trimmed or not. Then single gaps of the fastest one are changed as
+// long as that helps.
 //
-// Coming back: each buffer as late as the link allows if it is to be there in time, and no earlier than the memory that
-// is free by then allows; earlier starts are tried as well, and timed.
+// Fetches: each buffer is fetched as late as the link allows for it to be there in time, and not before there is free
+// memory for it. Earlier starts are tried and timed as well.
 #include "offload/planning/planner.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Planner {
     best_.predicted_ns = kNever;
   }
 
-  // Of the choice that is best most of the time.
+  // The plan from the choice that is usually the best.
   Plan first() {
     quick_ = true;
     attempt({Preference::kReach});
@@ -57,14 +57,14 @@ class Planner {
   }
 
  private:
-  // A choice that has been tried, and what came of it.
+  // A choice that has been tried, and its result.
   struct Tried {
     double ns;
     Choice choice;
     ChosenParts chosen;
   };
 
-  // All of them are timed in a hurry, the fastest again.
+  // Times all choices roughly, and the fastest ones again precisely.
   void try_preferences() {
     quick_ = true;
     for (const bool trims : {false, true}) {
@@ -82,11 +82,11 @@ class Planner {
     for (const Tried& tried : std::exchange(fastest_, {})) take_if_faster(tried.chosen, tried.choice, kFaster);
   }
 
-  // How long an iteration takes with what is chosen so; infinite where that is none, or one that was tried before.
-  // Replaces the best where it takes less than `share` of its time.
+  // The duration of an iteration with this choice; infinite if there is none, or if it was tried before. Replaces the
+  // best plan if it takes less than `share` of its time.
   double attempt(const Choice& choice, double share = kFaster) {
     const ChosenParts chosen = chooser_.choose(choice);
-    // Preferences often agree.
+    // Different preferences often give the same choice.
     if (chosen.empty() || !seen_.insert(chosen).second) return kNever;
     const double predicted_ns = take_if_faster(chosen, choice, share);
     if (!quick_ || predicted_ns == kNever) return predicted_ns;
@@ -109,7 +109,7 @@ class Planner {
     return predicted_ns;
   }
 
-  // More and more room, while that helps. `before_ns`: without.
+  // Increases the reserve as long as that helps. `before_ns`: the duration without it.
   void try_reserves(Choice choice, double before_ns) {
     const double part = largest_part(best_);
     for (double parts = 1; parts <= kMostReserve && !is_fast(best_); parts *= 2) {
@@ -119,7 +119,8 @@ class Planner {
       before_ns = now_ns;
     }
   }
-  // The least room with which an iteration takes hardly longer: every part of it crosses the link both ways.
+  // The smallest reserve with which an iteration takes hardly longer: every byte of reserve causes copies in both
+  // directions.
   void reduce_reserve() {
     const double part = largest_part(best_);
     Choice choice = best_choice_;
@@ -132,8 +133,8 @@ class Planner {
     }
   }
 
-  // Of one gap after another, largest and longest first, another number of parts is chosen, and the rest anew, while
-  // that helps and as long as the effort allows: where few buffers are large, preferences are too coarse.
+  // Changes the number of units of one gap after the other, the largest and longest first, and chooses all others anew,
+  // as long as that helps and the effort allows. With few large buffers, preferences alone are too coarse.
   void improve() {
     if (best_chosen_.empty()) return;
     quick_ = true;
@@ -187,16 +188,16 @@ class Planner {
     return plan;
   }
 
-  // Of plans that are expected to take equally long the first that was tried is kept.
+  // Among plans with equal expected durations the first one tried is kept.
   void keep_if_faster(const Plan& plan, const PlanTiming& timing, Plan* best) const {
     if (!timing.runs || timing.iteration_ns >= kFaster * best->predicted_ns) return;
     *best = plan;
     best->predicted_ns = timing.iteration_ns;
   }
 
-  // Times the plan with every buffer back in the last moment, then with earlier and earlier returns, the operations'
-  // start times taken from the last timing. Late returns leave memory to others, and the last moment leaves no time for
-  // anything that takes longer than expected: so first come returns that are a little earlier than need be.
+  // Times the plan with every fetch as late as possible, then with earlier and earlier fetches, using the operations'
+  // start times from the last timing. Late fetches leave memory to others, but leave no margin for operations that take
+  // longer than expected. So fetches that are slightly early are tried first.
   void consider(Plan plan, Plan* best) const {
     plan.index(places_);
     const Plan in_the_last_moment = plan;
@@ -214,7 +215,7 @@ class Planner {
     keep_if_faster(in_the_last_moment, last_moment, best);
   }
 
-  // Memory that the plan leaves free at every place while nothing has come back early.
+  // Memory that the plan leaves free at every place while nothing is fetched early.
   std::vector<double> slack_of(const Plan& plan) const {
     std::vector<double> away(places_ + 1, 0);
     for (const PlannedGap& gap : plan.gaps) {
@@ -233,9 +234,9 @@ class Planner {
     return slack;
   }
 
-  // Sets return_at of every gap. `lead` stretches the time that a copy is given.
+  // Sets return_at of every gap. `lead` scales the time that is allowed for a copy.
   void schedule_returns(const PlanTiming& timing, double lead, Plan* plan) const {
-    // Positions count from lowest_; what arrives there arrives at the end of the iteration that begins there.
+    // Positions count from lowest_; a gap that ends there ends at the end of the iteration that begins there.
     const auto place_at = [this](std::uint32_t position) { return (lowest_ + position) % places_; };
     const auto position_of = [this](std::uint32_t arrive) {
       return (arrive + 2 * places_ - lowest_ - 1) % places_ + 1;
@@ -270,8 +271,9 @@ class Planner {
       PlannedGap& gap = plan->gaps[order[i]];
       const double bytes = nonresident_bytes(gap, profile_);
       const std::uint32_t arrive = position_of(gap.arrive);
-      const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;  // places at which it is away
-      // It is back from `at` on.
+      // number of places at which it is evicted
+      const std::uint32_t away = (gap.arrive + places_ - gap.leave - 1) % places_;
+      // The buffer is on the device from `at` on.
       const auto in_time = std::lower_bound(starts.begin(), starts.begin() + arrive, latest[i] - kHostLeadNs);
       const std::size_t at =
           std::max({arrive > away ? std::size_t{arrive - away} : std::size_t{0},
@@ -282,16 +284,16 @@ class Planner {
   }
 
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr double kMostReserve = 8;  // parts
+  static constexpr double kMostReserve = 8;  // eviction units
   static constexpr double kFaster = 0.999;
-  // The host has to map pages before the copy can begin.
+  // Time for the host to map pages before the copy can begin.
   static constexpr double kHostLeadNs = 200e3;
 
-  // Of kSparse. A fine choice matters where buffers fill their pages badly, for then more has to leave than the budget
-  // lacks.
+  // Values tried for kSparse. The choice matters if buffers fill their pages badly: then more has to be evicted than
+  // the budget lacks.
   static constexpr std::array kSparsities{0.5, 1.0, 1.5, 2.0, 4.0};
   static constexpr std::size_t kTimedAgain = 3;
-  // Places that are simulated, and gaps that are chosen from, to improve a plan: a tenth of a second.
+  // Effort for improving a plan, as places to simulate and gaps to choose from: about a tenth of a second.
   static constexpr std::size_t kImprovingPlaces = 150'000;
 
   const Profile& profile_;
@@ -300,9 +302,9 @@ class Planner {
   const Link& link_;
   const std::uint32_t places_;
   GapChooser chooser_;
-  const std::uint32_t lowest_;  // the place where the least is live
+  const std::uint32_t lowest_;  // the place with the fewest live bytes
   std::set<ChosenParts> seen_;  // choices that have been tried
-  std::vector<Tried> fastest_;  // of those that were timed in a hurry, fastest first
+  std::vector<Tried> fastest_;  // of the roughly timed choices, fastest first
   bool quick_ = false;
   Choice best_choice_{Preference::kHidden};
   ChosenParts best_chosen_;
@@ -318,7 +320,7 @@ void Plan::index(std::size_t places) {
     leaves[gaps[i].leave].push_back(i);
     if (gaps[i].returns) returns[gaps[i].return_at].push_back(i);
   }
-  // What is needed first comes first.
+  // In the order in which they are needed.
   for (std::size_t q = 0; q < places; ++q) {
     std::sort(returns[q].begin(), returns[q].end(), [&](std::uint32_t a, std::uint32_t b) {
       const auto distance = [&](std::uint32_t i) { return (gaps[i].arrive + places - q) % places; };

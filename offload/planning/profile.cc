@@ -71,8 +71,8 @@ Profile ProfileRecorder::make(std::size_t period) const {
   Names names;
   std::vector<Operand> now, before;
 
-  // A block that is born in this iteration and outlives it plays, in the next one, the part of the block that was
-  // accessed at the same place one iteration ago: both get one name.
+  // A block that is allocated in this iteration and outlives it has, in the next iteration, the role of the block that
+  // was accessed at the same place one iteration ago: both get the same name.
   const auto name_of = [&](const Operand& operand, const Operand* earlier) {
     if (!operand.planned) return kNoBuffer;
     if (const auto known = names.find(operand.serial); known != names.end()) return known->second;
@@ -115,7 +115,7 @@ Profile ProfileRecorder::make(std::size_t period) const {
 void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const {
   const auto places = static_cast<std::uint32_t>(profile->places());
   struct Ends {
-    bool before = false, beyond = false;  // alive when the iteration began, when it ended
+    bool before = false, beyond = false;  // alive when the iteration began; when it ended
     std::uint32_t birth = 0, death = 0;
   };
   std::vector<Ends> ends(profile->buffers.size());
@@ -143,8 +143,8 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
     ProfiledBuffer& buffer = profile->buffers[i];
     buffer.birth = ends[i].birth;
     buffer.death = ends[i].death;
-    // Born and dead within one iteration in this order, or the other way round; alive at both ends with neither:
-    // always.
+    // Allocated and freed within one iteration, in this order or the other way round; alive at both ends and neither
+    // allocated nor freed: always alive.
     const bool born = ends[i].birth > 0 || !ends[i].before;
     const bool dies = ends[i].death < places - 1 || !ends[i].beyond;
     buffer.always = !born && !dies;
@@ -155,7 +155,7 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
       lives_in(buffer.birth, places - 1, buffer.bytes);
     }
   }
-  // What the iteration leaves alone is away while room is short: it went first, and nobody brings it back.
+  // Buffers that the iteration does not use are evicted while room is short: they are evicted first, and never fetched.
   auto planned = static_cast<std::int64_t>(idle_bytes(begin, names));
   for (std::uint32_t q = 0; q < places; ++q) {
     planned += change[q];
@@ -164,7 +164,7 @@ void ProfileRecorder::settle_lives(std::uint64_t begin, const Names& names, Prof
   }
 }
 
-// Of blocks that may leave the device, were used before `begin`, and live on without being used since.
+// Bytes of blocks that can be evicted, were used before `begin`, and live on without being used since.
 Bytes ProfileRecorder::idle_bytes(std::uint64_t begin, const Names& names) const {
   Bytes bytes = 0;
   for (const auto& [serial, life] : lives_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one iteration does to memory: which buffers it uses where, and how long its operations take. Buffers are named
-// by their place in the iteration, never by address, so that the profile of one iteration tells about the next one.
+// The memory profile of one iteration: which buffers it uses where, and how long its operations take. Buffers are
+// identified by their role in the iteration, never by address, so that the profile of one iteration describes the next
+// one too.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +18,31 @@ namespace thermocline {
 
 inline constexpr std::uint32_t kNoBuffer = ~std::uint32_t{0};
 
-// A buffer of the iteration. It lives from `birth` to `death`, both places of operations; it may live across the end of
-// the iteration (death < birth: it dies in the next one) or always.
+// A buffer of the iteration. It lives from `birth` to `death`, both places of operations. It may live across the end of
+// the iteration (death < birth: it is freed in the next one), or always.
 struct ProfiledBuffer {
   Bytes bytes = 0;     // of its pages
-  Bytes contents = 0;  // what a copy of it moves
+  Bytes contents = 0;  // what a copy of it transfers
   bool always = false;
   std::uint32_t birth = 0, death = 0;
   std::vector<std::uint32_t> uses;  // places, ascending, each once
-  std::uint64_t latest_serial = 0;  // of the block that played it last
-  // Its addresses have lost their pages before, and get others.
+  std::uint64_t latest_serial = 0;  // of the block that had this role last
+  // Its addresses lost their pages before, so they have to be mapped again.
   bool begins_remapped = false;
-  // Among how many others' addresses its pages are dealt out when it dies.
+  // Estimated number of buffers among whose addresses its pages are distributed when it is freed.
   double heirs = 0;
 
-  // Of each byte of memory, the part that crosses the link.
+  // The fraction of its memory that crosses the link.
   double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }
 };
 
 struct Profile {
   std::vector<std::uint64_t> nanoseconds;  // by place
   std::vector<ProfiledBuffer> buffers;
-  // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]), kNoBuffer where a
-  // block is not planned (slabs: what shares them changes from one iteration to the next).
+  // Operands of the operation at place q: operand_buffers[first_operand[q] .. first_operand[q + 1]). kNoBuffer for a
+  // block that is not planned (slabs: the buffers in them change from one iteration to the next).
   std::vector<std::uint32_t> first_operand, operand_buffers;
-  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and must stay
+  std::vector<Bytes> unplanned_bytes;  // by place: live blocks that are not among `buffers` and stay resident
 
   std::size_t places() const { return nanoseconds.size(); }
   std::span<const std::uint32_t> operands(std::size_t place) const {
@@ -49,25 +50,25 @@ struct Profile {
   }
 };
 
-// Keeps what the last operations accessed, until a period is known and a profile can be made of it.
+// Stores what the last operations accessed, until a period is known and a profile can be computed.
 class ProfileRecorder {
  public:
   struct Operand {
-    std::uint64_t serial;  // of the block; never given again
+    std::uint64_t serial;  // of the block; never reused
     Bytes bytes;           // of its pages
-    Bytes contents;        // of these, what a copy of it moves
-    bool planned;          // it may be planned for: a buffer of its own pages
+    Bytes contents;        // of these: what a copy of it transfers
+    bool planned;          // may be planned: a buffer with pages of its own
   };
 
-  // In program order, one call per operation. `live_bytes`: of all live blocks. What it reuses, of its first `own`
-  // operands: blocks that one buffer has to itself.
+  // In program order, one call for each operation. `live_bytes`: of all live blocks. Returns what the operation reuses;
+  // only its first `own` operands count: blocks that belong to one buffer alone.
   Reuse add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds, Bytes live_bytes);
-  // The block has been freed, behind the last operation that was added.
+  // The block was freed after the last operation that was added.
   void freed(std::uint64_t serial);
 
-  // The profile of the last `period` operations; at least twice as many must have been added and kept.
+  // The profile of the last `period` operations; at least twice as many must have been added and still be stored.
   Profile make(std::size_t period) const;
-  // Operations kept.
+  // Number of operations stored.
   std::size_t size() const { return operations_.size(); }
 
  private:
@@ -81,12 +82,12 @@ class ProfileRecorder {
     bool planned = false;
     std::uint64_t first_use = 0, last_use = 0;  // ordinals of operations
     bool dead = false;
-    std::uint64_t death = 0;  // ordinal of the last operation before it was freed, when dead
+    std::uint64_t death = 0;  // ordinal of the last operation before it was freed, if it was
   };
 
-  using Names = std::unordered_map<std::uint64_t, std::uint32_t>;  // serial -> buffer
+  using Names = std::unordered_map<std::uint64_t, std::uint32_t>;  // by serial: buffer
 
-  // Births and deaths of the named blocks, and what of the live bytes is not theirs.
+  // Sets births and deaths of the named blocks, and the part of the live bytes that belongs to no named block.
   void settle_lives(std::uint64_t begin, const Names& names, Profile* profile) const;
   Bytes idle_bytes(std::uint64_t begin, const Names& names) const;
   std::span<const Operand> operands_of(std::uint64_t ordinal, std::vector<Operand>* scratch) const;

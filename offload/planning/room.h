@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much room there is at each of a row of places, where room is taken from stretches of them. A tree over halves of
-// halves of the row; a node keeps the least room beneath it, and what has been taken from all of it and not been told
-// its halves. Both calls visit O(log n) nodes.
+// The free room at each of a sequence of places, where room is taken from ranges of places. A segment tree: a node has
+// the least room in its range, and the amount that was taken from its whole range and not passed on to its children.
+// Both calls visit O(log n) nodes.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Room {
     for (std::size_t n = leaves_ - 1; n > 0; --n) settle(n);
   }
 
-  // The first place from which on, up to `end`, there are `amount` everywhere; `end` where there is no such place.
+  // The first place from which on, up to `end`, at least `amount` is free everywhere; `end` if there is none.
   std::size_t first_with(double amount, std::size_t end) const {
     return end == 0 ? 0 : behind_last_below(1, 0, leaves_, end, amount);
   }
@@ -30,15 +30,15 @@ class Room {
 
  private:
   struct Node {
-    double least = 0;  // in the whole row, but for what is taken from nodes above
-    double taken = 0;  // from all beneath; in `least` already
+    double least = 0;  // in its whole range, without what was taken from the nodes above
+    double taken = 0;  // from its whole range; already subtracted from `least`
   };
 
   void settle(std::size_t n) {
     nodes_[n].least = std::min(nodes_[2 * n].least, nodes_[2 * n + 1].least) - nodes_[n].taken;
   }
 
-  // Behind the last place of [first, last) and below `end` with less than `amount`; `first` where there is none.
+  // The place after the last one in [first, last) and below `end` with less than `amount`; `first` if there is none.
   std::size_t behind_last_below(std::size_t n, std::size_t first, std::size_t last, std::size_t end,
                                 double amount) const {
     if (first >= end || nodes_[n].least >= amount) return first;

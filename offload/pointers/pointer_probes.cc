@@ -10,9 +10,9 @@
 namespace thermocline {
 namespace {
 
-// Pinned memory for what is looked at; taken at the first look.
+// Pinned memory for probes; allocated at the first probe.
 constexpr Bytes kRoomBytes = kMiB;
-// Of one launch. Kernels over lists of small parameters (optimizers) are given more.
+// Per launch. Kernels over lists of small parameters (optimizers) are given more small buffers than this.
 constexpr Bytes kMostLookedAtBytes = 512 * kKiB;
 constexpr std::size_t kMostLookedAt = 32;
 
@@ -26,7 +26,8 @@ PointerProbes::~PointerProbes() {
 
 void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led) {
   const std::uint64_t name = info.name != nullptr ? reinterpret_cast<std::uintptr_t>(info.name) : info.kind;
-  // Two of each: the second is for launches that lead on, of a kernel that is not known to write addresses without.
+  // Two entries for each name: the second is for launches from whose arguments stored pointers can be reached, if the
+  // kernel is not known to write pointers without that.
   Kernel& without = kernels_[name * 2];
   Kernel& kernel = is_led && without.looked_at ? kernels_[name * 2 + 1] : without;
   if (kernel.looked_at && kernel.launches + 1 < kernel.next_look) {
@@ -119,7 +120,7 @@ void PointerProbes::look(Kernel& kernel, StreamIndex stream, const References::G
     if (!driver_.copy_to_host(to, part.at, part.bytes, clock_.handle_of(stream)).ok()) break;
     ++copied;
   }
-  // The room is in use by what has been copied, whatever became of the rest.
+  // The room is in use by what has been copied, even if other copies failed.
   if (copied == 0) return;
   look.parts.resize(copied);
   kernel.under_way = true;
@@ -163,7 +164,7 @@ void PointerProbes::judge(const Look& look) {
   Kernel& kernel = *look.kernel;
   kernel.under_way = false;
   const Findings found = find_in(look);
-  // One that has written addresses once may have written the same ones again.
+  // A kernel that has written pointers once may have written the same ones again.
   if (!found.any_new && !(kernel.suspect && found.any)) {
     kernel.looked_at = true;
     kernel.suspect = false;

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the kernels that write tables: addresses of what they were given, into small buffers, where other kernels find
-// them (docs/hidden_pointers.md). Nothing says what a kernel writes, and nearly all kernels are given small buffers. So
-// they are looked at: behind a kernel's first launch, and then behind its second, fourth, eighth and so on, the small
-// buffers that it was given are copied to the host, in the kernel's own stream. If an address stands in one that was
-// not known to stand there before and leads to something that the kernel was given, the kernel has put it there. Two
-// such looks in a row, and it counts as one that writes tables from then on.
+// Pointer probes: find the kernels that write pointer tables, that is, store addresses of their arguments in small
+// buffers where other kernels find them (docs/hidden_pointers.md). What a kernel writes is not known, and nearly all
+// kernels are given small buffers. So after a kernel's first launch, and then after its second, fourth, eighth and so
+// on, the small buffers that it was given are copied to the host, in the kernel's own stream. If one contains an
+// address that was not known to be there, of memory that the kernel could reach, then the kernel has written it. After
+// two such probes in a row, the kernel counts as one that writes pointers.
 //
-// Until a kernel's first look is over it may have written anything (References::written_by_kernel, by its number);
-// then that is either confirmed or taken back. Whoever would bring something back to the device only for such a
-// reason has the looks under way settled first, which may make the host wait.
+// Until a kernel's first probe is complete, it may have written anything (References::written_by_kernel, under a number
+// of its own); the result of the probe then confirms or retracts that. Before something is fetched only for such a
+// reason, pending probes are evaluated, which may make the host wait.
 //
-// Kernels are told apart by name, and by whether what they were given leads on to something: one that copies words
-// from here to there writes tables where it is given one.
+// Kernels are distinguished by name, and by whether stored pointers can be reached from their arguments: a kernel that
+// copies words writes pointers only if it is given some.
 //
-// The program may order its work so that others write to another part of a buffer, or to what the kernel does not use,
-// while it is being looked at. Ordering them would make streams wait for each other in ways that their program does not
-// know of, so a look may read what is only half written: then it finds less, or nothing.
+// The program may order its work such that other work writes to another part of a buffer, or to something that the
+// kernel does not use, during the probe. Ordering the probe after that work would make streams wait for each other in
+// ways that the program does not expect. So a probe may read data that is only partly written; then it finds less, or
+// nothing.
 //
-// No look is made while any stream records a graph: what a kernel may have written then stands until it is looked at
-// later. Nor where a kernel is given so many small buffers, or so large ones, that nobody would take them for tables.
-// Where the driver has no pinned memory for looks, none is made: what any kernel may have written stands. Guarded by
-// the engine's lock.
+// No probe is made in these cases, and what the kernel may have written then remains assumed:
+//   - any stream is capturing a graph (the kernel is probed later);
+//   - a kernel is given too many small buffers, or too large ones, for them to be pointer tables;
+//   - the driver has no pinned memory for probes.
+//
+// Guarded by the engine's lock.
 #pragma once
 
 #include <cstdint>
@@ -40,66 +43,66 @@ namespace thermocline {
 
 class PointerProbes {
  public:
-  // `annotate`: tools are told that looks are no reads of the program's (driver/nvtx_range.h).
+  // `annotate`: tells tools that the probes' reads are not the program's (driver/nvtx_range.h).
   PointerProbes(const Driver& driver, StreamClock& clock, const Heap& heap, References& references, bool annotate)
       : driver_(driver), clock_(clock), heap_(heap), references_(references), annotate_(annotate) {}
-  // No copy of it may be under way.
+  // No probe may still be copying.
   ~PointerProbes();
   PointerProbes(const PointerProbes&) = delete;
   PointerProbes& operator=(const PointerProbes&) = delete;
 
-  // A kernel that was given these, with small buffers among them, is about to be submitted; `is_led`: words in memory
-  // lead on from there.
+  // A kernel with these accesses, including small buffers, is about to be submitted; `is_led`: stored pointers can be
+  // reached from its arguments.
   void arriving(const OperationInfo& info, std::span<const MemoryAccess> accesses, bool is_led);
-  // It will not be.
+  // The kernel will not be submitted after all.
   void abandoned() { present_ = nullptr; }
   bool has_arrived() const { return present_ != nullptr; }
-  // It has been submitted to the stream; its place in it is not counted yet (StreamClock::advance).
+  // The kernel has been submitted to the stream; StreamClock::advance has not counted it yet.
   void submitted(StreamIndex stream);
 
   bool any_under_way() const { return !looks_.empty(); }
-  // Comes to a verdict about what has passed (kYes: waits for all). True if there was any.
+  // Evaluates the probes that have completed (kYes: waits for all). True if there was any.
   bool settle(Wait wait);
 
   std::uint64_t looks() const { return made_; }
-  // That write tables, as far as is known.
+  // Number of kernels known to write pointers.
   std::uint64_t kernels() const { return writers_; }
 
  private:
-  // Of launches with small buffers.
+  // State of a kernel; its launches with small buffers count.
   struct Kernel {
     std::uint64_t number = 0;
     std::uint64_t launches = 0, next_look = 1;
     bool under_way = false;
-    bool looked_at = false;  // the last look found that it had written nothing
-    bool suspect = false;    // the last look found that it had
+    bool looked_at = false;  // the last probe found that it had written no pointers
+    bool suspect = false;    // the last probe found that it had
     bool is_writer = false;
   };
   struct Range {
-    std::uint64_t begin, end;  // one past the end is an address of it, too
+    std::uint64_t begin, end;  // the address `end` belongs to it, too
   };
   struct Part {
     DeviceAddress at;
     std::uint64_t number = 0;  // of the buffer
     Bytes bytes = 0, offset = 0;
-    std::vector<Range> known;  // where words in it may have led to before
+    std::vector<Range> known;  // memory that pointers in it may have pointed to before
   };
   struct Look {
     Kernel* kernel = nullptr;
     Use use;
-    Bytes begin = 0, end = 0;  // of the room
+    Bytes begin = 0, end = 0;  // position in the room
     std::vector<Part> parts;
-    std::vector<Range> targets;  // what the kernel was given, and may have come to
+    std::vector<Range> targets;  // the kernel's arguments, and what it could reach from them
   };
-  // Words that lead to what the kernel was given.
+  // Words that are addresses in the targets.
   struct Findings {
     bool any = false, any_new = false;
-    std::vector<HeldWord> standing;  // new, in buffers that are still there
+    std::vector<HeldWord> standing;  // new ones, in buffers that still exist
   };
 
   std::vector<Part> small_ones(const References::Given& given, const Kernel& kernel) const;
   std::vector<Range> ranges_of(const References::Targets& buffers) const;
-  // Room for so many bytes on the host, which is pinned; false: there is none at present.
+  // Reserves pinned host memory for this many bytes; false: there is none at present.
   bool take_room(Bytes bytes, Look* look);
   void look(Kernel& kernel, StreamIndex stream, const References::Given& given, std::vector<Part> parts);
   void judge(const Look& look);
@@ -113,10 +116,10 @@ class PointerProbes {
   std::unordered_map<std::uint64_t, Kernel> kernels_;
   std::uint64_t numbers_ = 0;
   Kernel* present_ = nullptr;
-  std::vector<MemoryAccess> accesses_;  // of the present one
-  std::deque<Look> looks_;              // under way, oldest first; their room lies in this order, round the end
+  std::vector<MemoryAccess> accesses_;  // of the present kernel
+  std::deque<Look> looks_;              // pending probes, oldest first; their memory is in this order, in a ring
   std::byte* room_ = nullptr;
-  bool is_blind_ = false;  // the driver has refused the room: it is not asked again
+  bool is_blind_ = false;  // the driver has refused the pinned memory: it is not asked again
   std::uint64_t made_ = 0, writers_ = 0;
 };
 

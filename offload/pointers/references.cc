@@ -9,7 +9,8 @@
 namespace thermocline {
 namespace {
 
-// Words of one table that lead to the same buffers in turn (an array of structures) become one run for each.
+// Words of one table that point to the same buffers in turn (an array of structures) are merged into one run for each
+// buffer; this many runs back are searched.
 constexpr std::size_t kLookBack = 8;
 constexpr Bytes kGap = 256;
 
@@ -71,14 +72,15 @@ void References::collapse(Holder& holder) {
   std::vector<Run> kept;
   for (const Run& run : holder.runs) {
     const Buffer* const target = heap_.find(run.target);
-    if (target == nullptr) continue;  // freed: the word leads nowhere
+    if (target == nullptr) continue;  // freed: the word points to nothing
     const auto [at, is_new] = by_target.try_emplace(target, run);
     at->second.begin = lower(at->second.begin, run.begin);
     at->second.end = higher(at->second.end, run.end);
   }
   kept.reserve(by_target.size());
   for (const auto& [target, run] : by_target) kept.push_back(run);
-  // By address of what they are about, not of our own objects: the same for every run of the program.
+  // Sorted by target address, not by the address of our own objects: so the order is the same in every run of the
+  // program.
   std::sort(kept.begin(), kept.end(), [](const Run& a, const Run& b) { return a.target < b.target; });
   runs_ -= holder.runs.size() - kept.size();
   holder.runs = std::move(kept);
@@ -114,7 +116,7 @@ void References::clear(Holder& holder, AddressRange range) {
   const auto is_over = [&](Run& run) {
     if (run.begin >= range.end() || run.end <= range.at) return false;
     if (run.begin >= range.at && run.end <= range.end()) return true;
-    // What is written over in the middle leaves words on both sides.
+    // Overwriting the middle of a run leaves words on both sides.
     if (run.begin >= range.at) run.begin = range.end();
     if (run.end <= range.end()) run.end = range.at;
     return false;
@@ -136,7 +138,7 @@ void References::collect(const std::vector<Run>& runs, AddressRange range, std::
 }
 
 void References::add_written(Holder& holder, Run run) {
-  // What leads anywhere has rules of its own.
+  // Runs that may point anywhere have separate rules (add_anywhere).
   for (Run& known : run.target == kAnywhere ? std::span<Run>() : std::span<Run>(holder.written)) {
     if (known.kernel != run.kernel || known.target != run.target) continue;
     known.begin = lower(known.begin, run.begin);
@@ -153,8 +155,8 @@ void References::add_written(Holder& holder, Run run) {
   runs_ += holder.written.size();
 }
 
-// One for each kernel, or one for all; what lies between them counts, too. Outside our memory two ranges may be far
-// apart, and what lies between them is not ours: more of them are remembered before they become one.
+// One run for each kernel, or one for all; the gap between the ranges counts too. In unmanaged memory two ranges may be
+// far apart, and the gap belongs to others: more ranges are stored there before they are merged.
 void References::add_anywhere(Holder& holder, Run run) {
   run.target = kAnywhere;
   const auto widen = [](Run& known, const Run& by) {
@@ -217,7 +219,7 @@ void References::copied(AddressRange to, AddressRange from, bool exact) {
   };
   each(there, &References::add);
   each(written, &References::add_written);
-  // Nothing may have been put into what was made for it.
+  // If nothing is stored, no holder may be left that was created for it.
   for_each_in(to, [](Holder&) {});
 }
 
@@ -231,18 +233,19 @@ void References::forget(const Buffer& buffer) {
 References::Targets References::targets_at(std::span<const DeviceAddress> addresses) const {
   Targets targets;
   for (const DeviceAddress at : addresses) {
-    // One past the end: where no buffer begins there, it can only be the one before.
+    // One past the end of a buffer: if no buffer begins there, it can only mean the one before.
     const Buffer* target = is_ours(at) ? heap_.find(at) : nullptr;
     if (target == nullptr && is_ours(at - 1)) target = heap_.find(at - 1);
     if (target != nullptr) targets.push_back(target);
   }
-  // By address, not by where our own objects are: the same for every run of the program.
+  // Sorted by address, not by the location of our own objects: so the order is the same in every run of the program.
   std::sort(targets.begin(), targets.end(), kLower);
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   return targets;
 }
 
-// To kMostWritten: first goes what is not known, then what is oldest; it may lead anywhere then. How many went.
+// Reduces the runs to kMostWritten: assumed ones are removed first, then the oldest. The buffer may then point
+// anywhere. Returns how many were removed.
 std::uint64_t References::shorten(Holder& holder) {
   const auto leads_somewhere = [](const Run& run) { return run.target != kAnywhere; };
   const auto before = static_cast<std::size_t>(std::ranges::count_if(holder.written, leads_somewhere));
@@ -266,8 +269,8 @@ std::uint64_t References::add_given(const Buffer& buffer, const Given& given, st
   const auto is_in = [](const Targets& all, const Buffer* one) {
     return std::binary_search(all.begin(), all.end(), one, kLower);
   };
-  // What leads nowhere any more may go. What was given is the newest now; what is only led to keeps its place, and what
-  // is known to be there is not added as something that may be.
+  // Runs whose target was freed are removed. Targets that the kernel was given become the newest; targets that it could
+  // only reach keep their place; and targets that are known to be stored there are not added as assumptions.
   Targets known;
   std::erase_if(holder.written, [&](const Run& run) {
     if (run.target == kAnywhere) return false;
@@ -355,7 +358,7 @@ References::Targets References::targets_of(const Buffer& buffer, std::uint64_t b
 
 template <class Written>
 void References::visit(DeviceAddress address, Written written, std::vector<DeviceAddress>* out) {
-  // One past the end of a buffer may mean that one, or the one that begins there.
+  // One past the end of a buffer may mean that buffer, or the one that begins there.
   for (const DeviceAddress at : {address, address - 1}) {
     if (!is_ours(at)) continue;
     const Buffer* const buffer = heap_.find(at);

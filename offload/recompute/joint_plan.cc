@@ -17,7 +17,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Shorter gaps gain little, and there are many of them.
 constexpr std::uint32_t kLeastGap = 20;
 
-// Bytes that are live at each place, everything on the device.
+// Live bytes at each place, with everything on the device.
 std::vector<double> live_bytes_of(const Profile& profile) {
   std::vector<double> live(profile.places() + 1);
   const auto add = [&live](std::uint32_t from, std::uint32_t to, double bytes) {
@@ -60,7 +60,7 @@ class Ranking {
       std::vector<VersionId> leaves;
       const double key = key_of(best.candidate, &leaves);
       if (key <= 0) continue;
-      // Others that were chosen have made it dearer since.
+      // Other choices have made it more expensive since.
       if (!open_.empty() && Entry{key, best.candidate} < open_.top()) {
         open_.push({key, best.candidate});
         continue;
@@ -92,7 +92,7 @@ class Ranking {
   }
 
   void find_candidates() {
-    std::vector<Drop> last(lineage_.buffers.size());  // `leave`, and the version that stands behind it
+    std::vector<Drop> last(lineage_.buffers.size());  // by buffer: its last use (`leave`), and the version after it
     std::vector<bool> used(lineage_.buffers.size());
     for (std::uint32_t q = 0; q < lineage_.places(); ++q) {
       const std::span<const VersionedOperand> operands = lineage_.operands(q);
@@ -110,7 +110,7 @@ class Ranking {
       }
     }
   }
-  // What lives across the end of the iteration is another one's there.
+  // A buffer that lives across the end of the iteration is another one there.
   bool may_be_dropped(std::uint32_t b) const {
     const std::uint32_t name = lineage_.buffers[b].name;
     if (name == kNoBuffer || lineage_.buffers[b].death == LineageBuffer::kOutlives) return false;
@@ -123,7 +123,7 @@ class Ranking {
     if (const double key = key_of(c, &leaves); key > 0) open_.push({key, c});
   }
 
-  // Bytes a nanosecond; 0: it can not be recomputed, or others could not be any more.
+  // Bytes freed per nanosecond of recomputation; 0: it can not be recomputed, or others no longer could be.
   double key_of(std::uint32_t c, std::vector<VersionId>* leaves) {
     const Drop& drop = candidates_[c];
     const auto bytes = static_cast<double>(profile_.buffers[lineage_.buffers[drop.buffer].name].bytes);
@@ -132,13 +132,13 @@ class Ranking {
       const Drop& other = candidates_[e];
       if (other.arrive <= drop.leave || other.arrive > drop.arrive || ns == kNever) continue;
       const double again = drop.version == kNoVersion ? 0 : cost(drop.version, other.arrive, drop.buffer, nullptr);
-      // Made for the other, it is kept until its own use.
+      // A version that is recomputed for the other one is kept until its own use.
       if (again == kNever || drop.arrive > other.arrive + kept_for_) ns += again;
     }
     return ns == kNever ? 0 : bytes / std::max(ns + ns_per_drop_, 1.0);
   }
 
-  // Nanoseconds to make the version at the place, `also` being dropped.
+  // Nanoseconds to recompute the version at the place, if `also` is dropped too.
   double cost(VersionId version, std::uint32_t place, std::uint32_t also, std::vector<VersionId>* leaves) {
     std::vector<std::uint32_t> set;
     const auto mark = [&](std::uint32_t b) {
@@ -172,7 +172,7 @@ class Ranking {
       if (std::ranges::find(readers, e) == readers.end()) readers.push_back(e);
     };
     for (const VersionId leaf : leaves) reads(c, lineage_.versions[leaf].buffer);
-    // Whoever was made of it is made of its inputs now.
+    // What was computed from this version must be computed from its inputs now.
     const Drop& drop = candidates_[c];
     for (const std::uint32_t e : std::vector<std::uint32_t>(readers_[drop.buffer])) {
       if (candidates_[e].arrive <= drop.leave || candidates_[e].arrive > drop.arrive) continue;
@@ -184,11 +184,11 @@ class Ranking {
   const Lineage& lineage_;
   const double ns_per_drop_;
   const std::uint32_t kept_for_;
-  std::vector<std::uint32_t> crowded_;  // places before, where more is live than the limit
+  std::vector<std::uint32_t> crowded_;  // number of earlier places with more live bytes than the limit
   std::vector<Drop> candidates_;
   static constexpr std::uint32_t kStretch = 64;
-  std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: whose gaps come there
-  std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are made of it
+  std::vector<std::vector<std::uint32_t>> chosen_around_;  // by place / kStretch: candidates whose gaps include it
+  std::vector<std::vector<std::uint32_t>> readers_;        // by buffer: chosen candidates that are computed from it
   std::vector<bool> dropped_;                              // scratch of cost()
   std::priority_queue<Entry> open_;
 };
@@ -204,14 +204,14 @@ namespace {
 
 constexpr std::size_t kLengths = 20, kLengthsOfMany = 10;
 constexpr std::uint32_t kKeptLong = 40, kKeptShortly = 12;
-// Of the lengths that look best at first sight so many are planned with full effort.
+// Of the list lengths that look best at first, this many are planned with full effort.
 constexpr std::size_t kPlannedFully = 3;
 constexpr std::size_t kRefinements = 5;
-// Up to so many operations all lengths are.
+// Up to this many operations, all lengths are planned with full effort.
 constexpr std::size_t kFewPlaces = 4000;
 constexpr double kFaster = 0.999;
-// What it costs the host to take a buffer's pages away and to give it others, where that is not done for good: of the
-// order of ten of the driver's mapping calls.
+// Host time for removing a buffer's pages and giving it others, without static page assignment: about ten of the
+// driver's mapping calls.
 constexpr double kHostNsPerDrop = 300e3;
 
 class JointPlanner {
@@ -231,13 +231,13 @@ class JointPlanner {
     return std::move(without_copies_);
   }
 
-  // Of some numbers of segments the fastest.
+  // The fastest plan over several numbers of segments.
   Plan in_segments() {
     take(plan_iteration(profile_, limit_, link_), nullptr);
     const double root = std::sqrt(static_cast<double>(profile_.places()) / 2);
     for (const double factor : {0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0}) {
       const auto segments = static_cast<std::uint32_t>(std::max(2.0, factor * root));
-      // A segment is recomputed whole, and its backward pass takes as long as three of it.
+      // A segment is recomputed as a whole, and its backward pass takes as long as three segments.
       const auto kept_for = static_cast<std::uint32_t>(3 * profile_.places() / segments);
       keep_if_faster(rewritten(segment_drops(profile_, lineage_, segments), kept_for), PlanEffort::kFull);
     }
@@ -258,7 +258,7 @@ class JointPlanner {
     }
   }
 
-  // One that has been tried.
+  // One length that has been tried.
   struct Promising {
     double predicted_ns;
     std::shared_ptr<const Rewriting> rewriting;
@@ -269,7 +269,7 @@ class JointPlanner {
   };
 
   bool tries_quickly() const { return profile_.places() > kFewPlaces; }
-  // The more is dropped already, the less does one more or less make a difference.
+  // The more has been dropped already, the less difference one more or less makes.
   static std::size_t length_of(std::size_t i, std::size_t lengths, std::size_t all) {
     const double part = static_cast<double>(i) / static_cast<double>(lengths);
     return std::min(all, static_cast<std::size_t>(std::ceil(part * std::sqrt(part) * static_cast<double>(all))));
@@ -283,7 +283,7 @@ class JointPlanner {
     }
   }
 
-  // Around the best length, in smaller and smaller steps.
+  // Searches around the best length in decreasing steps.
   void refine() {
     if (!refined_) return;
     const std::size_t all = lists_[refined_->list].ranked.size();
@@ -304,7 +304,7 @@ class JointPlanner {
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
   }
 
-  // But for those that can not be had once the others are gone.
+  // Leaves out drops that can not be recomputed once the others are gone.
   std::shared_ptr<const Rewriting> rewritten(std::vector<Drop> drops, std::uint32_t kept_for) const {
     auto rewriting = std::make_shared<Rewriting>();
     std::vector<std::size_t> failed;
@@ -316,7 +316,7 @@ class JointPlanner {
     return rewriting;
   }
 
-  // What it takes; infinite where it does not fit.
+  // The duration of the plan; infinite if it does not fit.
   double keep_if_faster(const std::shared_ptr<const Rewriting>& rewriting, PlanEffort effort) {
     Plan plan = plan_iteration(rewriting->profile, limit_, link_, effort);
     if (!plan.fits) return kNever;
@@ -350,7 +350,7 @@ class JointPlanner {
   std::optional<Tried> refined_;  // the best of these
   std::vector<Promising> promising_;
   Plan best_;
-  Plan without_copies_;  // the fastest of these
+  Plan without_copies_;  // the fastest without copies
 };
 
 }  // namespace
@@ -360,7 +360,7 @@ std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, 
   const auto turn = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
   const auto segment_of = [&](std::uint32_t place) { return std::uint64_t{place} * segments / (turn + 1); };
   std::vector<Drop> drops;
-  // All that is known to be recomputable, one by one; no limit: wherever more is live than nothing.
+  // Everything that is known to be recomputable, one by one; limit 0: at every place with live bytes.
   for (const Drop& drop : rank_drops(profile, lineage, 0)) {
     if (drop.leave > turn || drop.arrive <= turn || drop.version == kNoVersion) continue;
     const std::uint32_t made = lineage.versions[drop.version].producer;

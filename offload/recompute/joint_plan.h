@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans recomputing and swapping together. Buffers are chosen to be dropped, best first: bytes for each second that
-// recomputing takes, with what that costs others that are dropped already. The first so many of them are dropped, for a
-// number of lengths of that list; each length makes a rewritten iteration (rewriting.h), which the planner completes
-// with copies and times. The fastest is the plan: none dropped (copies alone) and all that are of any use (hardly any
-// copies) are among them.
+// Plans recomputing and swapping together. Buffers to be dropped are ranked: by bytes freed for each second of
+// recomputing, including what that costs for others that are dropped already. The first ones of the ranking are
+// dropped, for several lengths of that list. Each length gives a rewritten iteration (rewriting.h), for which the
+// planner adds copies and computes times. The fastest is the plan. The lengths include none dropped (copies alone) and
+// everything useful dropped (hardly any copies).
 //
 // Pure functions of their arguments; thread-safe.
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace thermocline {
 
-// In the order in which they are chosen. `limit`: what is not live where more is live than that is left alone.
-// `ns_per_drop`: beside what runs again. `kept_for`: RewritingTerms.
+// In the order in which they are chosen. `limit`: only buffers that are live where live bytes exceed it are dropped.
+// `ns_per_drop`: cost of a drop in addition to what runs again. `kept_for`: see RewritingTerms.
 std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop = 0,
                              std::uint32_t kept_for = 40);
 
@@ -26,7 +26,7 @@ std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Byt
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link,
                   Mapping mapping = Mapping::kEachTime, RecomputePlans plans = RecomputePlans::kJoint);
 
-// What is dropped where the forward pass, which ends where most is live, is cut into so many segments.
+// What is dropped if the forward pass, which ends where most bytes are live, is cut into this many segments.
 std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments);
 
 }  // namespace thermocline

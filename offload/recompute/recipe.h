@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operations have to run again, and where what they make goes, so that some versions exist again: in the buffers
-// that they belong to, or in scratch memory as long as something of the recipe reads them. Used for planning, on the
-// lineage of an iteration, and while running, on what has really been submitted.
+// A recipe: which operations have to run again, and where their results go, so that some versions exist again: in the
+// buffers that they belong to, or in scratch memory as long as something in the recipe reads them. Used for planning,
+// on the lineage of an iteration, and at run time, on what has actually been submitted.
 //
-// In place: an operation that reads what it overwrites is preceded by whatever made that, into the same memory, of
-// which nobody else reads. So what a recipe has made stays as it is until its last reader has run.
+// Updates in place: before an operation that reads what it overwrites, the operation that made that version runs into
+// the same memory, which nobody else reads. So what a recipe has made stays unchanged until its last reader has run.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace thermocline {
 using VersionId = std::uint64_t;
 inline constexpr VersionId kNoVersion = ~VersionId{0};
 
-// What an operation did to one of its operands. Both: the operation updates it in place, or writes a part of it.
+// What an operation did to one of its operands. Both flags: it updates it in place, or writes a part of it.
 struct VersionedOperand {
   bool reads = false, writes = false;
   VersionId read = kNoVersion, written = kNoVersion;
@@ -28,27 +28,27 @@ struct Recipe {
   static constexpr std::uint32_t kStands = ~std::uint32_t{0};
   // Memory that the recipe fills.
   struct Value {
-    VersionId version;                  // what is in it at last
-    bool own;                           // it is the version's buffer; else scratch
-    std::uint32_t first_run = kStands;  // that accesses it
+    VersionId version;                  // the version in it at the end
+    bool own;                           // true: the version's own buffer; false: scratch
+    std::uint32_t first_run = kStands;  // the first run that accesses it
     std::uint32_t last_run = 0;
   };
   struct Run {
     std::uint64_t operation;
-    std::uint32_t first_operand;  // in `operands`
+    std::uint32_t first_operand;  // index in `operands`
   };
   std::vector<Value> values;
   std::vector<Run> runs;
-  // By operand of each run: an index of values; kStands: where it is anyway.
+  // For each operand of each run: an index into values; kStands: read where it is.
   std::vector<std::uint32_t> operands;
-  std::vector<VersionId> leaves;  // that the runs read where they are; some of them several times
+  std::vector<VersionId> leaves;  // versions that the runs read where they are; may contain duplicates
 };
 
-// Builds recipes. World:
-//   bool producer(VersionId, std::uint64_t* operation)   false: nothing that may run again
+// Builds recipes. World provides:
+//   bool producer(VersionId, std::uint64_t* operation)   false: no operation that may run again
 //   std::span<const VersionedOperand> operands(std::uint64_t operation)
-//   bool stands(VersionId)   it is in its buffer, and may be read there
-//   bool owns(VersionId)     its buffer has no contents and is to have these
+//   bool stands(VersionId)   its buffer contains it, and may be read
+//   bool owns(VersionId)     its buffer has no contents and is to be filled with it
 template <class World>
 class RecipeBuilder {
  public:
@@ -56,7 +56,8 @@ class RecipeBuilder {
 
   explicit RecipeBuilder(const World& world) : world_(world) {}
 
-  // Adds what makes the version, unless it has been made on the way. False: it can not be had; the recipe is unusable.
+  // Adds what makes the version, unless it has been added already. False: that is impossible, and the recipe is
+  // unusable.
   bool add(VersionId version) {
     const bool had = std::ranges::find(made_, version, &Made::version) != made_.end();
     return had || make(version, Recipe::kStands);
@@ -75,7 +76,7 @@ class RecipeBuilder {
     return static_cast<std::uint32_t>(recipe_.values.size() - 1);
   }
 
-  // What is read and not written: Recipe::kStands, or a value. False: it can not be had.
+  // Where a version that is only read comes from: Recipe::kStands, or a value. False: it is not available.
   bool input(VersionId version, std::uint32_t* place) {
     *place = Recipe::kStands;
     if (world_.stands(version)) {
@@ -88,7 +89,7 @@ class RecipeBuilder {
     return true;
   }
 
-  // `target`: the value to make it in, which is then nobody else's; kStands: one of its own.
+  // `target`: the value to make it in, which nobody else may then use; kStands: a value of its own.
   bool make(VersionId version, std::uint32_t target) {
     std::uint64_t operation = 0;
     if (!world_.producer(version, &operation) || ++pending_ + recipe_.runs.size() > kMostRuns) return false;

@@ -57,7 +57,7 @@ class Rewriter {
   }
 
  private:
-  // Half of the buffers that come and go are smaller.
+  // The median size of the buffers that are allocated and freed in the iteration.
   void find_typical_bytes() {
     std::vector<Bytes> sizes;
     for (const ProfiledBuffer& buffer : profile_.buffers) {
@@ -83,7 +83,7 @@ class Rewriter {
     std::vector<std::uint32_t>& uses = out_.profile.buffers[segment].uses;
     if (uses.empty() || uses.back() != last_place()) uses.push_back(last_place());
   }
-  // Of the buffer's life so far what comes from now on is another.
+  // From now on the profile's buffer is a new one: its life is split here.
   std::uint32_t new_segment(std::uint32_t name, Bytes bytes, Bytes contents) {
     ProfiledBuffer buffer;
     buffer.bytes = bytes;
@@ -127,10 +127,10 @@ class Rewriter {
       can = builder.add(operands[i].read);
       if (!can) failed->push_back(open_[buffers[i]]);
     }
-    // What is rewritten behind a failure only shows the next one.
+    // After a failure rewriting continues only to find further failures.
     if (can && !builder.recipe().runs.empty()) emit(builder.recipe(), q);
     for (const std::uint32_t b : buffers) {
-      // What is only written has memory again.
+      // A dropped buffer that is only written gets memory again.
       if (dropped_[b]) new_segment_of(b);
       dropped_[b] = false;
     }
@@ -171,12 +171,12 @@ class Rewriter {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const Bytes bytes = lineage_.buffers[buffer].bytes;
     if (name != kNoBuffer) return new_segment(kNoBuffer, profile_.buffers[name].bytes, profile_.buffers[name].contents);
-    // Scratch memory owns whole pages where it is large, and has room with other small buffers where it is not.
+    // Large scratch memory has whole pages of its own; small scratch memory shares slabs with other small buffers.
     if (bytes < kMiB) return kNoBuffer;
     return new_segment(kNoBuffer, round_up(bytes, kDefaultPageBytes), bytes);
   }
 
-  // Births and deaths of what the original profile knows, in places of the new one.
+  // Translates births and deaths from the original profile to places in the new one.
   void settle() {
     std::vector<bool> has_ended(out_.names.size());
     for (const std::uint32_t segment : ended_) has_ended[segment] = true;
@@ -196,12 +196,12 @@ class Rewriter {
   const RewritingTerms terms_;
   double typical_bytes_ = 1;
   Rewriting& out_;
-  std::vector<std::vector<std::uint32_t>> uses_;    // by buffer of the lineage
-  std::vector<bool> dropped_;                       // by buffer of the lineage
-  std::vector<std::uint32_t> open_;                 // the same: its drop
-  std::vector<std::uint32_t> segment_;              // by buffer of the profile: what it is now
-  std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops behind it
-  std::vector<std::uint32_t> ended_;                // segments that a drop ended
+  std::vector<std::vector<std::uint32_t>> uses_;  // by buffer of the lineage
+  std::vector<bool> dropped_;                     // by buffer of the lineage
+  std::vector<std::uint32_t> open_;               // by buffer of the lineage: its current drop
+  std::vector<std::uint32_t> segment_;  // by buffer of the original profile: its current buffer in the new one
+  std::vector<std::vector<std::uint32_t>> begins_;  // by place: drops that begin after it
+  std::vector<std::uint32_t> ended_;                // buffers of the new profile that were ended by a drop
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An iteration in which some buffers are dropped between two uses, without a copy, and recomputed before the second:
-// what runs in addition, and what that makes of its profile. Copies are planned for the rewritten profile as for any
+// A rewritten iteration: some buffers are dropped between two uses, without a copy, and recomputed before the second
+// use. Contains the additional operations and the resulting profile; copies are planned for that profile as for any
 // other.
 #pragma once
 
@@ -13,42 +13,42 @@
 
 namespace thermocline {
 
-// The contents of a buffer are not needed strictly between two of its uses, and can be had again at the second.
+// The contents of a buffer are not needed strictly between two of its uses, and can be recomputed for the second.
 struct Drop {
   std::uint32_t buffer = 0;             // of the lineage
-  std::uint32_t leave = 0, arrive = 0;  // places of the uses
-  VersionId version = kNoVersion;       // wanted at `arrive`; none: that only writes
+  std::uint32_t leave = 0, arrive = 0;  // places of the two uses
+  VersionId version = kNoVersion;       // needed at `arrive`; none: that use only writes
 };
 
-// Whether addresses that lose their pages, and get others, are mapped each time; or each keeps its own for good
-// (aliasing.h).
+// kEachTime: addresses that lose their pages get others each time, and have to be mapped. kForGood: with static page
+// assignment each keeps its own.
 enum class Mapping { kEachTime, kForGood };
 
 struct Rewriting {
-  Profile profile;  // one place more for each operation that runs again
-  // By place of the program's operations: where that is in `profile`, and how many places before it belong to it.
+  Profile profile;  // with one additional place for each operation that runs again
+  // By place of the program's operations: its place in `profile`, and how many recomputation places precede it.
   std::vector<std::uint32_t> place_of, runs_before;
-  // By place of the program's operations: buffers (of the original profile) that are recomputed before it, all at once,
-  // and that are dropped behind it.
+  // By place of the program's operations: buffers of the original profile that are recomputed before it, all at once,
+  // and those that are dropped after it.
   std::vector<std::vector<std::uint32_t>> remakes, drops;
-  // By buffer of `profile`: which of the original it is for a while; kNoBuffer: scratch.
+  // By buffer of `profile`: the buffer of the original profile that it is a part of; kNoBuffer: scratch.
   std::vector<std::uint32_t> names;
   std::uint64_t recomputed_ns = 0;
   std::uint32_t recomputed_operations = 0;
 };
 
-// What a rewriting is made with. `kept_for`: something that was made again stays where it is if it is used within so
-// many operations. Many: less runs again; few: what runs again needs less room.
+// Parameters of a rewriting. `kept_for`: a recomputed version is kept if it is used again within this many operations.
+// With a large number less runs again; with a small one recomputed versions need less room.
 struct RewritingTerms {
   Mapping mapping = Mapping::kEachTime;
   std::uint32_t kept_for = 40;
 };
 
-// What of an iteration stands and may run again, at one place of it, while some buffers are dropped.
+// Which versions of an iteration exist or may be recomputed, at one place of it, while some buffers are dropped.
 class RecomputableAt {
  public:
-  // `dropped`: by buffer of the lineage. `uses`: by the same, places in order; buffers that are used soon are
-  // recomputed where they belong. Null: none is.
+  // `dropped`: by buffer of the lineage. `uses`: by buffer of the lineage, places in order; buffers that are used soon
+  // are recomputed in their own memory. Null: none is.
   RecomputableAt(const Lineage& lineage, const std::vector<bool>& dropped, std::uint32_t place,
                  const std::vector<std::vector<std::uint32_t>>* uses = nullptr, std::uint32_t kept_for = 0)
       : lineage_(lineage), dropped_(dropped), place_(place), uses_(uses), kept_for_(kept_for) {}
@@ -79,7 +79,7 @@ class RecomputableAt {
   const std::uint32_t kept_for_;
 };
 
-// False: something can not be recomputed; `failed` are drops without which more can, by index and in order.
+// False: something can not be recomputed; `failed` then has the drops without which more can, by index and in order.
 bool rewrite(const Profile& profile, const Lineage& lineage, const std::vector<Drop>& drops,
              const RewritingTerms& terms, Rewriting* out, std::vector<std::size_t>* failed);
 

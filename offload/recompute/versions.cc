@@ -8,7 +8,7 @@
 namespace thermocline {
 namespace {
 
-// A version is the operand of an operation that wrote it, or one that was found.
+// A version's id is the operand of the operation that wrote it, or it is a version that existed before.
 constexpr unsigned kOperandBits = 16;
 constexpr VersionId kFound = VersionId{1} << 63;
 
@@ -17,10 +17,11 @@ std::uint64_t operation_of(VersionId version) { return version >> kOperandBits; 
 
 }  // namespace
 
-// What stands and may run again, at this moment; `own` are to get their contents back, `going` are not to be read.
+// Which versions exist or may be recomputed at this moment. `own`: buffers whose contents are to be restored; `going`:
+// buffers that must not be read.
 class Versions::World {
  public:
-  // `only`: of what stands, no more than these may be read; null: all may.
+  // `only`: of the existing versions, only these may be read; null: all may.
   World(const Versions& versions, std::span<const BufferNumber> own, std::span<const BufferNumber> going,
         const std::vector<BufferNumber>* only = nullptr)
       : versions_(versions), own_(own), going_(going), only_(only) {}
@@ -138,7 +139,7 @@ std::optional<Recipe> Versions::recipe_for(std::span<const BufferNumber> buffers
 bool Versions::drop(BufferNumber buffer) {
   THERMOCLINE_CHECK(!is_dropped(buffer), "contents are dropped once");
   if (!settle(buffer, {})) return false;
-  // What is made of it is made of its inputs from now on.
+  // What is computed from this buffer must be computed from its inputs now.
   const auto readers = readers_.find(buffer);
   if (readers == readers_.end()) return true;
   std::vector<BufferNumber> others(readers->second.begin(), readers->second.end());
@@ -151,7 +152,7 @@ bool Versions::drop(BufferNumber buffer) {
   return true;
 }
 
-// Finds its recipe, anew; false: there is none, and nothing has changed.
+// Finds a new recipe for the buffer; false: there is none, and nothing has changed.
 bool Versions::settle(BufferNumber buffer, std::span<const BufferNumber> going) {
   const std::optional<Recipe> recipe = recipe_without({&buffer, 1}, going);
   if (!recipe) return false;
@@ -194,17 +195,17 @@ std::vector<Versions::BufferNumber> Versions::lost_without(std::span<const Buffe
   }
   std::ranges::sort(readers);
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-  // What goes itself needs no contents any more.
+  // Dropped buffers that are themselves overwritten or freed need no contents any more.
   std::erase_if(readers, [&](BufferNumber reader) {
     return std::ranges::find(going, reader) != going.end() || settle(reader, going);
   });
   return readers;
 }
 
-// As many as the relauncher remembers, or half of that again.
+// As many as the relauncher remembers, or half as many again.
 void Versions::forget_old() {
   if (records_.size() < remembered_) return;
-  // What was dropped since too_old() was asked may be made of what is old.
+  // Buffers dropped since too_old() was called may depend on old operations.
   std::uint64_t kept = first_ + records_.size() / 2;
   for (const auto& [buffer, dropped] : dropped_) kept = std::min(kept, dropped.oldest);
   records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(kept - first_));
@@ -259,7 +260,7 @@ void Versions::validate() const {
   THERMOCLINE_CHECK(current_.size() == buffer_of_.size(), "a version stands in one buffer");
   for (const auto& [buffer, dropped] : dropped_) {
     THERMOCLINE_CHECK(dropped.version == current(buffer), "what is dropped is not overwritten");
-    // There may be a shorter one by now; this one is there whatever becomes of all others.
+    // There may be a shorter recipe by now; the stored one is valid whatever happens to other buffers.
     const World world(*this, {&buffer, 1}, {}, &dropped.leaves);
     RecipeBuilder builder(world);
     THERMOCLINE_CHECK(builder.add(dropped.version), "what is dropped can be recomputed from what is kept for it");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The versions of the buffers' contents while the program runs: which operation made each, of what, and which of them
-// are dropped: their buffers live, and have no contents anywhere, but those can be recomputed.
+// The versions of the buffers' contents at run time: which operation made each, from what, and which of them are
+// dropped: their buffers are alive but have no contents anywhere, and the contents can be recomputed.
 //
-// Invariants (validate() recomputes them):
-//   1. Every version that is dropped can be recomputed from versions that stand, by operations that are remembered.
-//   2. A buffer that such a recipe reads is known to be read by it: before the buffer is overwritten or freed, the
-//   version is recomputed, or another recipe is found (the write barrier).
+// Invariants (checked by validate()):
+//   1. Every version that is dropped can be recomputed from versions that exist, by operations that are remembered.
+//   2. For each buffer that such a recipe reads, the reader is known: before the buffer is overwritten or freed, the
+//      dropped version is recomputed, or another recipe is found (the write barrier).
 #pragma once
 
 #include <cstdint>
@@ -33,48 +33,50 @@ class Versions {
     BufferNumber buffer = 0;
     DeviceAddress address;
     Bytes bytes = 0;
-    bool owns_pages = false;  // its block is its own
+    bool owns_pages = false;  // it has a block of its own
     OperandUse use;
   };
 
-  // About so many operations are remembered: more while dropped contents are made of them.
+  // About this many operations are remembered; more while dropped contents depend on them.
   explicit Versions(std::uint64_t remembered = Relauncher::kRemembered) : remembered_(remembered) {}
 
-  // An operation arrives; each buffer once. `may_run_again`: all of it is known. `is_all`: it accesses nothing else.
+  // An operation is about to be submitted; each buffer once. `may_run_again`: everything about it is known. `is_all`:
+  // it accesses nothing else.
   void arrives(std::uint64_t id, bool may_run_again, std::uint64_t nanoseconds, std::span<const Operand> operands,
                bool is_all = true);
-  // Of that one.
+  // The operands of that operation.
   std::span<const Operand> arriving() const { return records_.back().operands; }
-  // It has been submitted.
+  // The operation has been submitted.
   void submitted();
-  // Anything may have been written to; nothing is dropped. No recipe reads what was there before.
+  // Anything may have been written, and nothing is dropped. Earlier contents are no longer used by recipes.
   void forget_contents();
-  // The buffer is gone; none of what is dropped is made of it.
+  // The buffer was freed; no dropped version depends on it.
   void freed(BufferNumber buffer);
 
-  // The version that stands in the buffer, or is dropped; kNoVersion: nothing is known to have been written.
+  // The version that the buffer contains, or that is dropped; kNoVersion: no known write.
   VersionId current(BufferNumber buffer) const;
   bool is_dropped(BufferNumber buffer) const { return dropped_.contains(buffer); }
   bool any_dropped() const { return !dropped_.empty(); }
   std::vector<BufferNumber> dropped() const;
   // True: its contents can be recomputed, and are dropped from now on.
   bool drop(BufferNumber buffer);
-  // The buffer has its contents, or others.
+  // The buffer has its contents again, or new ones.
   void restored(BufferNumber buffer);
-  // These are about to be overwritten or freed. What can be recomputed without them will be; the rest is listed.
+  // These buffers are about to be overwritten or freed. Dropped versions that depend on them get other recipes if
+  // possible; returns those that have none.
   std::vector<BufferNumber> lost_without(std::span<const BufferNumber> going);
-  // What makes the contents of the dropped `buffers`, all of them in their own memory; none: it can not be had.
+  // The recipe for the contents of the dropped `buffers`, all of them in their own memory; nothing: impossible.
   std::optional<Recipe> recipe_for(std::span<const BufferNumber> buffers) const;
 
-  // Of an operation that a recipe names.
+  // The id of an operation that a recipe names.
   std::uint64_t id_of(std::uint64_t operation) const { return record(operation).id; }
   std::uint64_t nanoseconds_of(std::uint64_t operation) const { return record(operation).nanoseconds; }
   std::span<const Operand> operands_of(std::uint64_t operation) const { return record(operation).operands; }
-  // Dropped versions that are made of the oldest operations have to be recomputed before these are forgotten.
+  // Dropped versions that depend on the oldest operations and must be recomputed before these are forgotten.
   std::vector<BufferNumber> too_old() const;
 
-  // Of the last `period` operations, whose profile this is. None: not enough is known of them, or one of them may have
-  // accessed anything.
+  // The lineage of the last `period` operations, whose profile this is. Nothing: not enough is known of them, or one of
+  // them may have accessed anything.
   std::optional<Lineage> lineage_of(const Profile& profile) const;
 
   void validate() const;
@@ -83,14 +85,14 @@ class Versions {
   struct Record {
     std::uint64_t id = 0;
     bool may_run_again = false;
-    bool is_all = true;  // its operands are
+    bool is_all = true;  // it accesses nothing but its operands
     std::uint64_t nanoseconds = 0;
     std::vector<Operand> operands;
     std::vector<VersionedOperand> versions;
   };
   struct Dropped {
     VersionId version = kNoVersion;
-    std::uint64_t oldest = 0;  // operation of its recipe
+    std::uint64_t oldest = 0;  // the oldest operation of its recipe
     std::vector<BufferNumber> leaves;
   };
   class World;
@@ -106,15 +108,16 @@ class Versions {
 
   const std::uint64_t remembered_;
   std::deque<Record> records_;
-  std::uint64_t first_ = 0;  // operation of records_[0]
-  std::uint64_t found_ = 0;  // versions of which nothing is known
-  bool arriving_ = false;    // the last record has not been submitted
+  std::uint64_t first_ = 0;  // operation number of records_[0]
+  std::uint64_t found_ = 0;  // number of versions whose producer is unknown
+  bool arriving_ = false;    // the last record has not been submitted yet
   std::unordered_map<BufferNumber, VersionId> current_;
-  std::unordered_map<VersionId, BufferNumber> buffer_of_;   // the other way round
-  std::unordered_map<BufferNumber, std::uint64_t> deaths_;  // the last operation before; of what the records name
+  std::unordered_map<VersionId, BufferNumber> buffer_of_;  // the inverse
+  // for buffers in the records: the last operation before the free
+  std::unordered_map<BufferNumber, std::uint64_t> deaths_;
   std::unordered_map<BufferNumber, Dropped> dropped_;
   std::unordered_map<BufferNumber, std::unordered_set<BufferNumber>>
-      readers_;  // dropped ones, by what they are made of
+      readers_;  // dropped buffers, by what they depend on
 };
 
 }  // namespace thermocline

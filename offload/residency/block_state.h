@@ -20,7 +20,7 @@
 //   6. The parts of a block cover its pages in order, each once.
 //   7. A hollow part has a host copy.
 //   8. No part of a dropped block has defined contents or a host copy, and no operation accesses it before it has been
-//   recomputed.
+//      recomputed.
 #pragma once
 
 #include <boost/intrusive/list.hpp>

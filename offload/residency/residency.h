@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is on the device and who leaves for whom. Strict: the pages of a live block are given away only after everything
-// submitted that may use them has passed and their contents are on the host (or were never defined). Trusting: they are
-// given away as soon as the copy out has been submitted, to whose work is ordered behind it on the device; the host
-// waits for nothing, and the block's addresses lead to another's pages until it returns, or somebody unmaps them. So a
-// access that the engine was not told of sees, or spoils, another block's bytes.
+// Decides which blocks are on the device and which are evicted for others.
 //
-// The ladder for pages, cheapest first (make_room):
-//   1. free pages, new pages under the limit, free mapped space: what is still in use there is waited for on the
-//   device;
-//   2. clean parts whose uses have passed, oldest first: nothing to copy, nobody waits; trusting: then those whose copy
-//   out has been submitted;
-//   3. wait for the copy out that began first; then 2 and 3 for what has been brought back for a use to come, which
-//   until then stays: whoever planned its return counts on the wait, not on a second way back;
-//   4. take pages from parts that have only some of theirs and nothing in them yet;
-//   5. wait for free space, where the driver refused what the first step needs;
-//   6. begin to copy out the oldest idle parts, enough of them;
+// Strict: the pages of a live block are reused only after all submitted work that may use them has completed, and their
+// contents are on the host (or were never defined). Trusting: they are reused as soon as the copy out has been
+// submitted, for work that is ordered after that copy on the device. The host then does not wait, and the block's
+// addresses still map to pages of another block until the block is fetched, or somebody unmaps them. So an access that
+// the engine was not told of reads, or overwrites, another block's bytes.
+//
+// Reclaim: the sources of pages, cheapest first (make_room):
+//   1. free pages, new pages under the limit, free mapped space; work that may still use these is waited for on the
+//      device;
+//   2. clean units whose uses have completed, oldest first: no copy and no wait. Trusting: after these, units whose
+//      copy out has been submitted;
+//   3. wait for the copy out that began first. After that, 2 and 3 for units that were prefetched, which are spared
+//      until then: whoever planned the prefetch expects the wait, but not a second fetch;
+//   4. take pages from units that have only some of their pages, and no contents in them yet;
+//   5. wait for free space, if the driver refused what step 1 needs;
+//   6. begin to copy out the oldest idle units, as many as needed;
 //   7. out of memory.
 #pragma once
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is remembered of bytes that have one history: the newest write, and since then the newest access of each kind on
-// each chain.
+// The access history of a range of bytes: the newest write, and since then the newest access of each kind on each
+// chain.
 //
-// Why that is enough: marks are added in an order in which operations may have happened. A mark is dropped only for a
-// newer one of the same or a stronger kind that comes behind it; whatever has no order with the dropped one then has
-// none with the newer one (Flanagan and Freund, FastTrack, PLDI 2009).
+// Why that is enough: marks are added in an order in which the operations may have happened. A mark is dropped only for
+// a newer one of the same or a stronger kind that is ordered after it. So every operation that is unordered with the
+// dropped mark is also unordered with the newer one (Flanagan and Freund, FastTrack, PLDI 2009).
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace simulator {
 
-// Are these two against each other if nothing orders them?
+// Whether these two conflict if nothing orders them.
 constexpr bool against(const Mark& earlier, const Mark& later) {
   const bool named = earlier.accessed == Accessed::kName || later.accessed == Accessed::kName;
   if (!named) return earlier.accessed == Accessed::kWrite || later.accessed == Accessed::kWrite;
   if (earlier.accessed == later.accessed) return false;
-  // A kernel may use any part of a buffer that it is given, and may only read: what writes all of it is surely in its
-  // way.
+  // A kernel may use any part of a buffer that it is given, and may only read it. So a conflict is certain only with a
+  // write of the whole buffer.
   const Mark& name = earlier.accessed == Accessed::kName ? earlier : later;
   const Mark& other = earlier.accessed == Accessed::kName ? later : earlier;
   if (!name.certain || other.accessed != Accessed::kWrite) return false;
@@ -34,7 +34,7 @@ class Cell {
 
   bool empty() const { return write_.operation == 0 && reads_.empty() && names_.empty(); }
 
-  // Appends to `out` what is against `mark` and not ordered before it; `clock` is the mark's.
+  // Appends to `out` the accesses that conflict with `mark` and are not ordered before it; `clock` is the mark's.
   void find_conflicts(const Mark& mark, const Clock& clock, Conflicts& out) const {
     if (write_.operation != 0 && (write_.ends || (against(write_, mark) && !write_.known_to(clock))))
       out.push_back(write_);
@@ -49,7 +49,8 @@ class Cell {
     if (mark.accessed == Accessed::kWrite) {
       write_ = mark;
       drop_known(reads_, clock);
-      // A name says less than a write of a part of its buffer, but whoever waits for the write waits for it, too.
+      // A name is weaker than a write of a part of its buffer, but what is ordered after the write is ordered after the
+      // name too.
       drop_known(names_, clock);
       return;
     }

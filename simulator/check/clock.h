@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector clocks. Operations lie on chains, each of which is totally ordered; a clock says, for each chain, up to which
-// operation everything is known to come before. An operation's number is its place on its chain, so that clocks need no
-// counters of their own: numbers only grow, and a chain that is used again continues with larger ones.
+// Vector clocks. Each operation lies on a chain, which is totally ordered. A clock contains, for each chain, the newest
+// operation that is known to be ordered before, together with all earlier ones of the chain. Operation numbers serve as
+// positions on a chain, so clocks need no counters of their own: numbers only grow, and a chain that is reused
+// continues with larger ones.
 //
 // Source of the idea: Fidge, Timestamps in message-passing systems that preserve the partial ordering (1988), and
 // Mattern, Virtual time and global states of distributed systems (1989).
@@ -26,7 +27,7 @@ class Clock {
     return true;
   }
 
-  // Whatever one of both covers. True when that is more than before.
+  // Becomes the union of both. True if that is more than before.
   bool join(const Clock& other) {
     if (known_.size() < other.known_.size()) known_.resize(other.known_.size());
     bool grown = false;

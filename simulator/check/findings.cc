@@ -18,7 +18,7 @@ std::string hex(Address at) {
   return text;
 }
 
-// A kernel of C++ as its author wrote it.
+// Demangles the name of a C++ kernel.
 std::string readable(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
   int status = 0;
@@ -45,7 +45,8 @@ const char* verb(const Mark& mark) {
 
 bool Findings::is_new(OperationId first, OperationId second) {
   if (seen_.size() == kMostRemembered) seen_.clear();
-  // Operations of one finding lie close to each other; numbers beyond 2^32 apart would be taken for one pair.
+  // The operations of one finding are close to each other; pairs whose numbers are more than 2^32 apart could be
+  // confused.
   if (!seen_.insert((second << 32) ^ (second >> 32) ^ first).second) return false;
   ++count_;
   return true;

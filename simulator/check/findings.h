@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checker found: each pair of operations is counted and said once; on stderr the first of them, at the end how
-// many there were.
+// The findings of the checker. Each pair of operations is counted and reported once: the first ones on stderr, and at
+// the end their number.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,26 @@ namespace simulator {
 
 class Findings {
  public:
-  // Appends to a sentence whose the address is: " in buffer 3".
+  // Describes the owner of an address, to be appended to a sentence: " in buffer 3".
   using Owner = std::function<std::string(Address)>;
 
   Findings(const Labels& labels, Owner owner) : labels_(labels), owner_(std::move(owner)) {}
 
-  // Two accesses that nothing orders, or an access of what the earlier one has given back.
+  // Two accesses that nothing orders, or an access to memory that the earlier operation has freed.
   void unordered(const Mark& earlier, const Mark& later);
-  // The host's call takes the range away (or gives it up) while the operation may still access it.
+  // The host's call unmaps or frees the range while the operation may still access it.
   void taken_away(const char* call, Address at, Bytes bytes, const Mark& mark);
-  // The operation met a range that was unmapped after its submission.
+  // The operation accesses a range that was unmapped after the operation was submitted.
   void came_late(const Mark& mark, Address at, OperationId newest_at_unmapping);
-  // The operation accessed what is not there.
+  // The operation accesses memory that does not exist.
   void inaccessible(const Mark& mark, Address at, OperationId newest_at_unmapping);
 
   std::uint64_t count() const { return count_; }
-  // The last word.
+  // Reports the total at the end.
   void summarize() const;
 
  private:
-  // True the first time. The second is an operation, or a call's position among the operations.
+  // True the first time. `second` is an operation, or the position of a host call among the operations.
   bool is_new(OperationId first, OperationId second);
   void say(const std::string& sentence);
   std::string describe(const Mark& mark) const;

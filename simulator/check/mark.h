@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One operation's access of a range, as the shadow remembers it.
+// One operation's access to a range, as stored in the shadow.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace simulator {
 
 using Label = std::uint32_t;
 
-// kName: a parameter names the buffer, and what the kernel does with it, and where, is not known.
+// kName: a parameter names the buffer, but it is unknown what the kernel does with it, and where.
 enum class Accessed : std::uint8_t { kRead, kWrite, kName };
 
 struct Mark {
@@ -23,10 +23,10 @@ struct Mark {
   StreamId stream = 0;
   Label label = 0;
   Accessed accessed = Accessed::kRead;
-  bool certain = true;  // with kName: the kernel surely uses the buffer in some way
-  bool begins = false;  // the driver hands the range out here
-  bool ends = false;    // the range is given back: whoever comes behind accesses what is nobody's
-  Address address = 0;  // of the whole range, as the operation named it
+  bool certain = true;  // with kName: the kernel certainly uses the buffer in some way
+  bool begins = false;  // the driver hands out the range here
+  bool ends = false;    // the range is freed here: later accesses are to memory that nobody owns
+  Address address = 0;  // beginning of the whole range, as the operation named it
   Bytes bytes = 0;
 
   bool known_to(const Clock& clock) const { return operation == 0 || clock.covers(chain, operation); }
@@ -35,7 +35,7 @@ struct Mark {
   }
 };
 
-// Names of kernels and calls, each kept once.
+// Names of kernels and calls, each stored once.
 class Labels {
  public:
   Label label(std::string_view name) {

@@ -36,7 +36,8 @@ Order::Place Order::place(OperationId id) const {
   return {&at(id).clock, at(id).chain};
 }
 
-// A chain whose tip the host knows is known to everything that is still to come: numbers beyond it are new to all.
+// A chain whose last operation the host knows is ordered before all future work, so it can be reused: its larger
+// numbers are new to everybody.
 Chain Order::take_chain() {
   for (std::size_t i = 0; i < free_chains_.size(); ++i) {
     const Chain chain = free_chains_[i];
@@ -50,7 +51,7 @@ Chain Order::take_chain() {
   return static_cast<Chain>(chains_.size() - 1);
 }
 
-// Detached operations that come one behind the other share a chain.
+// A detached operation continues the chain of the one that it is ordered after.
 Chain Order::chain_behind(std::span<const OperationId> after) {
   for (const OperationId id : after) {
     if (id < first_ || id >= next_) continue;
@@ -145,8 +146,8 @@ void Order::event_destroyed(EventId event) {
 
 void Order::keep(OperationId id) { at(id).kept = true; }
 
-// What the operations of its stream, and of those that it is ordered with, have learned late. They have all been
-// executed, and none that comes behind it.
+// What the operations of its stream, and of streams ordered with that, have learned after their submission. Those
+// operations have all been executed, and none that is ordered after this one.
 Clock Order::late_before(const Entry& entry) const {
   const Stream& stream = streams_[entry.stream];
   Clock late = stream.late;

@@ -55,7 +55,7 @@ void Shadow::assign(Page page, Reference to) {
   if (to != 0) ++groups_[to].pages;
 }
 
-// Each group among the pages once, with how many of them are its; split pages each.
+// Lists each group that occurs among the pages once, with the number of its pages; and each split page.
 void Shadow::find_distinct(std::span<const Page> pages) {
   distinct_.clear();
   reference(*std::max_element(pages.begin(), pages.end()));  // there is room for all of them
@@ -75,7 +75,7 @@ void Shadow::find_distinct(std::span<const Page> pages) {
   }
 }
 
-// Neighbours mostly come from one group: it is left once for all of them.
+// Adjacent pages mostly belong to one group, so the group's count is changed once for all of them.
 void Shadow::assign_all(std::span<const Page> pages, Reference to) {
   for (std::size_t i = 0; i < pages.size();) {
     const Reference from = pages_[pages[i]];
@@ -112,10 +112,11 @@ void Shadow::access(std::span<const Page> pages, const Mark& mark, const Clock& 
   }
 }
 
-// All pages have one history from now on: but for unordered accesses of each, which their own cells keep.
+// From now on all pages have one history, except for unordered accesses to single pages, which stay in these pages' own
+// cells.
 void Shadow::write_pages(std::span<const Page> pages, const Mark& mark, const Clock& clock) {
   Cell merged;
-  bool plain = true;  // no cell keeps more than the write
+  bool plain = true;  // no cell keeps anything but the write
   for (const Reference at : distinct_) {
     const auto keeps = [&](const Cell& cell) {
       cell.for_each([&](const Mark& m) { plain &= m.accessed == Accessed::kWrite || m.known_to(clock); });
@@ -196,7 +197,7 @@ void Shadow::unsplit(Page page) {
   if (!cell.empty()) assign(page, new_group(std::move(cell)));
 }
 
-// An interval begins at `at`, unless the page ends there.
+// Makes an interval begin at `at`, unless the page ends there.
 void Shadow::cut(Intervals& intervals, Bytes at) {
   if (at == kPageBytes) return;
   const auto next = first_at(intervals, at);
@@ -217,7 +218,7 @@ void Shadow::merge(Intervals& intervals, std::size_t first, std::size_t last, co
   intervals.erase(begin + static_cast<std::ptrdiff_t>(kept + 1), begin + static_cast<std::ptrdiff_t>(last));
 }
 
-// Walking the whole page each time would make pages of many small buffers slow.
+// Does not check the whole page each time, which would make pages with many small buffers slow.
 void Shadow::tidy(Split& split, std::size_t first, std::size_t last, const Clock* host) {
   Intervals& intervals = split.intervals;
   merge(intervals, first == 0 ? 0 : first - 1, std::min(last + 1, intervals.size()), host);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accesses of every byte of a memory made of 2 MiB pages, across free and reuse. Pages with one history share one
-// cell, however many they are, so an operator on hundreds of megabytes costs a look at each page's number; pages that
-// are used in parts hold a sorted list of intervals.
+// The access history of every byte of a memory of 2 MiB pages, across free and reuse. Pages with the same history share
+// one cell, however many they are, so an operator on hundreds of megabytes costs one look-up per page. Pages that are
+// used in parts have a sorted list of intervals.
 //
 // Invariants (validate()): a group counts the pages that refer to it; the intervals of a split page begin at 0 and
-// rise; neighbours differ.
+// ascend; adjacent intervals differ.
 #pragma once
 
 #include <span>
@@ -19,12 +19,13 @@ class Shadow {
   using Page = std::uint32_t;
   using Conflicts = Cell::Conflicts;
 
-  // One access of whole pages, each named once, or of a part of one. Appends what it is against. `host` is what the
-  // host knows: that can meet nothing any more and is forgotten by the way.
+  // Records one access, to whole pages, each named once, or to a part of one page. Appends the accesses that it
+  // conflicts with. `host`: what the host knows to be complete; that can not conflict any more and is removed on the
+  // way.
   void access(std::span<const Page> pages, const Mark& mark, const Clock& clock, Conflicts& out);
   void access(Page page, Bytes begin, Bytes end, const Mark& mark, const Clock& clock, const Clock& host,
               Conflicts& out);
-  // As if never accessed.
+  // Resets the range to "never accessed".
   void forget(Page page, Bytes begin, Bytes end);
 
   template <typename Visit>
@@ -35,7 +36,7 @@ class Shadow {
   void validate() const;
 
  private:
-  // 0: never accessed. Else a group, or with kSplit a list of intervals.
+  // 0: never accessed. Otherwise a group or, with kSplit, a list of intervals.
   using Reference = std::uint32_t;
   static constexpr Reference kSplit = Reference{1} << 31;
   static constexpr std::size_t kFew = 16;
@@ -43,8 +44,8 @@ class Shadow {
   struct Group {
     Cell cell;
     std::uint32_t pages = 0;
-    std::uint32_t seen = 0;     // of its pages in the access in hand
-    Reference replacement = 0;  // in the access in hand
+    std::uint32_t seen = 0;     // how many of its pages the current access includes
+    Reference replacement = 0;  // in the current access
   };
   struct Interval {
     Bytes begin = 0;
@@ -53,7 +54,7 @@ class Shadow {
   using Intervals = std::vector<Interval>;
   struct Split {
     Intervals intervals;
-    std::size_t worth_tidying = kFew;  // this many: then all of them are looked at, for what the host knows
+    std::size_t worth_tidying = kFew;  // at this number of intervals, all are checked for what the host knows
   };
 
   Reference& reference(Page page);
@@ -64,7 +65,7 @@ class Shadow {
   Split& split(Page page);
   void unsplit(Page page);
   static void cut(Intervals& intervals, Bytes at);
-  // Of the intervals with these numbers: forgets what the host knows, joins neighbours with one history.
+  // For the intervals with these indices: removes what the host knows, and merges adjacent ones with the same history.
   static void merge(Intervals& intervals, std::size_t first, std::size_t last, const Clock* host);
   static void tidy(Split& split, std::size_t first, std::size_t last, const Clock* host);
   void find_distinct(std::span<const Page> pages);
@@ -76,7 +77,7 @@ class Shadow {
   std::vector<Reference> free_groups_;
   std::vector<Split> splits_;
   std::vector<Reference> free_splits_;
-  std::vector<Reference> distinct_;  // references in the access in hand, groups once
+  std::vector<Reference> distinct_;  // references in the current access, each group once
 };
 
 template <typename Visit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMULATOR_CHECK(condition, "the sentence that does not hold"): an invariant of the simulator itself, always compiled
-// in. It aborts: a simulated device that has lost count would prove nothing.
+// SIMULATOR_CHECK(condition, "the sentence that does not hold") checks an invariant of the simulator itself and is
+// always compiled in. If it fails, the process aborts: a simulated device with wrong bookkeeping would prove nothing.
 #pragma once
 
 #include <cstdio>

@@ -15,7 +15,7 @@ std::uint64_t load(const std::byte* from) {
   return word;
 }
 
-// The rotation carries high bits down: without it, two flipped sign bits in one lane would cancel.
+// The rotation moves high bits down: without it, two flipped sign bits in one lane would cancel.
 std::uint64_t absorb(std::uint64_t lane, std::uint64_t word) { return std::rotl((lane ^ word) * kLaneFactor, 29); }
 
 std::uint64_t derived_word(std::uint64_t position) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes of contents and names. What matters: any changed bit of the input changes the result (every step is a
-// bijection of the state), order counts, and the figures are the same on every run and machine. Not cryptographic.
+// Hashes of contents and names. Properties: any changed bit of the input changes the result (every step is a bijection
+// of the state), the order counts, and results are the same in every run and on every machine. Not cryptographic.
 #pragma once
 
 #include <bit>
@@ -25,12 +25,12 @@ constexpr std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
   return mix((std::rotl(hash, 23) ^ value) + kGolden);
 }
 
-// Of bytes, at several GB/s.
+// Hash of bytes, at several GB/s.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed);
 
 inline std::uint64_t hash_text(std::string_view text) { return hash_bytes(text.data(), text.size(), text.size()); }
 
-// Fills memory with what `seed` alone determines.
+// Fills memory with contents that only `seed` determines.
 void derive_bytes(void* data, std::size_t bytes, std::uint64_t seed);
 
 }  // namespace simulator

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generator behind adversarial order: SplitMix64, so that a seed means the same on every machine.
+// The random generator of adversarial orders: SplitMix64, so that a seed means the same on every machine.
 #pragma once
 
 #include "simulator/core/hash.h"

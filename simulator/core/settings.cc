@@ -17,7 +17,7 @@ std::optional<Number> parse(std::string_view text) {
 
 using Setter = bool (*)(Settings&, std::string_view);
 
-// One of two words.
+// Parses one of two words.
 bool choose(std::string_view value, std::string_view yes, std::string_view no, bool& out) {
   if (value != yes && value != no) return false;
   out = value == yes;
@@ -65,7 +65,7 @@ bool set_bytes(Bytes& out, std::string_view value) {
   return true;
 }
 
-// Two numbers of microseconds with a dash between them, or off.
+// Two numbers of microseconds with a dash between them, or "off".
 bool set_kernel_time(Settings& settings, std::string_view value) {
   if (value == "off") {
     settings.kernel_low = settings.kernel_high = 0;
@@ -154,7 +154,7 @@ std::string complaint(std::string_view name, std::string_view value, std::string
   return std::string(name) + "=" + std::string(value) + " does not hold: expected " + std::string(expected);
 }
 
-// A plan of faults says itself what is wrong with it.
+// The error message comes from the fault plan itself.
 std::string apply(const Key& key, std::string_view name, std::string_view value, Settings& settings) {
   if (key.set == nullptr) return read_fault_plan(value, &settings.faults);
   return key.set(settings, value) ? std::string() : complaint(name, value, key.expected);

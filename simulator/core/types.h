@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words shared by the simulator's core. Plain integers: the core mirrors the driver API, whose addresses and sizes are
+// Basic types of the simulator's core. Plain integers: the core mirrors the driver API, whose addresses and sizes are
 // integers too.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace simulator {
 using Bytes = std::uint64_t;
 using Address = std::uint64_t;   // a device address is an address of this process
 using Time = std::int64_t;       // virtual nanoseconds since the machine started
-using StreamId = std::uint32_t;  // each device's legacy stream has the device's number, and always exists
+using StreamId = std::uint32_t;  // a device's legacy stream always exists, and has the device's number
 using EventId = std::uint32_t;
 using DeviceId = std::uint8_t;     // a device's ordinal
 using PhysicalId = std::uint64_t;  // one creation of physical memory; never 0
@@ -19,14 +19,14 @@ enum class PhysicalPlace : std::uint8_t {
   kDevice,
   kHost,
   kElsewhere
-};  // kElsewhere: of another process, counted there
-// Operations are numbered in order of submission from 1; 0 is "none", and counts as completed.
+};  // kElsewhere: memory of another process, which counts it
+// Operations are numbered from 1 in order of submission; 0 is "none", and counts as completed.
 using OperationId = std::uint64_t;
 
-// Where in the memory of which process a run is: what a handle of CUDA IPC carries.
+// Where a run is: in which memory file of which process. A CUDA IPC handle contains this.
 struct FilePlace {
   std::int32_t process = 0;
-  std::int32_t file = -1;  // its number there
+  std::int32_t file = -1;  // its descriptor there
   std::uint64_t inode = 0;
   Bytes offset = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every file of the driver API includes first: cuda.h with its true symbol names, visible to other libraries, and
-// the simulated machine. The target defines __CUDA_API_VERSION_INTERNAL, so cuda.h declares each symbol under its own
-// name and the compiler compares our definitions with it.
+// Must be included first by every file of the driver API: cuda.h with its exact symbol names, visible to other
+// libraries, and the simulated machine. The target defines __CUDA_API_VERSION_INTERNAL, so cuda.h declares each symbol
+// under its own name and the compiler checks the definitions here against it.
 #pragma once
 
 #pragma GCC visibility push(default)

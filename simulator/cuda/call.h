@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of the driver API, from its first line to its return: the machine's lock, and what nearly every call checks
-// first.
+// One call of the driver API, from its first line to its return: holds the machine's lock, and makes the checks that
+// nearly every call needs.
 //
 //   CUresult cuXxx(...) {
 //     Call call;
@@ -18,10 +18,9 @@ enum class Needs { kNothing, kDriver, kContext };
 
 class Call {
  public:
-  // kDriver: cuInit has been called. kContext: a live context is current, too, and no fault has happened.
-  // Inside a host function every call is refused, for the lock is held there.
-  // `name` is the function's own: a plan of faults may have something to say about it. Helpers that several functions
-  // share take it from their callers.
+  // kDriver: cuInit must have been called. kContext: in addition a live context must be current, and no fault may have
+  // happened. Inside a host function every call is refused, because the lock is held there. `name` is the driver
+  // function's own name, for the fault plan; helpers that several functions share take it from their callers.
   explicit Call(Needs needs = Needs::kContext, const char* name = __builtin_FUNCTION());
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -31,13 +30,13 @@ class Call {
   Machine& machine() { return **entry_; }
   State& state() { return cuda::state(); }
   CUcontext context() const { return context_; }        // with kContext
-  DeviceId device() const { return context_->device; }  // the same
+  DeviceId device() const { return context_->device; }  // with kContext
   bool has_device(int ordinal) { return ordinal >= 0 && ordinal < machine().devices(); }
 
-  // The machine's stream behind a handle: stream 0 is the legacy stream of the current context's device here
-  // (per_thread.cc has replaced it where it is not).
+  // The machine's stream for a handle. Stream 0 is the legacy stream of the current context's device here
+  // (per_thread.cc has replaced it where it means another one).
   CUresult find(CUstream handle, StreamId* out);
-  // Ordered with the legacy stream; of a stream that find() has found.
+  // Synchronizes with the legacy stream; for a stream that find() has found.
   bool is_blocking(CUstream handle) const;
 
  private:
@@ -48,7 +47,7 @@ class Call {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-// CUDA_SUCCESS, or what is wrong with the calling thread's newest context.
+// CUDA_SUCCESS, or the error of the calling thread's current context.
 CUresult current_context(CUcontext* out);
 
 CUresult find_stream(Machine& machine, CUcontext context, CUstream handle, StreamId* out);

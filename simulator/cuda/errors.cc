@@ -8,7 +8,7 @@ struct Named {
   const char* sentence;
 };
 
-// Both null for a number that is no error.
+// Both members are null for a number that is no error.
 Named find(CUresult error) {
   switch (error) {
 #define SIMULATED_ERROR(name, sentence) \

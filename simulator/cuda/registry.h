@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects behind the handles of one kind. A handle is its object's address, and is looked up before it is followed:
-// whatever a program passes is harmless. The handle that was removed last is the next one given out: real drivers reuse
-// handles, too, and what a program remembers of one has to end with its object.
+// The objects behind the handles of one kind. A handle is its object's address, and is looked up before it is
+// dereferenced: so any value that a program passes is harmless. The handle that was removed last is reused first: real
+// drivers reuse handles too, and this reveals programs that use one after its object was destroyed.
 #pragma once
 
 #include <memory>

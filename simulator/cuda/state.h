@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver API remembers beside the machine: the objects behind its handles, and what programs may ask about
+// The state of the driver API besides the machine: the objects behind its handles, and what programs may query about
 // memory. Guarded by the machine's lock, like everything in this folder.
 //
 // Invariants: every function belongs to a live module; a kernel to a live library, and to the function of that
-// library's module; `allocations` holds what cuMemAlloc and its kin handed out and has not been freed, keyed by
+// library's module; `allocations` contains what cuMemAlloc and similar calls returned and has not been freed, by
 // address.
 #pragma once
 
@@ -35,11 +35,11 @@ class PtxModule;
 struct GraphBlock;
 struct GraphMemory;
 
-// Where a stream, or an event recorded in it, stands in a capture (capture.h).
+// The position of a stream, or of an event recorded in it, in a capture (capture.h).
 struct Captured {
   std::shared_ptr<Capture> capture;
   std::vector<CUgraphNode> behind;
-  bool is_blocking = false;  // a stream's: ordered with the legacy stream
+  bool is_blocking = false;  // for a stream: synchronizes with the legacy stream
 };
 
 }  // namespace simulator::cuda
@@ -54,11 +54,11 @@ struct CUctx_st {
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
   std::map<CUlimit, std::size_t> limits;
-  // What malloc in kernels takes from; 0 until a kernel needs it.
+  // The heap for malloc in kernels; 0 until a kernel needs it.
   simulator::Address heap = 0;
   simulator::Bytes heap_bytes = 0;
   unsigned long long heap_generation = 0;
-  std::set<CUcontext> peers;  // whose allocations it may access
+  std::set<CUcontext> peers;  // contexts whose allocations it may access
 };
 
 struct CUstream_st {
@@ -74,7 +74,7 @@ struct CUevent_st {
   simulator::DeviceId device = 0;
   CUcontext context = nullptr;
   unsigned flags = 0;
-  simulator::cuda::Captured captured;  // where its newest record was recorded in a capture
+  simulator::cuda::Captured captured;  // if its newest record was made in a capture
 };
 
 struct CUmod_st {
@@ -86,21 +86,21 @@ struct CUmod_st {
     simulator::Address address = 0;
     simulator::Bytes bytes = 0;
     bool managed = false;
-    bool is_borrowed = false;  // a managed one of the library's module on its first device
+    bool is_borrowed = false;  // a managed variable, owned by the library's module on its first device
   };
   std::map<std::string, Variable, std::less<>> variables;
   std::shared_ptr<const std::string> text;           // PTX of its image; nullptr: none
-  std::shared_ptr<simulator::cuda::PtxModule> code;  // made of it when a kernel is first launched
+  std::shared_ptr<simulator::cuda::PtxModule> code;  // made from it when a kernel is first launched
 };
 
 struct CUfunc_st {
   CUmodule module = nullptr;
   simulator::ImageKernel kernel;
   std::map<int, int> attributes;  // those that were set
-  simulator::Address code = 0;    // where it was loaded lazily; 0: nowhere yet
+  simulator::Address code = 0;    // where it was loaded lazily; 0: not yet
   bool is_resolved = false;       // `function` has been looked for
   simulator::KernelFunction function = nullptr;
-  std::shared_ptr<const simulator::RealKernel> real;  // its code; nullptr until it has been looked for
+  std::shared_ptr<const simulator::RealKernel> real;  // its code; nullptr until it has been looked up
   std::shared_ptr<const std::vector<simulator::CountedByte>> counted;
   std::uint32_t architecture = 0;  // of its image
   bool is_ptx = false;
@@ -109,8 +109,8 @@ struct CUfunc_st {
 struct CUlib_st {
   CUmodule module = nullptr;  // on the device where it was loaded
   std::map<std::string, CUkernel, std::less<>> kernels;
-  simulator::Image image;                          // other devices, and later contexts, get theirs from it
-  std::map<simulator::DeviceId, CUmodule> others;  // made when first needed
+  simulator::Image image;                          // from which it is loaded on other devices and in later contexts
+  std::map<simulator::DeviceId, CUmodule> others;  // loaded when first needed
 };
 
 struct CUkern_st {
@@ -120,18 +120,18 @@ struct CUkern_st {
 
 struct CUmemPoolHandle_st {
   CUmemPoolProps properties{};
-  std::size_t heap = 0;       // the machine's, that its memory comes from
+  std::size_t heap = 0;       // the machine's heap that its memory comes from
   bool is_destroyed = false;  // kept until its memory is freed
   std::map<int, cuuint64_t> attributes;
-  simulator::Bytes used = 0;  // asked for
+  simulator::Bytes used = 0;  // requested bytes
   simulator::Bytes peak_used = 0;
-  simulator::Bytes blocks = 0;         // memory behind what is used
+  simulator::Bytes blocks = 0;         // size of the blocks in use
   simulator::Bytes peak_reserved = 0;  // of blocks and kept_bytes together
-  // Freed and kept, by size (pool_cache.h). `kept_bytes` is the sum of the sizes.
+  // Blocks that were freed and are kept, by size (pool_cache.h). `kept_bytes` is the sum of their sizes.
   struct Kept {
     simulator::Address address = 0;
-    simulator::OperationId freed = 0;           // the place of the free in its stream
-    std::optional<simulator::StreamId> stream;  // which may take it before that; none once the stream is gone
+    simulator::OperationId freed = 0;           // the operation of the free in its stream
+    std::optional<simulator::StreamId> stream;  // that may reuse it before then; none once the stream is destroyed
   };
   std::multimap<simulator::Bytes, Kept> kept;
   simulator::Bytes kept_bytes = 0;
@@ -145,17 +145,17 @@ struct nvtxMemHeap_v1 {  // NOLINT(readability-identifier-naming): NVTX's name
 
 namespace simulator::cuda {
 
-// kOpened: another process's (ipc.cc); kGraph: an allocation node's, live or not (graph_memory.h)
+// kOpened: another process's memory (ipc.cc); kGraph: of an allocation node, live or not (graph_memory.h)
 enum class AllocationKind { kDevice, kPool, kManaged, kOpened, kGraph };
 
 struct Allocation {
-  Bytes bytes = 0;  // asked for
+  Bytes bytes = 0;  // requested
   AllocationKind kind = AllocationKind::kDevice;
   unsigned long long id = 0;
   CUcontext context = nullptr;
   CUmemoryPool pool = nullptr;
   bool sync_memops = false;
-  Bytes block_bytes = 0;  // of the pool's block behind it
+  Bytes block_bytes = 0;  // size of the pool's block
 };
 
 // A texture object, or a surface object.
@@ -165,15 +165,15 @@ struct TextureObject {
   bool is_surface = false;
 };
 
-// Memory of another process, opened here by its handle (ipc.cc).
+// Memory of another process that was opened here by its handle (ipc.cc).
 struct Opened {
   CUipcMemHandle handle{};
   unsigned users = 0;
-  Address pages = 0;  // what is mapped and reserved for it
+  Address pages = 0;  // the mapped and reserved range
   Bytes bytes = 0;
 };
 
-// Out of line: graphs are complete types in few files.
+// Not inline: graphs are complete types in few files.
 struct State {
   State();
   State(State&&) noexcept;
@@ -197,7 +197,7 @@ struct State {
   std::vector<std::shared_ptr<GraphBlock>> graph_blocks;
 
   struct OfDevice {
-    CUcontext primary = nullptr;  // made when first asked for, then kept
+    CUcontext primary = nullptr;  // created on first use, then kept
     unsigned primary_users = 0;
     CUmemoryPool default_pool = nullptr;
     CUmemoryPool current_pool = nullptr;
@@ -209,10 +209,10 @@ struct State {
   std::map<Address, unsigned> host_flags;  // of cuMemHostAlloc and cuMemHostRegister
   std::unordered_map<PhysicalId, CUmemAllocationProp> physical;
   std::map<unsigned long long, TextureObject> textures;
-  std::map<Address, Opened> opened;         // memory of other processes, by where their handles lead
+  std::map<Address, Opened> opened;         // memory of other processes, by the address returned for the handle
   std::map<Address, Bytes> mapped_buffers;  // the program's own mappings that are registered as buffers
   std::map<std::pair<unsigned long long, CUcontext>, StreamId> thread_streams;
-  std::unordered_map<StreamId, unsigned long long> stream_numbers;  // of those that were asked for
+  std::unordered_map<StreamId, unsigned long long> stream_numbers;  // of streams whose number was queried
   Registry<nvtxMemHeap_v1> nvtx_heaps;
   std::map<Address, nvtxMemHeap_v1*> nvtx_regions;  // by address, with their heap
   unsigned long long next_id = 1;                   // of contexts, modules, allocations and streams
@@ -225,11 +225,11 @@ struct State {
 
 State& state();
 
-// Forgets everything, as the machine does when it is reset. Handles of before are invalid afterwards.
+// Resets everything, as the machine does when it is reset. Earlier handles become invalid.
 void reset_state();
 
-// Contexts of the calling thread, the newest last. No destructor: other libraries' destructors may still call the
-// driver.
+// The context stack of the calling thread, the newest last. No destructor: other libraries' destructors may still call
+// the driver.
 struct ThreadContexts {
   static constexpr unsigned kMost = 64;
   CUcontext stack[kMost];
@@ -237,7 +237,7 @@ struct ThreadContexts {
 };
 ThreadContexts& thread_contexts();
 
-// A number of the calling thread that no other thread ever had; not 0.
+// A unique number of the calling thread; not 0.
 unsigned long long thread_number();
 
 }  // namespace simulator::cuda

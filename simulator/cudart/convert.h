@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's descriptions as the driver's, and back. Where both have one layout (same fields, same numbers),
-// `as_driver` takes the one for the other.
+// Converts the runtime's structures to the driver's, and back. If both have the same layout (same fields, same
+// numbers), `as_driver` reinterprets one as the other.
 #pragma once
 
 #include "simulator/cudart/driver.h"
 
 namespace simulator::cudart {
 
-// What an element of an array is. False: nothing that arrays here are made of.
+// The format of an array's elements. False: not supported for arrays here.
 struct Format {
   CUarray_format format = CU_AD_FORMAT_UNSIGNED_INT8;
   unsigned channels = 0;
 };
 bool to_format(const cudaChannelFormatDesc& desc, Format* out);
 cudaChannelFormatDesc from_format(CUarray_format format, unsigned channels);
-// Of one element, all channels; 0: not known.
+// Of one element with all channels; 0: unknown format.
 size_t element_bytes(CUarray_format format, unsigned channels);
 
 CUmemorytype source_type(cudaMemcpyKind kind);
@@ -24,7 +24,7 @@ bool is_kind(cudaMemcpyKind kind);
 inline CUarray array_of(cudaArray_const_t array) { return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array)); }
 inline cudaArray_t array_from(CUarray array) { return reinterpret_cast<cudaArray_t>(array); }
 
-// With an array, widths and positions in it count its elements; otherwise, and for the other end, bytes.
+// If an array is involved, widths and positions count its elements; otherwise, and for the other end, bytes.
 cudaError_t to_driver(const Driver& table, const cudaMemcpy3DParms& box, CUDA_MEMCPY3D* out);
 cudaError_t from_driver(const Driver& table, const CUDA_MEMCPY3D& copy, cudaMemcpy3DParms* out);
 // One row of bytes.

@@ -20,7 +20,7 @@ Driver tables[2];
 
 using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
 
-// From 13.0 on the driver's newest form of this name takes a context, which cuda.h declares under another name.
+// From 13.0 on the driver's newest form of this function takes a context; cuda.h declares that form under another name.
 constexpr int version_of(std::string_view name) { return name == "cuCtxSynchronize" ? 12000 : kVersion; }
 
 template <typename Entry>
@@ -68,7 +68,7 @@ cudaError_t load_driver() {
 const Driver& driver(Rule rule) { return tables[rule == Rule::kPerThread ? 1 : 0]; }
 
 cudaError_t from_driver(CUresult result) {
-  // Where both interfaces know an error its number is the same; the rest are the driver's own.
+  // Errors that both interfaces know have the same number; the others are the driver's own.
   const auto error = static_cast<cudaError_t>(result);
   return is_known(error) ? error : cudaErrorUnknown;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and versions, which answer without a device, and the profiler's switch.
+// Errors and versions, which work without a device, and the profiler's switch.
 #include "simulator/cudart/session.h"
 
 using namespace simulator::cudart;
@@ -20,7 +20,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-// 0 where there is no driver, as CUDA documents.
+// 0 if there is no driver, as CUDA documents.
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return record(cudaErrorInvalidValue);
   *version = 0;

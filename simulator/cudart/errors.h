@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's errors by number, and the last one of each thread.
+// The runtime's errors by number, and each thread's last error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,8 +10,8 @@ bool is_known(cudaError_t error);
 const char* error_name(cudaError_t error);
 const char* error_sentence(cudaError_t error);
 
-// Remembers a failure as the calling thread's last error and returns it. cudaErrorNotReady is an answer and not an
-// error (CUDA programming guide, "Error checking").
+// Stores a failure as the calling thread's last error and returns it. cudaErrorNotReady is a result and not an error
+// (CUDA programming guide, "Error checking").
 cudaError_t record(cudaError_t error);
 cudaError_t peek_last_error();
 cudaError_t take_last_error();

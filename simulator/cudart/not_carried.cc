@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of CUDA 13.0's runtime that the simulated one does not carry: present, so that programs load, and refusing
-// by name. The headers are not included here, because these stand for functions of any signature: none of them reads
-// its arguments.
+// Functions of CUDA 13.0's runtime that the simulated one does not support: they exist, so that programs load, and
+// report their name when called. The CUDA headers are not included here, because these definitions replace functions of
+// any signature; none of them reads its arguments.
 namespace simulator::cudart {
 
-// cudaErrorNotSupported, recorded and named once (session.cc); the type is the header's, the number is the same.
+// cudaErrorNotSupported, recorded and reported once (session.cc); declared with int instead of the header's type.
 int refuse(const char* name, const char* reason);
 
 }  // namespace simulator::cudart

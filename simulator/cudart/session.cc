@@ -16,13 +16,13 @@ struct Contexts {
   std::map<int, CUcontext> retained;
 };
 
-// Never destroyed: programs call the runtime from their own exit handlers.
+// Never destroyed: programs call the runtime in their exit handlers.
 Contexts& contexts() {
   static auto* all = new Contexts;
   return *all;
 }
 
-// Counts resets, so that a thread notices that the context it has made current is gone.
+// Incremented by resets, so that a thread notices that its current context no longer exists.
 std::atomic<unsigned> generation{1};
 
 struct Thread {
@@ -54,7 +54,7 @@ cudaError_t ready() {
   if (const cudaError_t status = load_driver(); status != cudaSuccess) return status;
   CUcontext context = nullptr;
   cudaError_t status = primary_context(self.device, &context);
-  // A driver without devices refuses ordinal 0; CUDA's name for that is "no device".
+  // A driver without devices refuses ordinal 0; CUDA's error for that is "no device".
   if (status == cudaErrorInvalidDevice && self.device == 0) status = cudaErrorNoDevice;
   if (status == cudaSuccess) status = CUDART_CALL(driver(), cuCtxSetCurrent, context);
   if (status == cudaSuccess) self.bound_generation = now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime keeps beside the driver: the device of each thread and its primary context, made ready at the first
-// call. Invariant: a thread whose `ready()` succeeded has the primary context of its device current, until it changes
+// The runtime's state besides the driver's: each thread's device and its primary context, set up at the first call.
+// Invariant: a thread for which `ready()` succeeded has the primary context of its device current, until it changes
 // that itself through the driver.
 #pragma once
 
@@ -13,12 +13,12 @@ cudaError_t ready();
 
 int current_device();
 cudaError_t select_device(int ordinal);
-// Resets the primary context of the calling thread's device; threads come back to a fresh one at their next call.
+// Resets the primary context of the calling thread's device; threads get a new one at their next call.
 cudaError_t reset_device();
-// The context that belongs to a device, retained if need be.
+// The primary context of a device, retained if necessary.
 cudaError_t primary_context(int ordinal, CUcontext* context);
 
-// The frame of nearly every function: make ready, do it, remember a failure.
+// The common frame of nearly every function: get ready, run the body, record a failure.
 template <typename Body>
 cudaError_t api(Rule rule, Body body) {
   const cudaError_t status = ready();
@@ -33,15 +33,15 @@ cudaError_t api(Body body) {
 inline CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline CUdeviceptr* address_out(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
-// "cudart: <name> is not carried by the simulated runtime (<reason>) ..." on stderr, once for each name; the error is
-// the caller's answer.
+// Prints "cudart: <name> is not carried by the simulated runtime (<reason>) ..." on stderr, once for each name, and
+// returns the error for the caller.
 cudaError_t not_carried(const char* name, const char* reason);
 
 }  // namespace simulator::cudart
 
 #define CUDART_UNPACK(...) __VA_ARGS__
 
-// Defines a function and its per-thread variant over one implementation, which takes the rule first.
+// Defines a function and its per-thread variant with one implementation, whose first argument is the rule.
 #define CUDART_BOTH(name, suffix, implementation, parameters, arguments)                   \
   extern "C" cudaError_t name parameters {                                                 \
     return implementation(::simulator::cudart::Rule::kLegacy, CUDART_UNPACK arguments);    \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which errors each function of the simulated driver may answer. Functions go by the name that programs write, without
-// the version: cuMemAlloc stands for cuMemAlloc_v2 and all its forms.
+// Which errors each function of the simulated driver may return. Functions are listed by the name that programs use,
+// without the version: cuMemAlloc includes cuMemAlloc_v2 and all other forms.
 #pragma once
 
 #include <cuda.h>
@@ -15,7 +15,7 @@ namespace simulator {
 
 struct MayFail {
   std::string_view function;
-  std::string_view errors;  // names without CUDA_ERROR_, one space between two
+  std::string_view errors;  // names without CUDA_ERROR_, separated by one space
 };
 
 std::span<const MayFail> fault_catalogue();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan at work: counts calls and says which of them fail.
+// Executes a fault plan: counts calls and decides which of them fail.
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ class Faults {
 
   const FaultPlan& plan() const { return plan_; }
 
-  // What the call answers instead of doing anything; CUDA_SUCCESS: nothing is wrong with it. `symbol` may have a
+  // The error that the call returns without doing anything; CUDA_SUCCESS: it does not fail. `symbol` may include a
   // version.
   CUresult on_call(std::string_view symbol);
   bool lacks(std::string_view symbol) const;
 
-  // The duration of the kernel of that ordinal, jittered.
+  // The duration of the kernel with that ordinal, with jitter.
   Time jittered(Time duration, std::uint64_t ordinal) const;
 
   std::uint64_t count() const { return count_; }
@@ -36,8 +36,8 @@ class Faults {
   CUresult check(Counter& counter, std::string_view function);
 
   const FaultPlan plan_;
-  std::map<std::string, Counter, std::less<>> counters_;  // of functions that rules name
-  Counter allocations_;                                   // of all functions that allocate
+  std::map<std::string, Counter, std::less<>> counters_;  // by function named in a rule
+  Counter allocations_;                                   // for all functions that allocate
   std::uint64_t count_ = 0;
 };
 

@@ -86,7 +86,7 @@ Problem add_out_of_memory(const Words& words, FaultPlan* plan) {
   return {};
 }
 
-// As many failures as wanted, of any function with any of its errors, early in the run.
+// Adds the wanted number of failures, of random functions with random errors of theirs, early in the run.
 Problem add_random(const Words& words, FaultPlan* plan) {
   std::uint64_t count = 0, seed = 0;
   if (!number(words[1], std::uint64_t{1}, std::uint64_t{1000}, &count) ||
@@ -221,7 +221,7 @@ Problem parse(const std::string& text, FaultPlan* plan) {
 std::string read_fault_plan(std::string_view text_or_path, FaultPlan* out) {
   FaultPlan plan;
   const std::string text(text_or_path);
-  // A name of a file has neither spaces nor lines; every statement has a space.
+  // A file's name has neither spaces nor line ends here; every statement has a space.
   const bool is_path = text.find_first_of(" \n;") == std::string::npos;
   std::string problem;
   if (is_path) {

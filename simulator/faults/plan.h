@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan of what goes wrong, in words: one statement a line (or between semicolons), '#' begins a comment.
-// docs/faults.md lists the statements for users; kStatements in plan.cc is the one table of them.
+// A fault plan as text: one statement per line (or separated by semicolons); '#' begins a comment. docs/faults.md lists
+// the statements for users; kStatements in plan.cc is the only table of them.
 #pragma once
 
 #include <cuda.h>
@@ -23,13 +23,13 @@ struct FaultRule {
 
   std::string function;  // empty: every function that allocates
   When when = When::kCall;
-  std::uint64_t number = 1;  // of calls; for kChance parts in a million
+  std::uint64_t number = 1;  // of calls; for kChance: parts per million
   CUresult error = CUDA_SUCCESS;
 };
 
 struct FaultPlan {
   std::vector<FaultRule> rules;
-  std::set<std::string, std::less<>> without;  // functions
+  std::set<std::string, std::less<>> without;  // excluded functions
   bool no_virtual_memory = false;
   bool no_host_mappings = false;
   bool no_memory_pools = false;
@@ -37,12 +37,12 @@ struct FaultPlan {
   std::optional<Bytes> granularity;
   std::optional<unsigned> address_bits;
   double link = 1;
-  double mapping = 1;  // what mapping, its access and unmapping cost the host, in times of the profile's
-  double jitter = 0;   // of kernels' durations, as a share
+  double mapping = 1;  // host cost of mapping, setting access and unmapping, relative to the profile's
+  double jitter = 0;   // of kernels' durations, as a fraction
   std::uint64_t seed = 0;
 };
 
-// The text of a plan, or the name of a file that holds one. Returns what is wrong in one line, or nothing.
+// Reads a plan from text, or from the file of that name. Returns an error message of one line, or nothing.
 std::string read_fault_plan(std::string_view text_or_path, FaultPlan* out);
 
 }  // namespace simulator

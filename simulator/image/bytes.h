@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of little-endian fields out of bytes that may be damaged: everything is checked against the span, nothing is
-// assumed to be aligned.
+// Reads little-endian fields from bytes that may be damaged: every access is checked against the span, and no alignment
+// is assumed.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline std::optional<ByteSpan> slice(ByteSpan data, std::uint64_t offset, std::u
   return data.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
 }
 
-// The text at `offset` up to its NUL; nothing where there is none inside the span.
+// The string at `offset` up to its NUL; nothing if it does not end inside the span.
 inline std::optional<std::string_view> text_at(ByteSpan data, std::uint64_t offset) {
   if (offset >= data.size()) return std::nullopt;
   const char* begin = reinterpret_cast<const char*>(data.data()) + offset;

@@ -16,22 +16,22 @@ constexpr unsigned kMachineCuda = 190;
 // st_other of CUDA symbols, as nvcc 13.0 writes them.
 constexpr unsigned kOtherEntry = 0x10;
 constexpr unsigned kOtherManaged = 0x04;
-// From this version of the ABI on, e_flags holds the architecture in its second byte.
+// From this ABI version on, the second byte of e_flags is the architecture.
 constexpr unsigned kAbiWithArchitecture = 8;
 constexpr std::uint64_t kReservedShared = 1024;
-// Attributes of .nv.info: {format, attribute, 16 bits}; format 4 has that many bytes behind it, the others none.
+// Attributes of .nv.info: {format, attribute, 16 bits}; with format 4, that many bytes of data follow; otherwise none.
 constexpr unsigned kFormatSized = 4;
 constexpr unsigned kMaxThreads = 0x05;
 constexpr unsigned kRequiredThreads = 0x10;
 constexpr unsigned kParameter = 0x17;
 constexpr unsigned kParameterBytes = 0x19;
 constexpr unsigned kRegisters = 0x2f;
-constexpr unsigned kLongParameter = 0x45;  // replaces kParameter where all parameters together exceed 4 KiB
+constexpr unsigned kLongParameter = 0x45;  // replaces kParameter if all parameters together exceed 4 KiB
 
 struct Section {
   Elf64_Shdr header{};
   std::string name;
-  ByteSpan data;  // empty where there is none (SHT_NOBITS)
+  ByteSpan data;  // empty if there is none (SHT_NOBITS)
 };
 
 struct Symbol {
@@ -43,7 +43,7 @@ class Cubin {
  public:
   explicit Cubin(ByteSpan data) : data_(data) {}
 
-  // False: damaged.
+  // False: the file is damaged.
   bool open() {
     const auto header = read_at<Elf64_Ehdr>(data_, 0);
     if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return false;
@@ -129,7 +129,7 @@ class Cubin {
     return true;
   }
 
-  // Symbol index -> registers a thread.
+  // By symbol index: registers per thread.
   std::map<unsigned, unsigned> read_registers() const {
     std::map<unsigned, unsigned> result;
     const Section* info = find(".nv.info");
@@ -185,8 +185,8 @@ class Cubin {
     return true;
   }
 
-  // A cubin gives no types. What has the size of a number is taken for one; a parameter of one byte is an empty
-  // structure more often than not.
+  // A cubin has no types. A parameter with the size of a number is assumed to be one; a parameter of one byte is
+  // usually an empty structure.
   static std::vector<ParameterByte> guess_reads(const ImageKernel& kernel) {
     std::vector<ParameterByte> reads(kernel.parameter_bytes, ParameterByte::kUnread);
     for (const ImageParameter& parameter : kernel.parameters) {
@@ -219,8 +219,8 @@ class Cubin {
     return true;
   }
 
-  // Relocations inside [begin, begin + variable's bytes) of `section` by the address of another symbol. Those without
-  // an addend of their own (.rel) add to what stands there.
+  // Finds relocations in [begin, begin + variable's bytes) of `section` that store the address of another symbol. Those
+  // without an addend of their own (.rel) add to the existing contents.
   void read_addresses(const Section& section, std::uint64_t begin, ImageVariable* variable) const {
     if (const Section* table = find(".rela" + section.name)) {
       for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= table->data.size(); at += sizeof(Elf64_Rela)) {
@@ -238,7 +238,7 @@ class Cubin {
     }
   }
 
-  // An offset before the variable has wrapped, and is too large.
+  // If the offset is before the variable, the difference has wrapped around and is too large.
   void add_address(std::uint64_t offset, std::uint64_t info, std::int64_t addend, ImageVariable* variable) const {
     const std::uint64_t symbol = ELF64_R_SYM(info);
     if (symbol >= symbols_.size() || offset >= variable->bytes || variable->bytes - offset < 8) return;
@@ -249,7 +249,7 @@ class Cubin {
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;
   std::uint32_t architecture_ = 0;
-  std::uint64_t reserved_shared_ = 0;  // counted in the sections of shared memory, but not the kernel's
+  std::uint64_t reserved_shared_ = 0;  // included in the sections' shared memory, but not used by the kernel
 };
 
 }  // namespace

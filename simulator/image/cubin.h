@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels and variables of a cubin: an ELF file whose `.nv.info.<kernel>` sections describe each parameter, and whose
-// data sections hold the variables.
+// Kernels and variables of a cubin: an ELF file whose `.nv.info.<kernel>` sections describe the parameters, and whose
+// data sections contain the variables.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace simulator {
 
 bool is_cubin(ByteSpan data);
 
-// How long the ELF file says it is; nothing where that can not be told. Reads through headers at `data` only as far as
-// they lead.
+// The size of the ELF file according to its headers; nothing if they are invalid. Reads only headers, as far as they
+// refer to one another.
 std::optional<std::uint64_t> cubin_bytes(const void* data);
 
 ImageResult read_cubin(ByteSpan data, Image* out);

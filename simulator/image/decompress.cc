@@ -6,8 +6,8 @@
 namespace simulator {
 
 std::optional<std::vector<std::byte>> decompress_zstd(ByteSpan data, std::uint64_t bytes) {
-  // The frame says how large it is; believing only the entry's header would let a damaged one ask for any amount of
-  // memory.
+  // The frame states its size. Relying on the fat binary's entry header instead would allow a damaged one to request
+  // any amount of memory.
   const unsigned long long declared = ZSTD_getFrameContentSize(data.data(), data.size());
   if (declared != bytes || bytes > kLargestImage) return std::nullopt;
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
@@ -27,7 +27,7 @@ class Lz4Block {
       const auto token = std::to_integer<std::size_t>(data_[at_++]);
       std::size_t literals = token >> 4;
       if (!extend(&literals) || !take_literals(literals)) return std::nullopt;
-      if (at_ == data_.size()) break;  // the last sequence has literals only
+      if (at_ == data_.size()) break;  // the last sequence has only literals
       std::size_t match = token & 15;
       if (!repeat(match)) return std::nullopt;
     }
@@ -36,7 +36,7 @@ class Lz4Block {
   }
 
  private:
-  // A nibble of 15 goes on in bytes until one is not 255.
+  // A nibble of 15 is continued in further bytes, up to one that is not 255.
   bool extend(std::size_t* length) {
     if (*length != 15) return true;
     for (;;) {
@@ -62,7 +62,7 @@ class Lz4Block {
     if (!extend(&length)) return false;
     length += 4;
     if (*distance == 0 || *distance > out_.size() || bytes_ - out_.size() < length) return false;
-    // Source and result may overlap: byte by byte is the definition.
+    // Source and result may overlap: copying byte by byte is the definition.
     for (std::size_t i = 0; i < length; ++i) out_.push_back(out_[out_.size() - *distance]);
     return true;
   }
@@ -76,7 +76,7 @@ class Lz4Block {
 }  // namespace
 
 std::optional<std::vector<std::byte>> decompress_lz4(ByteSpan data, std::uint64_t bytes) {
-  // No sequence yields more than 255 bytes for each of its own, so a larger claim is damage.
+  // No sequence expands by more than a factor of 255, so a larger size means that the data is damaged.
   if (bytes > kLargestImage || bytes / 256 > data.size()) return std::nullopt;
   return Lz4Block(data, static_cast<std::size_t>(bytes)).decode();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two compressions that fat binaries use: a standard zstd frame, and a raw LZ4 block (nvcc -compress-mode=speed,
+// The two compression formats of fat binaries: a standard zstd frame, and a raw LZ4 block (nvcc -compress-mode=speed,
 // and all older toolkits). Source of the latter: "LZ4 Block Format Description" of the lz4 project.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace simulator {
 
-// Larger claims are damage: no device image comes near it.
+// A larger size means that the data is damaged: no device image is nearly that large.
 inline constexpr std::uint64_t kLargestImage = std::uint64_t{1} << 31;
 
 // Nothing unless the result has exactly `bytes` bytes.

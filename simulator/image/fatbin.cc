@@ -15,7 +15,7 @@ namespace {
 
 struct Wrapper {
   std::uint32_t magic;
-  std::uint32_t version;  // 1, or 2 for code that was linked
+  std::uint32_t version;  // 1, or 2 for linked code
   const void* data;
   const void* others;
 };
@@ -24,16 +24,16 @@ struct Container {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t header_bytes;
-  std::uint64_t bytes;  // behind the header
+  std::uint64_t bytes;  // after the header
 };
 
-// The beginning of every entry's header; fields that are not used have no name.
+// The beginning of every entry's header; unused fields have no name.
 struct Entry {
   std::uint16_t kind;
   std::uint16_t version;
   std::uint32_t header_bytes;
-  std::uint64_t bytes;             // of what follows the header, padded
-  std::uint32_t compressed_bytes;  // without the padding
+  std::uint64_t bytes;             // after the header, with padding
+  std::uint32_t compressed_bytes;  // without padding
   std::uint32_t unused_1;
   std::uint32_t unused_2;
   std::uint32_t architecture;
@@ -78,8 +78,8 @@ bool same_layout(const ImageKernel& a, const ImageKernel& b) {
          std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same);
 }
 
-// A cubin does not tell what its kernels load, and its code is not run; the PTX that it was made from does and is, and
-// may name variables of its own (texts for printf).
+// A cubin does not show which parameters its kernels load, and its code can not be run here. The PTX that it was made
+// from does and can, and may define variables of its own (format strings of printf).
 void take_text(const Image& text, Image* cubin) {
   cubin->text = text.text;
   cubin->functions = text.functions;
@@ -88,7 +88,7 @@ void take_text(const Image& text, Image* cubin) {
   for (ImageVariable& variable : cubin->variables) {
     const auto found = variables.find(variable.name);
     if (found == variables.end()) continue;
-    // Pointers to functions mean those of the text.
+    // Pointers to functions refer to those of the PTX.
     if (!found->second->addresses.empty() && found->second->bytes == variable.bytes) {
       variable.contents = found->second->contents;
       variable.addresses = found->second->addresses;
@@ -128,7 +128,7 @@ ImageResult read_fatbin(ByteSpan data, Image* out) {
   const auto body = slice(data, header->header_bytes, header->bytes);
   if (!body) return damaged;
 
-  // The first that can be read, and behind a cubin the first PTX for what it adds.
+  // Uses the first entry that can be read; if that is a cubin, also the first PTX.
   ImageResult last{ImageError::kNoBinary, "the fat binary holds neither PTX nor a cubin"};
   bool has_cubin = false;
   for (std::uint64_t at = 0; at < body->size();) {

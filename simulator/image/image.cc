@@ -40,7 +40,7 @@ ImageResult read_image(std::span<const std::byte> data, Image* out) {
 }
 
 ImageResult read_image(const void* data, Image* out) {
-  // Byte by byte, for the shortest text is a NUL alone.
+  // Byte by byte, because the shortest text is a single NUL.
   const char* text = static_cast<const char*>(data);
   if (strnlen(text, sizeof(std::uint32_t)) < sizeof(std::uint32_t)) return kUnknown;
   if (magic_of(data) == kFatbinWrapperMagic) {

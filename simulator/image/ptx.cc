@@ -44,7 +44,7 @@ class Reader {
     return skip_statement();
   }
 
-  // `sm_90`, `sm_90a`; texturing modes and the like may follow.
+  // `sm_90`, `sm_90a`; texturing modes and other options may follow.
   bool read_target() {
     const std::string_view name = lexer_.peek().text;
     if (name.starts_with("sm_"))
@@ -52,7 +52,7 @@ class Reader {
     return true;
   }
 
-  // Everything up to the body or the semicolon, and the body.
+  // Skips everything up to the body or the semicolon, and the body.
   bool skip_function() {
     if (lexer_.accept(".func")) read_function_name();
     while (lexer_.peek().kind != PtxToken::Kind::kEnd) {
@@ -63,7 +63,7 @@ class Reader {
     return fail("the text ends inside a declaration");
   }
 
-  // Behind the declaration of its result.
+  // The name after the declaration of the result.
   void read_function_name() {
     if (lexer_.peek().is("(")) {
       while (lexer_.peek().kind != PtxToken::Kind::kEnd && !lexer_.next().is(")")) {
@@ -76,8 +76,8 @@ class Reader {
     if (mentioned_.insert(name).second) out_->functions.push_back(name);
   }
 
-  // Directives like .version and .file have no terminator: one token at a time is enough, for none of their operands
-  // looks like the beginning of a declaration.
+  // Directives such as .version and .file have no terminator. Skipping one token at a time is enough, because none of
+  // their operands looks like the beginning of a declaration.
   bool skip_statement() {
     if (lexer_.peek().is("{")) return skip_body(nullptr);
     lexer_.next();
@@ -95,8 +95,8 @@ class Reader {
       } else if (kernel != nullptr && token.kind == PtxToken::Kind::kWord) {
         loads_.read_word(token, lexer_);
       } else if (kernel != nullptr && token.is(".shared") && lexer_.peek().kind == PtxToken::Kind::kDirective) {
-        // The same word inside an instruction (ld.shared.u32) follows another directive or word without a declaration
-        // behind it; those are told apart by what a declaration needs: a name and a semicolon.
+        // The same word in an instruction (ld.shared.u32) follows another directive or word and begins no declaration.
+        // The two are distinguished by what a declaration needs: a name and a semicolon.
         PtxDeclaration shared;
         if (read_ptx_declaration(lexer_, &shared) && lexer_.peek().is(";") && shared.bytes <= UINT32_MAX) {
           kernel->shared_bytes += static_cast<std::uint32_t>(shared.bytes);
@@ -118,7 +118,7 @@ class Reader {
       if (token.kind == PtxToken::Kind::kEnd) return fail("the text ends inside a kernel");
       if (token.is(".maxntid") || token.is(".reqntid")) kernel.max_threads = read_product();
     }
-    if (lexer_.accept(";")) return true;  // declared here, defined elsewhere
+    if (lexer_.accept(";")) return true;  // only declared here
     if (!skip_body(&kernel)) return false;
     kernel.reads = loads_.finish(kernel);
     out_->kernels.push_back(std::move(kernel));

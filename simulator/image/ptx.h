@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels and variables that PTX text declares. Bodies are passed over, except for the shared memory that they declare.
+// Kernels and variables that PTX text declares. Bodies are skipped, except for the shared memory that they declare.
 #pragma once
 
 #include <string_view>

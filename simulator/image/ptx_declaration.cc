@@ -16,7 +16,7 @@ bool read_number(PtxLexer& lexer, std::uint64_t* out) {
   return true;
 }
 
-// A number that may carry a sign, as its 64 bits.
+// A number with an optional sign, as its 64 bits.
 bool read_signed(PtxLexer& lexer, std::uint64_t* out) {
   const bool negative = lexer.accept("-");
   if (!negative) lexer.accept("+");
@@ -41,7 +41,7 @@ bool read_alignment(PtxLexer& lexer, std::uint64_t* out) {
   return read_number(lexer, out) && *out != 0 && *out <= 65536 && std::has_single_bit(*out);
 }
 
-// `.ptr .global .align 16`: about what a pointer parameter points at, not about the parameter.
+// `.ptr .global .align 16`: describes what a pointer parameter points to, not the parameter.
 bool skip_pointer(PtxLexer& lexer) {
   while (lexer.peek().kind == PtxToken::Kind::kDirective) {
     std::uint64_t alignment = 0;
@@ -88,7 +88,7 @@ class Initializer {
     return true;
   }
 
-  // `variable`, `variable+4`, `generic(variable)+4`: all the same here, for there is one address space.
+  // `variable`, `variable+4`, `generic(variable)+4`: all equivalent, because there is one address space here.
   bool read_address() {
     std::string name(lexer_.next().text);
     if (lexer_.accept("(")) {

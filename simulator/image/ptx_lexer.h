@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of PTX text: what the reader of declarations needs to tell apart, and no more. Comments and white space vanish.
+// Tokens of PTX text, only as detailed as the parser of declarations needs. Comments and white space are skipped.
 // Source: PTX ISA 9.0, chapter 4 (Syntax).
 #pragma once
 
@@ -11,7 +11,7 @@ namespace simulator {
 struct PtxToken {
   enum class Kind : std::uint8_t { kEnd, kDirective, kWord, kNumber, kString, kSign };
   Kind kind = Kind::kEnd;
-  std::string_view text;  // points into the source; a directive with its dot, a string with its quotes
+  std::string_view text;  // view of the source; a directive with its dot, a string with its quotes
 
   bool is(std::string_view other) const { return kind != Kind::kString && text == other; }
 };

@@ -38,7 +38,7 @@ void PtxLoads::read_word(const PtxToken& word, PtxLexer& lexer) {
   }
 }
 
-// `.param.v2.u32 {%r1, %r2}, [name+8]`, `.param::entry.u64 %rd1, [name]`; `_` stands for an element that is not wanted.
+// `.param.v2.u32 {%r1, %r2}, [name+8]`, `.param::entry.u64 %rd1, [name]`; `_` replaces an element that is not used.
 void PtxLoads::read_load(PtxLexer& lexer) {
   if (!lexer.peek().is(".param")) return;
   std::uint64_t bytes = 0;
@@ -53,7 +53,7 @@ void PtxLoads::read_load(PtxLexer& lexer) {
   }
   lexer.next();
   Named* const named = find(lexer.peek().text);
-  if (named == nullptr) return;  // a register: where it came from, the address was taken
+  if (named == nullptr) return;  // a register; the parameter's address was taken where the register was set
   lexer.next();
   std::uint64_t offset = 0;
   if (lexer.accept("+") && !read_ptx_integer(lexer.peek(), &offset)) named->is_taken = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bytes of its parameters the body of a kernel loads. A parameter that is a structure is declared in PTX as an
-// array of bytes, which says nothing of its members; the instructions do: the compiler loads members. Where it loads
-// padding beside them, as one element of a vector, that goes into a register that nothing else names.
-// Source: PTX ISA 9.0, 9.7.9.8 (ld), 5.1.6 (parameter state space).
+// Determines which bytes of its parameters a kernel's body loads. A structure is declared in PTX as an array of bytes,
+// without its members; but the compiler's load instructions load members. If it loads padding together with them, as
+// one element of a vector, that element goes to a register that is used nowhere else. Source: PTX ISA 9.0, 9.7.9.8
+// (ld), 5.1.6 (parameter state space).
 #pragma once
 
 #include <string>
@@ -19,15 +19,16 @@ class PtxLoads {
  public:
   void add(ImageParameter parameter, std::string name, bool is_structure);
 
-  // To be called for every word of the body, once it has been taken from the lexer: an `ld.param` is followed up to its
-  // address. A parameter that is named anywhere else has its address taken.
+  // Must be called for every word of the body after the lexer has returned it: an `ld.param` is parsed up to its
+  // address. If a parameter is named anywhere else, its address is taken.
   void read_word(const PtxToken& word, PtxLexer& lexer);
 
-  // What a structure without loads holds is known where the kernel loads something else: the body was seen.
+  // A structure without loads counts as unread only if the kernel loads something else: that shows that the body was
+  // parsed.
   std::vector<ParameterByte> finish(const ImageKernel& kernel) const;
 
  private:
-  // One element of a load. The names point into the text.
+  // One element of a load. The names are views of the text.
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated code calls about mbarriers, bulk copies and memory that kernels allocate.
+// Helpers that generated code calls for mbarriers, bulk copies and memory that kernels allocate.
 #include <algorithm>
 #include <cstring>
 
@@ -61,7 +61,7 @@ std::uint64_t use(ThreadContext* thread, std::uint32_t site, std::uint64_t addre
       break;
     default:
       if (is_over(barrier, operation, argument)) return 1;
-      // Whoever asks waits, mostly: others first.
+      // A thread that tests usually waits, so other threads run first.
       thread->block->yield(*thread);
       return is_over(Mbarrier::of(*memory), operation, argument) ? 1 : 0;
   }
@@ -80,7 +80,7 @@ void copy(ThreadContext* thread, std::uint32_t site, std::uint64_t into, std::ui
   }
 }
 
-// Arguments and results lie in the caller's variables (emit_control.cc).
+// Arguments and results are in the caller's variables (emit_control.cc).
 void allocate(ThreadContext* thread, std::uint32_t, std::byte* result, const std::byte* bytes) {
   std::uint64_t wanted = 0;
   std::memcpy(&wanted, bytes, sizeof wanted);
@@ -95,7 +95,7 @@ void give_back(ThreadContext* thread, std::uint32_t site, const std::byte* point
     thread->block->fail(*thread, Fault::kIllegalAddress, at, "frees what was not allocated", static_cast<int>(site));
 }
 
-// atom.sys.inc and .dec: a thread of the host may change the word meanwhile.
+// For atom.sys.inc and .dec: a host thread may change the word at the same time.
 template <typename Next>
 std::uint32_t replace(std::uint64_t address, Next next) {
   auto* const word = reinterpret_cast<std::uint32_t*>(address);

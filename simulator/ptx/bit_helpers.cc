@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit operations that are seldom enough to be called. Source: the pseudo-code of PTX ISA 9.0, 9.7.1.
+// Bit operations that are rare enough to be function calls. Source: the pseudo-code of PTX ISA 9.0, 9.7.1.
 #include <algorithm>
 #include <cstdint>
 

@@ -16,9 +16,9 @@ namespace {
 constexpr std::uint32_t kLanes = 32;
 constexpr std::size_t kSharedAlignment = 128;
 constexpr std::uint32_t kBarriers = 16;
-// A thread that may be waiting for another lets the others run so often.
+// A thread that may be waiting for another one yields after this many steps.
 constexpr std::uint64_t kStepsOfATurn = 4096;
-constexpr std::uint64_t kStackReserve = std::uint64_t{48} << 10;  // for helpers, and signal handlers of the host
+constexpr std::uint64_t kStackReserve = std::uint64_t{48} << 10;  // for helpers, and for signal handlers of the host
 
 std::uint64_t round_up_to(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -90,7 +90,7 @@ bool BlockRun::begin(const std::uint32_t (&at)[3]) {
                   grid_.kernel.name.c_str());
     return false;
   }
-  // What a device leaves there is anything; zero, so that every run is the same.
+  // On a device the initial contents are arbitrary; here they are zero, so that every run is the same.
   std::fill(shared_.begin(), shared_.end(), std::byte{0});
   if (grid_.kernel.emitted.needs_fibers) begin_together();
   return true;
@@ -157,7 +157,7 @@ BlockRun::Progress BlockRun::go_on() {
   return Progress::kDone;
 }
 
-// Until nobody of the warp can go on.
+// Runs until no thread of the warp can continue.
 bool BlockRun::run_warp(std::uint32_t warp) {
   const std::uint32_t first = warp * kLanes, end = std::min(first + kLanes, threads_);
   bool ran = false;
@@ -271,7 +271,7 @@ std::uint32_t shuffled_lane(WarpOperation operation, std::uint32_t lane, std::ui
   std::uint32_t from = lane;
   switch (operation) {
     case WarpOperation::kShuffleUp:
-      // The clamp is the least lane here.
+      // For this operation the clamp is the lowest lane.
       from = lane - b;
       *inside = static_cast<std::int32_t>(from) >= static_cast<std::int32_t>(most);
       break;
@@ -314,7 +314,7 @@ std::uint32_t reduced(WarpOperation operation, std::uint32_t a, std::uint32_t b)
 
 }  // namespace
 
-// Of the lanes that are there.
+// Applies the operation to the lanes that are present.
 void BlockRun::work_on_words(std::uint32_t warp, std::uint32_t members) {
   Thread* const threads = &states_[std::size_t{warp} * kLanes];
   const Thread& first = threads[std::countr_zero(members)];
@@ -353,7 +353,7 @@ void BlockRun::complete(std::uint32_t warp, std::uint32_t mask, WarpOperation op
       case WarpOperation::kShuffleIndex: {
         bool inside = false;
         const std::uint32_t from = shuffled_lane(operation, lane, thread.second, &inside);
-        // Of a lane that takes no part the value is undefined: its own.
+        // The value of a lane that takes no part is undefined; here it is its own.
         const bool takes_part = (members >> from & 1) != 0;
         thread.result = (takes_part ? lanes[from].value : thread.value) | (inside ? kFlag : 0);
         break;
@@ -411,7 +411,7 @@ std::uint32_t BlockRun::barrier(ThreadContext& context, std::uint32_t id, std::u
   if (value) ++barrier.trues;
   Thread& thread = states_[context.thread];
   thread.barrier = id;
-  // For the result: what is asked of those who arrived.
+  // For the result: the query for the threads that have arrived.
   thread.value = static_cast<std::uint64_t>(kind);
   if (kind != BarrierKind::kArrive) thread.state = State::kAtBarrier;
   check_barrier(id);
@@ -419,7 +419,7 @@ std::uint32_t BlockRun::barrier(ThreadContext& context, std::uint32_t id, std::u
   return static_cast<std::uint32_t>(thread.result);
 }
 
-// Threads that have ended are not waited for. A warp counts as a whole, also where lanes of it are missing.
+// Threads that have ended are not waited for. A warp counts as a whole, even if some of its lanes do not exist.
 void BlockRun::check_barrier(std::uint32_t id) {
   Barrier& barrier = barriers_[id];
   if (barrier.arrived == 0) return;
@@ -482,7 +482,7 @@ void BlockRun::fail(ThreadContext& context, Fault fault, std::uint64_t address, 
   stop(context);
 }
 
-// The fiber stays where it is, and is used again from its beginning.
+// The fiber keeps its stack, and is restarted from the beginning when it is reused.
 void BlockRun::stop(ThreadContext& context) {
   has_failed_ = true;
   if (grid_.kernel.emitted.needs_fibers) states_[context.thread].fiber.pause();

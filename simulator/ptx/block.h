@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block that runs: its threads, what they wait for, and how they end. Threads that never wait for one another run one
-// after another on one stack; others each have a stack of their own and run in order of their numbers until they wait.
-// Nothing depends on time or on the host's cores.
+// A running block: its threads, what they wait for, and how they end. Threads that never wait for one another run one
+// after the other on one stack. Otherwise each thread has a stack of its own, and they run in order of their numbers
+// until they wait. Nothing depends on time or on the host's cores.
 //
 // Invariants: a thread is in one state; a lane waits for one operation of its warp, or its thread at one barrier.
 #pragma once
@@ -27,26 +27,26 @@ struct GridRun {
   Outcome& outcome;
   std::string printed;
   std::uint64_t clock_looks = 0;
-  alignas(16) std::uint32_t workspace[4] = {};  // of a cooperative launch; the second word is where its blocks wait
-  std::map<std::uint64_t, Texture> textures{};  // that were used, and whose memory has been checked
+  alignas(16) std::uint32_t workspace[4] = {};  // of a cooperative launch; its blocks wait at the second word
+  std::map<std::uint64_t, Texture> textures{};  // textures in use, whose memory has been checked
 };
 
 class BlockRun {
  public:
-  // The stacks from `first_stack` on are its own. In company, other blocks may be what its threads wait for.
+  // The stacks from `first_stack` on are this block's. `in_company`: its threads may wait for other blocks.
   BlockRun(GridRun& grid, Stacks& stacks, std::size_t first_stack = 0, bool in_company = false);
 
-  // False: a fault, which the outcome describes.
+  // False: a fault, which is described in the outcome.
   bool run(const std::uint32_t (&at)[3]);
 
-  // The same in parts, of blocks in company: all threads wait for other blocks where it pauses.
+  // The same in parts, for blocks that may wait for each other: pauses when all threads wait for other blocks.
   enum class Progress : std::uint8_t { kPaused, kDone, kFailed };
   bool begin(const std::uint32_t (&at)[3]);
   Progress go_on();
-  std::uint64_t take_steps();  // executed since it was asked last
+  std::uint64_t take_steps();  // executed since the last call
   std::size_t stacks() const { return contexts_.size(); }
 
-  // ---- from the thread that runs, with its context
+  // ---- called from the running thread, with its context
   std::uint64_t exchange(ThreadContext& thread, WarpOperation operation, std::uint32_t mask, std::uint64_t value,
                          std::uint64_t second);
   enum class BarrierKind : std::uint32_t { kSync, kArrive, kCount, kAnd, kOr };
@@ -58,9 +58,9 @@ class BlockRun {
   [[noreturn]] void fail(ThreadContext& thread, Fault fault, std::uint64_t address, const std::string& what,
                          int site = -1);
   void access(ThreadContext& thread, std::uint64_t address, std::uint32_t kind, std::uint32_t site);
-  // As generated code checks an access by a generic address, for helpers: faults, or returns.
+  // Checks an access through a generic address, for helpers, as generated code does: faults, or returns.
   void check(ThreadContext& thread, std::uint64_t address, std::uint32_t bytes, bool writes, std::uint32_t site);
-  // Faults where there is none of this kind, or where its memory may not be accessed.
+  // Faults if there is no texture or surface of this kind, or if its memory may not be accessed.
   const Texture& texture(ThreadContext& thread, std::uint64_t handle, bool is_surface, std::uint32_t site);
   GridRun& grid() { return grid_; }
 
@@ -82,7 +82,7 @@ class BlockRun {
     std::uint32_t arrived = 0;
     std::uint32_t expected = 0;  // 0: all
     std::uint32_t trues = 0;
-    std::vector<std::uint32_t> of_warp;  // arrived
+    std::vector<std::uint32_t> of_warp;  // number arrived, by warp
   };
 
   void set_up(ThreadContext& context, std::uint32_t thread);
@@ -112,7 +112,7 @@ class BlockRun {
   std::vector<Barrier> barriers_;
   std::vector<std::byte> shared_;
   std::byte* shared_base_ = nullptr;
-  Fiber alone_;  // of threads that run one by one
+  Fiber alone_;  // for threads that run one after the other
   bool has_failed_ = false;
 };
 

@@ -19,7 +19,7 @@
 namespace simulator::ptx {
 namespace {
 
-// Short, for kernels are compiled while their program waits; what nvcc did is not done again.
+// Few passes, because kernels are compiled while the program waits, and nvcc has already optimized the PTX.
 constexpr const char* kPasses =
     "always-inline,globaldce,function(sroa,early-cse,simplifycfg,instcombine,simplifycfg,loop-mssa(licm),early-cse<"
     "memssa>,simplifycfg)";
@@ -80,7 +80,7 @@ class Jit final : public Code {
   KernelEntry entry() const override { return entry_; }
 
  private:
-  // Generated code sees these functions of the process and no others.
+  // Generated code can call only these functions of the process.
   void define_helpers() {
     std::vector<LLVMJITCSymbolMapPair> pairs;
     for (const Helper& helper : helpers()) {

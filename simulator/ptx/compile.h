@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM IR, as text, to native code: the only part that knows LLVM.
+// Compiles LLVM IR, as text, to native code: the only part that uses LLVM.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace simulator::ptx {
 
-// Owns the code and what LLVM keeps with it.
+// Owns the code and LLVM's data for it.
 class Code {
  public:
   virtual ~Code() = default;
   virtual KernelEntry entry() const = 0;
 };
 
-// The function `kernel` of the text. Throws Error (module.h), which says what LLVM said: a fault of the emitter's.
+// The function `kernel` of the text. Throws Error (module.h) with LLVM's message, which means a bug in the emitter.
 std::unique_ptr<Code> compile(const std::string& ir);
 
 }  // namespace simulator::ptx

@@ -9,7 +9,7 @@
 namespace simulator::ptx {
 namespace {
 
-constexpr std::size_t kMostInstructions = 1u << 20;  // of a kernel with all that it calls
+constexpr std::size_t kMostInstructions = 1u << 20;  // of a kernel with everything that it calls
 
 Handler find_handler(std::string_view opcode) {
   for (const auto find : {find_arithmetic, find_float, find_logic, find_conversion, find_memory, find_atomic,
@@ -133,7 +133,7 @@ std::string Emitter::read_bits(const Operand& operand, unsigned bits, bool may_b
 
 namespace {
 
-// The bits of a number in the text, as one of this type.
+// The bits of a numeric literal, as a value of this type.
 std::uint64_t bits_of(const Operand& operand, Type type) {
   if (operand.form == Operand::Form::kInteger) return operand.value;
   double value = 0;
@@ -297,7 +297,7 @@ void Emitter::find_leaders() {
   for (const auto& [name, targets] : function_.branch_targets) leaders_.insert(targets.begin(), targets.end());
 }
 
-// All of the block's instructions at once, where it begins.
+// Counts all of the basic block's instructions at once, at its beginning.
 void Emitter::count_steps(unsigned from) {
   const auto next = leaders_.upper_bound(from);
   const auto end = next == leaders_.end() ? static_cast<unsigned>(function_.code.size()) : *next;
@@ -355,13 +355,13 @@ void Emitter::run() {
     emit_instruction(index);
   }
   current_ = nullptr;
-  // A label may stand behind the last instruction.
+  // A label may follow the last instruction.
   begin("I" + std::to_string(function_.code.size()));
   emit_return();
   text_ += "}\n\n";
 }
 
-// A function that calls itself must not run out of its stack unseen.
+// A recursive function must not overflow its stack undetected.
 void Emitter::check_stack() {
   const std::string frame = let("call i8* @llvm.frameaddress.p0i8(i32 0)");
   const std::string at = let("ptrtoint i8* " + frame + " to i64");
@@ -388,7 +388,7 @@ Emitted emit_kernel(const Module& module, const Function& kernel, const Variable
   }
   if (kernel.needs_cluster && shared.out.uses_clusters)
     throw Error("kernel code '" + std::string(kernel.name) + "': clusters of several blocks are not supported");
-  // A loop that waits for another thread of its block ends only if that one runs meanwhile.
+  // A loop that waits for another thread of its block ends only if that thread runs meanwhile.
   if (shared.out.may_wait && shared.out.has_loops) shared.out.needs_fibers = true;
   std::string table;
   if (shared.calls_by_pointer) table = function_table(shared);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From PTX to LLVM IR, as text: one function a function, run by one thread. The text is what the compiler is given
-// (compile.h), what tests look at, and what keeps LLVM's headers out of all but one source.
+// Translates PTX to LLVM IR, as text: one function for each function, run by one thread. Text, because tests can check
+// it, and because then only one source file (compile.cc) needs LLVM's headers.
 //
-// How things are kept. A register is a stack slot of its type (integers, float, double; halves are integers), which
-// LLVM turns into values again. Addresses are 64-bit integers; a generic address is an address of this process; a
-// shared one counts from the beginning of the block's shared memory. Every access to memory that is not known to be
-// inside of a variable is checked (emit_memory.cc). Atomic operations are plain: no two threads run at once.
+// Representation: a register is a stack slot of its type (integers, float, double; halves are integers), which LLVM
+// turns back into values. Addresses are 64-bit integers; a generic address is an address of this process; a shared one
+// is an offset in the block's shared memory. Every memory access that is not known to be inside a variable is checked
+// (emit_memory.cc). Atomic operations are plain operations: only one thread runs at a time.
 //
-// Contract: a modifier, type or operand that is not understood is an Error that names it; nothing is passed over.
+// Contract: a modifier, type or operand that is not understood is an Error that names it; nothing is ignored.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@
 
 namespace simulator::ptx {
 
-// Addresses of the module's variables on the device.
+// Device addresses of the module's variables.
 using VariableAddresses = std::map<std::string, std::uint64_t, std::less<>>;
 
-// An instruction that may fail while it runs, for the message.
+// An instruction that may fail at run time, for the message.
 struct Site {
   unsigned line = 0;
   unsigned source_line = 0;
@@ -35,36 +35,36 @@ struct Site {
 struct Emitted {
   std::string ir;
   std::vector<Site> sites;
-  std::uint64_t shared_bytes = 0;  // declared statically by the kernel and what it calls
+  std::uint64_t shared_bytes = 0;  // declared statically by the kernel and everything it calls
   std::uint64_t shared_alignment = 16;
   bool needs_fibers = false;  // threads of a block wait for one another
   bool may_wait = false;      // reads what another thread may be about to write
   bool has_loops = false;
-  bool uses_clusters = false;  // would compute something else in a cluster of several blocks
+  bool uses_clusters = false;  // the result would differ in a cluster of several blocks
   bool needs_heap = false;     // allocates or frees
-  bool is_ordered = false;     // blocks must run one after another: atomics, volatile accesses
+  bool is_ordered = false;     // blocks must run one after the other: atomics, volatile accesses
   std::size_t instructions = 0;
-  std::uint64_t stack_bytes = 0;  // of local variables and registers, all functions together
+  std::uint64_t stack_bytes = 0;  // of local variables and registers, of all functions together
 };
 
-// The kernel and all that it may call. Throws Error.
+// The kernel and everything that it may call. Throws Error.
 Emitted emit_kernel(const Module& module, const Function& kernel, const VariableAddresses& addresses);
 
-// What LLVM calls a value of this type.
+// LLVM's name of the type.
 std::string llvm_type(Type type);
 std::string integer_type(unsigned bits);
 
-// Modifiers of one instruction; whatever nobody took is refused in the end.
+// The modifiers of one instruction; those that are not taken by the end are refused.
 class Modifiers {
  public:
   explicit Modifiers(const Instruction& instruction) : left_(instruction.modifiers) {}
 
   bool take(std::string_view name);
-  // The first of these that is there, else "".
+  // The first of these names that is present, else "".
   std::string_view take_any(std::initializer_list<std::string_view> names);
-  // The first type; bits is 0 where there is none.
+  // The first modifier that is a type; bits is 0 if there is none.
   Type take_type();
-  // Whatever comes first, else "".
+  // The first remaining modifier, else "".
   std::string_view take_first();
   const std::vector<std::string_view>& left() const { return left_; }
 
@@ -72,7 +72,7 @@ class Modifiers {
   std::vector<std::string_view> left_;
 };
 
-struct Shared;  // of all functions of a kernel
+struct Shared;  // state of all functions of a kernel
 
 class Emitter {
  public:
@@ -86,7 +86,7 @@ class Emitter {
   const Function& function() const { return function_; }
   Shared& shared() { return shared_; }
   [[noreturn]] void refuse(const std::string& reason) const;
-  // The number of operands must be one of these.
+  // The number of operands must be in this range.
   void expect_operands(const Instruction& instruction, std::size_t least, std::size_t most) const;
 
   // A new name; `let` also writes "name = text".
@@ -94,28 +94,28 @@ class Emitter {
   std::string let(const std::string& text);
   void line(const std::string& text);
   std::string new_label();
-  void begin(const std::string& label);  // a block, which the code before it runs into
-  void jump(const std::string& label);   // ends a block
+  void begin(const std::string& label);  // begins a basic block; the code before it falls through
+  void jump(const std::string& label);   // ends a basic block
   void end_with(const std::string& text) {
     line(text);
     is_open_ = false;
   }
 
-  // The operand's value as a value of this type; a register must have its size, or more where it may be wider.
+  // The operand's value with this type; a register must have its size, or may be larger if `may_be_wider`.
   std::string read(const Operand& operand, Type type, bool may_be_wider = false);
-  // As an integer of so many bits.
+  // As an integer of this many bits.
   std::string read_bits(const Operand& operand, unsigned bits, bool may_be_wider = false);
   void write(const Operand& operand, Type type, const std::string& value, bool may_be_wider = false);
   Type register_type(const Operand& operand) const;
   std::string special(const Operand& operand, unsigned bits);  // emit_special.cc
 
-  std::string as_bits(Type type, const std::string& value);    // to the integer of its size
+  std::string as_bits(Type type, const std::string& value);    // to the integer of the same size
   std::string from_bits(Type type, const std::string& value);  // and back
 
-  // Calls of helpers: `result` and `arguments` with their types, "float" and "float %1, i32 2".
+  // Calls a helper; `result` and `arguments` include their types: "float" and "float %1, i32 2".
   std::string call(const std::string& result, const std::string& name, const std::string& arguments);
   void call_void(const std::string& name, const std::string& arguments);
-  // A field of the context; it does not change while the thread runs.
+  // A field of the context that does not change while the thread runs.
   std::string context_field(std::size_t offset, unsigned bits);
   unsigned site(const Instruction& instruction);
 
@@ -123,11 +123,11 @@ class Emitter {
 
   // ---- memory (emit_memory.cc)
   std::string address_of_symbol(const Operand& operand, Space* space, std::uint64_t* bytes);
-  // A pointer of LLVM's to a value of `type` that may be accessed.
+  // An LLVM pointer to a value of `type` that has been checked to be accessible.
   std::string pointer(const Instruction& instruction, const Operand& operand, Space space, unsigned bytes, bool writes,
                       const std::string& type);
   std::string parameter_slot(std::string_view name) const;
-  // Not checked: for helpers that do.
+  // Not checked: for helpers that check themselves.
   std::string generic_address(const Operand& operand, Space space);
   std::string shared_base();  // address of the block's shared memory
   unsigned current_line() const { return current_ == nullptr ? 0 : current_->line; }
@@ -152,7 +152,7 @@ class Emitter {
   unsigned next_label_ = 0;
   std::set<unsigned> leaders_;
   const Instruction* current_ = nullptr;
-  bool is_open_ = false;  // the block has not ended
+  bool is_open_ = false;  // the basic block has not ended
   unsigned at_ = 0;
 };
 
@@ -161,10 +161,10 @@ struct Shared {
   const Module& module;
   const VariableAddresses& addresses;
   Emitted out;
-  std::vector<const Function*> pending;  // to be emitted, in order
+  std::vector<const Function*> pending;  // functions to be emitted, in order
   std::set<const Function*> known;
   std::set<std::string> declarations;                  // of helpers
-  std::map<const void*, std::uint64_t> shared_places;  // of variables, in shared memory
+  std::map<const void*, std::uint64_t> shared_places;  // by variable: offset in shared memory
   std::uint64_t dynamic_alignment = 16;
   bool calls_by_pointer = false;
 
@@ -173,20 +173,20 @@ struct Shared {
   }
 };
 
-// Which function a number means, for calls by pointer; those that are not in this kernel lead to nothing.
+// Maps numbers to functions, for calls through pointers; a function that is not in this kernel is null.
 std::string function_table(const Shared& shared);
 
-// `.global` and the like among the modifiers; generic where there is none.
+// The state space among the modifiers, such as `.global`; generic if there is none.
 Space take_space(Modifiers& modifiers);
 
-// Of opcodes that integers and floating-point numbers share (emit_float.cc).
+// For opcodes that integers and floating-point numbers share (emit_float.cc).
 bool is_float_instruction(const Instruction& instruction);
 void emit_float_binary(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_fma(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_float_extreme(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_float_sign(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 
-// Of cp (emit_async.cc).
+// For cp (emit_async.cc).
 void emit_copies_arrive(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 void emit_bulk_copy(Emitter& to, const Instruction& instruction, Modifiers& modifiers);
 
@@ -196,7 +196,7 @@ struct Opcode {
   Handler handler;
 };
 
-// One table a family; nullptr where the family has no such opcode.
+// One table for each family; nullptr if the family does not have the opcode.
 Handler find_arithmetic(std::string_view opcode);
 Handler find_float(std::string_view opcode);
 Handler find_logic(std::string_view opcode);

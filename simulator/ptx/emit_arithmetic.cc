@@ -10,7 +10,7 @@ constexpr Type kInt32{Kind::kBits, kWord};
 
 std::string int_type(Type type) { return integer_type(type.bits); }
 
-// Twice as many bits.
+// With twice as many bits.
 std::string widened(Emitter& to, Type type, const std::string& value) {
   return to.let(std::string(type.is_signed() ? "sext " : "zext ") + int_type(type) + " " + value + " to " +
                 integer_type(2u * type.bits));
@@ -85,7 +85,7 @@ void emit_subc(Emitter& to, const Instruction& instruction, Modifiers& modifiers
 
 // ---- products
 
-// `.wide` doubles the size, `.hi` and `.lo` take a half.
+// `.wide` doubles the size; `.hi` and `.lo` take a half.
 std::string product(Emitter& to, const std::string_view part, Type type, const std::string& a, const std::string& b) {
   if (part == "lo") return operation(to, "mul", type, a, b);
   const std::string wide = integer_type(2u * type.bits);
@@ -183,8 +183,8 @@ void emit_mad24(Emitter& to, const Instruction& instruction, Modifiers& modifier
 
 // ---- division
 
-// By zero there is a result on devices, and a trap on hosts: all ones for quotients, the dividend for remainders (as
-// CUDA devices were seen to do). So there is for the one signed overflow.
+// Division by zero has a result on devices but traps on hosts: all ones for quotients, the dividend for remainders (as
+// observed on CUDA devices). The same applies to the one signed overflow.
 void emit_quotient(Emitter& to, const Instruction& instruction, Modifiers& modifiers, bool is_remainder) {
   to.expect_operands(instruction, 3, 3);
   const Type type = integer(to, modifiers);
@@ -218,7 +218,7 @@ void emit_rem(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
 
 // ---- the rest
 
-// `.u16x2` and `.s16x2`: each half by itself.
+// `.u16x2` and `.s16x2`: each half separately.
 bool emit_halves(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const std::string_view name = modifiers.take_any({"u16x2", "s16x2"});
   if (name.empty()) return false;

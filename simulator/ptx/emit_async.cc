@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mbarrier objects, and copies that tell them when they are done; here they are done at once. Source: PTX ISA 9.0,
+// mbarrier objects, and asynchronous copies that signal them; here copies complete at once. Source: PTX ISA 9.0,
 // 9.7.9.25 and 9.7.13.15.
 #include "simulator/ptx/emit.h"
 #include "simulator/ptx/mbarrier.h"
@@ -23,7 +23,7 @@ std::string widened(Emitter& to, const Operand& operand) {
   return to.let("zext i32 " + to.read(operand, kWord) + " to i64");
 }
 
-// `state, [address] {, count}`, or `_` for the state, which may be left out where nobody wants it.
+// `state, [address] {, count}`, or `_` for the state, which may also be left out if it is not used.
 void emit_arrive(Emitter& to, const Instruction& instruction, const Space space, MbarrierOperation operation) {
   to.expect_operands(instruction, 1, 3);
   const bool has_state = instruction.operands[0].form != Operand::Form::kAddress;
@@ -91,7 +91,8 @@ constexpr Opcode kTable[] = {{"mbarrier", emit_mbarrier}};
 
 Handler find_async(std::string_view opcode) { return find_in(kTable, opcode); }
 
-// cp.async.mbarrier.arrive: the thread's copies are done, so it arrives now; without .noinc an arrival was added first.
+// cp.async.mbarrier.arrive: the thread's copies are complete, so it arrives now; without .noinc one arrival was added
+// first.
 void emit_copies_arrive(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const bool counts = modifiers.take("noinc");
   const Space space = take_space(modifiers);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomic operations and reductions. One thread runs at a time, and blocks whose kernel has any of them run in order, so
-// reading, computing and writing one after another is atomic and always comes out the same. Source: PTX ISA 9.0,
-// 9.7.13.
+// Atomic operations and reductions. Only one thread runs at a time, and blocks of a kernel that has any of these run in
+// order. So reading, computing and writing in sequence is atomic, and the result is always the same. Source: PTX ISA
+// 9.0, 9.7.13.
 #include "simulator/ptx/emit.h"
 
 namespace simulator::ptx {
@@ -34,7 +34,7 @@ std::string computed(Emitter& to, std::string_view op, Type type, const std::str
   to.refuse("the operation is not supported");
 }
 
-// Sums of floating-point numbers; halves in pairs by a helper.
+// Sums of floating-point numbers; packed halves by a helper.
 std::string computed_float(Emitter& to, std::string_view op, Type type, const std::string& old, const std::string& b) {
   const std::string bits = integer_type(type.bits);
   if (op == "exch") return b;
@@ -50,8 +50,8 @@ std::string computed_float(Emitter& to, std::string_view op, Type type, const st
   return to.as_bits(type, to.let("fadd " + llvm_type(type) + " " + x + ", " + y));
 }
 
-// Between the device and threads of the host, which run meanwhile: `.sys` integers in the host's own atomic operations.
-// Empty where there is none.
+// Operations with `.sys` scope on integers, between the device and host threads that run at the same time: the host's
+// own atomic operations. Empty if there is none.
 std::string computed_for_host(Emitter& to, std::string_view op, Type type, const std::string& pointer,
                               const std::string& b, const std::string& c) {
   if (type.bits != 32 && type.bits != 64) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mov, and what compares and chooses. Source: PTX ISA 9.0, 9.7.6, 9.7.7 and 9.7.9.3.
+// mov, comparisons and selections. Source: PTX ISA 9.0, 9.7.6, 9.7.7 and 9.7.9.3.
 #include "simulator/ptx/emit.h"
 
 namespace simulator::ptx {
@@ -141,7 +141,7 @@ void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   const std::string a = to.read(instruction.operands[1], type), b = to.read(instruction.operands[2], type);
   const std::string value = compared(to, order, type, ftz, a, b);
   const Operand& into = instruction.operands[0];
-  // The second destination takes the opposite, combined in the same way.
+  // The second destination gets the opposite, combined in the same way.
   if (into.form == Operand::Form::kPair) {
     const std::string opposite = combined(to, instruction, with, to.let("xor i1 " + value + ", true"));
     const std::string first = combined(to, instruction, with, value);
@@ -151,7 +151,7 @@ void emit_setp(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   to.write(into, kPredicate, combined(to, instruction, with, value));
 }
 
-// All ones or zero; 1.0 or 0.0 where the result is a floating-point number.
+// All ones or zero; 1.0 or 0.0 if the result is a floating-point number.
 void emit_set(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const std::string_view order = take_order(to, modifiers);
   const std::string_view with = modifiers.take_any({"and", "or", "xor"});

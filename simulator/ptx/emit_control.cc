@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches, calls, returns; what counts and limits the instructions of a thread.
+// Branches, calls, returns; counting and limiting the instructions of a thread.
 #include <cstddef>
 
 #include "simulator/ptx/context.h"
@@ -7,7 +7,7 @@
 
 namespace simulator::ptx {
 
-// A jump backwards may be one of an endless loop, or of one that waits for another thread.
+// A backward jump may belong to an endless loop, or to one that waits for another thread.
 void Emitter::count_backward(unsigned target) {
   if (target > at_) return;
   shared_.out.has_loops = true;
@@ -120,7 +120,7 @@ const Variable& slot_of(Emitter& to, const Operand& operand) {
   return to.function().variables[operand.index];
 }
 
-// Arguments and results go through the caller's .param variables, whose addresses are passed.
+// Arguments and results are passed in the caller's .param variables, by address.
 std::string passed(Emitter& to, const std::vector<Operand>& operands, const std::vector<Variable>& declared) {
   if (operands.size() != declared.size()) to.refuse("another number of arguments than the function has");
   std::string text;
@@ -144,7 +144,7 @@ struct Builtin {
   std::size_t results, arguments;
 };
 
-// Of the CUDA C++ Programming Guide's "Formatted Output", "Assertion" and "Dynamic Global Memory Allocation".
+// From the CUDA C++ Programming Guide's "Formatted Output", "Assertion" and "Dynamic Global Memory Allocation".
 constexpr Builtin kBuiltins[] = {
     {"vprintf", 1, 2}, {"__assertfail", 0, 5}, {"malloc", 1, 1}, {"free", 0, 1}, {"cudaGraphSetConditional", 0, 2}};
 
@@ -187,7 +187,7 @@ void call_pointer(Emitter& to, const Instruction& instruction, const CallParts& 
   type += ")*";
   const std::string typed = to.let("bitcast i8* " + found + " to " + type);
   to.line("call void " + typed + "(i8* %ctx" + arguments + ")");
-  // Whatever of the module may be meant.
+  // Any function of the module may be called.
   for (const Function& function : to.module().functions) {
     if (function.has_body && !function.is_entry && to.module().addressed.contains(function.name))
       to.shared().need(&function);

@@ -22,7 +22,7 @@ std::string rounding_number(std::string_view rounding) {
 
 std::string ftz(Emitter& to, const std::string& value) { return to.let("call float @ftz(float " + value + ")"); }
 
-// A half as a float; other types as they are. `type` follows.
+// Converts a half to float; other types are unchanged. `type` is updated.
 std::string opened(Emitter& to, Type* type, const std::string& value) {
   if (type->bits != 16 || !type->is_float()) return value;
   const bool is_bfloat = type->kind == Kind::kBfloat;
@@ -43,7 +43,7 @@ std::string round_to_integral(Emitter& to, std::string_view rounding, Type type,
 std::string integer_to_integer(Emitter& to, const Conversion& c, std::string value) {
   const std::string from = integer_type(c.from.bits), into = integer_type(c.to.bits);
   if (c.saturates) {
-    // Through 128 bits, which hold all of both.
+    // Through 128 bits, which can represent all values of both types.
     value = to.let(std::string(c.from.is_signed() ? "sext " : "zext ") + from + " " + value + " to i128");
     const unsigned bits = c.to.bits - (c.to.is_signed() ? 1u : 0u);
     const std::string limit = to.let("lshr i128 -1, " + std::to_string(128 - bits));
@@ -57,7 +57,7 @@ std::string integer_to_integer(Emitter& to, const Conversion& c, std::string val
   return to.let(std::string(c.from.is_signed() ? "sext " : "zext ") + from + " " + value + " to " + into);
 }
 
-// NaN becomes 0, what is too large the largest.
+// NaN becomes 0; values out of range become the nearest limit.
 std::string float_to_integer(Emitter& to, const Conversion& c, std::string value) {
   Type from = c.from;
   value = opened(to, &from, value);
@@ -101,7 +101,7 @@ std::string clamp(Emitter& to, const Conversion& c, std::string value, Type type
   return value;
 }
 
-// To a half from a float or double, in one rounding.
+// From float or double to a half, with a single rounding.
 std::string narrowed(Emitter& to, const Conversion& c, Type from, const std::string& value) {
   const bool is_bfloat = c.to.kind == Kind::kBfloat;
   const bool nearest = c.rounding == "rn" || c.rounding.empty();
@@ -129,7 +129,7 @@ std::string float_to_float(Emitter& to, const Conversion& c, std::string value) 
   return clamp(to, c, value, c.to);
 }
 
-// Two floats into the halves of one word; the first is the upper.
+// Two floats into the halves of one word; the first is the upper one.
 void emit_pack(Emitter& to, const Instruction& instruction, Conversion c) {
   to.expect_operands(instruction, 3, 3);
   if (c.from != kFloat32) to.refuse("packs .f32 alone");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point numbers. Results are those of IEEE 754 in the rounding that is asked for; what PTX calls approximate
-// is computed exactly or by the host's functions, which are better than PTX asks. Halves are computed as float or
-// double and rounded once more, which is exact where the wider format has twice the digits and two more (+, -, *, /,
-// sqrt); fma has helpers. Source: PTX ISA 9.0, 9.7.3 to 9.7.5.
+// Floating-point numbers. Results are those of IEEE 754 with the requested rounding. Operations that PTX calls
+// approximate are computed exactly or by the host's functions, which are more precise than PTX requires. Halves are
+// computed as float or double and rounded once more, which is exact if the wider format has at least twice the digits
+// plus two (+, -, *, /, sqrt); fma has helpers. Source: PTX ISA 9.0, 9.7.3 to 9.7.5.
 #include "simulator/ptx/emit.h"
 
 namespace simulator::ptx {
@@ -54,7 +54,7 @@ std::string suffix(Type type) {
 
 Type half_of(Type type) { return {type.kind, 16, false}; }
 
-// To the format that its operations are done in, and back.
+// To the format in which operations are done, and back.
 std::string to_float(Emitter& to, Type type, const std::string& value) {
   if (type.kind == Kind::kBfloat) return to.let("call float @bf16_to_float(i16 " + value + ")");
   if (type.bits == 16) return to.let("fpext half " + value + " to float");
@@ -78,7 +78,7 @@ std::string finished(Emitter& to, const Mode& mode, std::string value) {
     std::string wide = to_float(to, mode.type, value);
     if (mode.saturates) wide = to.let("call float @saturate_float(float " + wide + ")");
     if (mode.relu) {
-      // NaN stays.
+      // NaN is unchanged.
       const std::string negative = to.let("fcmp olt float " + wide + ", 0.0");
       wide = to.let("select i1 " + negative + ", float 0.0, float " + wide);
     }
@@ -91,7 +91,7 @@ std::string finished(Emitter& to, const Mode& mode, std::string value) {
 
 using Compute = std::string (*)(Emitter&, const Instruction&, const Mode&, const std::vector<std::string>&);
 
-// Operands 1 to n, the result into operand 0; packed types half by half.
+// Operands 1 to n, with the result in operand 0; packed types half by half.
 void emit_each(Emitter& to, const Instruction& instruction, const Mode& mode, std::size_t count, Compute compute) {
   to.expect_operands(instruction, count + 1, count + 1);
   if (!mode.type.packed) {
@@ -145,7 +145,7 @@ std::string compute_fma(Emitter& to, const Instruction&, const Mode& mode, const
   return to.let("call " + t + " @llvm.fma." + suffix(mode.type) + "(" + arguments + ")");
 }
 
-// The other operand where one is NaN; the canonical NaN where both are. -0 is less than +0.
+// If one operand is NaN, the other one; if both are, the canonical NaN. -0 is less than +0.
 std::string compute_extreme(Emitter& to, const Instruction& instruction, const Mode& mode,
                             const std::vector<std::string>& v) {
   const std::string a = to_float(to, mode.type, v[0]), b = to_float(to, mode.type, v[1]);
@@ -170,7 +170,7 @@ std::string compute_sign(Emitter& to, const Instruction& instruction, const Mode
                                                              : to.let("and " + t + " " + bits + ", " + others));
 }
 
-// sqrt, rcp, sin and the like: a helper of the host's for each.
+// sqrt, rcp, sin and similar: one host helper for each.
 std::string compute_function(Emitter& to, const Instruction& instruction, const Mode& mode,
                              const std::vector<std::string>& v) {
   const std::string op(instruction.opcode);

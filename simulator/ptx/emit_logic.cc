@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bits: logic, shifts, fields, permutations. Shifts past the width give zero (or the sign). Source: PTX ISA 9.0, 9.7.1
-// and 9.7.8.
+// Bits: logic, shifts, fields, permutations. Shifts by the width or more give zero (or the sign). Source: PTX ISA 9.0,
+// 9.7.1 and 9.7.8.
 #include "simulator/ptx/emit.h"
 
 namespace simulator::ptx {
@@ -37,7 +37,7 @@ void emit_cnot(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   to.write(instruction.operands[0], type, to.let("zext i1 " + none + " to " + t));
 }
 
-// Any function of three bits, by its table.
+// Any function of three bits, given by its truth table.
 void emit_lop3(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const std::string_view with = modifiers.take_any({"or", "and"});
   if (modifiers.take_type() != kWord) to.refuse("the type is not supported");
@@ -82,7 +82,7 @@ void emit_shift(Emitter& to, const Instruction& instruction, Modifiers& modifier
   to.write(instruction.operands[0], type, to.let("select i1 " + is_far + ", " + t + " 0, " + t + " " + shifted));
 }
 
-// Of 64 bits made of b (upper) and a.
+// Shifts the 64 bits made of b (upper) and a.
 void emit_shf(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   to.expect_operands(instruction, 4, 4);
   const bool left = modifiers.take_any({"l", "r"}) == "l";
@@ -119,7 +119,7 @@ void emit_brev(Emitter& to, const Instruction& instruction, Modifiers& modifiers
            to.call(t, "llvm.bitreverse." + t, t + " " + to.read(instruction.operands[1], type)));
 }
 
-// The highest bit that is not like the sign, or -1.
+// The highest bit that differs from the sign, or -1.
 void emit_bfind(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   to.expect_operands(instruction, 2, 2);
   const bool as_shift = modifiers.take("shiftamt");
@@ -137,7 +137,7 @@ void emit_bfind(Emitter& to, const Instruction& instruction, Modifiers& modifier
   to.write(instruction.operands[0], kWord, to.let("select i1 " + none + ", i32 -1, i32 " + found));
 }
 
-// Helpers of the host's, in 64 bits: value, position and length.
+// Host helpers, in 64 bits: value, position and length.
 void emit_field(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const bool inserts = instruction.opcode == "bfi";
   to.expect_operands(instruction, inserts ? 5 : 4, inserts ? 5 : 4);
@@ -189,7 +189,7 @@ void emit_fns(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
                        to.read(instruction.operands[2], kWord) + ", i32 " + to.read(instruction.operands[3], kWord)));
 }
 
-// Four bytes out of eight. A selector that is a number becomes shifts; others ask a helper.
+// Selects four bytes out of eight. A constant selector becomes shifts; otherwise a helper is called.
 void emit_prmt(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   to.expect_operands(instruction, 4, 4);
   if (modifiers.take_type() != kWord) to.refuse("the type is not supported");

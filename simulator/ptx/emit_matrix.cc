@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices that a warp holds: each lane puts its registers into words of its own, waits for the others, and finds its
-// part of the result there (matrix.h). Source: PTX ISA 9.0, 9.7.14 (wmma, mma, ldmatrix, stmatrix).
+// Matrices distributed over a warp: each lane stores its registers in words of its own, waits for the others, and finds
+// its part of the result there (matrix.h). Source: PTX ISA 9.0, 9.7.14 (wmma, mma, ldmatrix, stmatrix).
 #include <optional>
 
 #include "simulator/ptx/emit.h"
@@ -22,7 +22,7 @@ constexpr Named kElements[] = {
     {"e5m2", Element::kE5m2},
 };
 
-// The first modifier that is an element's name.
+// The first modifier that is the name of an element type.
 std::optional<Element> take_element(Modifiers& modifiers) {
   for (const std::string_view modifier : modifiers.left()) {
     for (const Named& named : kElements) {
@@ -56,12 +56,12 @@ void take_extents(Emitter& to, Modifiers& modifiers, MatrixShape* out) {
   to.refuse("the shape is not supported");
 }
 
-// Registers that hold so many elements.
+// Number of registers for this many elements.
 unsigned registers_for(unsigned elements, Element element) {
   return element == Element::kF64 ? elements : elements * bits_of(element) / 32;
 }
 
-// Of mma: every element is held once.
+// For mma: every element is in one lane.
 void lay_out(Emitter& to, MatrixShape* shape) {
   const bool is_known = shape->n == 8 && (shape->m == 8 || shape->m == 16);
   const auto set = [](Fragment& fragment, unsigned elements) {
@@ -73,12 +73,12 @@ void lay_out(Emitter& to, MatrixShape* shape) {
   set(shape->d, shape->m * shape->n);
   const bool has_all = shape->a.registers != 0 && shape->b.registers != 0 && shape->c.registers != 0 &&
                        shape->d.registers != 0 && shape->a.registers <= 8;
-  // The one shape of the oldest devices has lanes in groups of its own.
+  // The only shape of the oldest devices has a different grouping of lanes.
   const bool is_oldest = shape->m == 8 && shape->a.element == Element::kF16;
   if (!is_known || !has_all || is_oldest) to.refuse("the shape is not supported");
 }
 
-// Of wmma: halves are held twice where the ISA gives them 8 registers.
+// For wmma: halves are stored twice where the ISA gives them 8 registers.
 void lay_out_wmma(Emitter& to, MatrixShape* shape) {
   const auto count = [&](Fragment& fragment, unsigned elements, bool is_factor) {
     fragment.registers = registers_for(elements / 32, fragment.element);
@@ -141,7 +141,7 @@ void multiply(Emitter& to, const Instruction& instruction, const MatrixShape& sh
   get(to, instruction.operands[0], shape.d, kWordsOfD);
 }
 
-// Sums of integers wrap unless they saturate; sums of floating-point numbers do what they always do.
+// Sums of integers wrap unless they saturate; for floating-point numbers the modifier changes nothing.
 void take_operation(Emitter& to, Modifiers& modifiers, MatrixShape* shape) {
   shape->saturates = modifiers.take("satfinite");
   if (modifiers.take("xor")) shape->bits = '^';
@@ -170,7 +170,7 @@ void emit_mma(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
   }
   MatrixShape shape;
   take_extents(to, modifiers, &shape);
-  // The layouts of which there is one.
+  // Instructions for which only one layout exists.
   if (!modifiers.take("row") || !modifiers.take("col")) to.refuse("the layout is not supported");
   take_four(to, modifiers, &shape);
   take_operation(to, modifiers, &shape);
@@ -180,7 +180,7 @@ void emit_mma(Emitter& to, const Instruction& instruction, Modifiers& modifiers)
 
 // ---- wmma
 
-// The shapes' other extents do not matter to one matrix; the elements of the others are the same as its own.
+// The other extents of the shape do not matter for one matrix, so other matrices' element types are set to its own.
 void emit_wmma_memory(Emitter& to, const Instruction& instruction, Modifiers& modifiers, bool stores) {
   const std::string_view which = modifiers.take_any({"a", "b", "c", "d"});
   modifiers.take("sync");
@@ -228,7 +228,7 @@ void emit_wmma(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   modifiers.take("aligned");
   MatrixShape shape;
   shape.is_wmma = true;
-  // Which layout the factors had in memory, their loads have been told.
+  // The layout of the factors in memory matters only for the loads.
   modifiers.take_any({"row", "col"});
   modifiers.take_any({"row", "col"});
   take_extents(to, modifiers, &shape);

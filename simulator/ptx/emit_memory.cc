@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kReads = std::uint64_t{1} << 28;  // bits of the page table's entries
 constexpr std::uint64_t kWrites = std::uint64_t{1} << 29;
 
-// Offset of a kernel's parameter; nothing where it has none of that name.
+// Offset of a kernel's parameter; nothing if it has none of that name.
 std::optional<std::uint64_t> parameter_offset(const Function& function, std::string_view name, std::uint64_t* bytes) {
   std::uint64_t offset = 0;
   for (const Variable& parameter : function.parameters) {
@@ -38,7 +38,7 @@ std::uint64_t place_shared(Shared& shared, const Variable& variable) {
   return place;
 }
 
-// A value that is known when the kernel starts: behind all static variables, dynamic shared memory begins.
+// Known when the kernel starts: dynamic shared memory begins after all static variables.
 std::string dynamic_shared(Emitter& to) {
   const std::string all = to.context_field(offsetof(ThreadContext, shared_bytes), 64);
   const std::string dynamic = to.context_field(offsetof(ThreadContext, dynamic_bytes), 64);
@@ -76,7 +76,7 @@ std::string Emitter::parameter_slot(std::string_view name) const {
 
 std::string Emitter::shared_base() { return context_field(offsetof(ThreadContext, shared), 64); }
 
-// The address in its own space, without the operand's addend.
+// The address in its own state space, without the operand's addend.
 std::string Emitter::address_of_symbol(const Operand& operand, Space* space, std::uint64_t* bytes) {
   if (operand.is_local) {
     const Variable& variable = function_.variables[operand.index];
@@ -128,7 +128,7 @@ std::string Emitter::pointer(const Instruction& instruction, const Operand& oper
   std::uint64_t size = 0;
   Space own = Space::kGeneric;
   std::string address;
-  bool is_known = false;  // to lie inside of the variable
+  bool is_known = false;  // to lie inside the variable
   if (base.form == Operand::Form::kSymbol) {
     address = address_of_symbol(base, &own, &size);
     const auto offset = static_cast<std::int64_t>(operand.value);
@@ -209,8 +209,8 @@ struct Access {
   Type type;
 };
 
-// What orders memory between threads orders nothing here, where one thread runs at a time; but the compiler may not
-// keep what another thread changes.
+// Modifiers for memory order have no effect, because only one thread runs at a time; but the compiler must not cache
+// what another thread may change.
 Access read_access(Emitter& to, Modifiers& modifiers) {
   Access access;
   const std::string_view order = modifiers.take_any({"volatile", "relaxed", "acquire", "release", "weak", "mmio"});
@@ -242,7 +242,7 @@ std::vector<Operand> elements(Emitter& to, const Operand& operand, unsigned coun
   return operand.parts;
 }
 
-// A value as it lies in memory: halves are integers there.
+// The type of a value in memory: halves are integers there.
 std::string memory_type(Type type) { return type.bits == 16 ? "i16" : llvm_type(type); }
 
 void emit_ld(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
@@ -281,7 +281,7 @@ void emit_st(Emitter& to, const Instruction& instruction, Modifiers& modifiers) 
   }
 }
 
-// Generic addresses are addresses of this process, and so are all others but shared ones.
+// Generic addresses are addresses of this process, and so are all others except shared ones.
 void emit_cvta(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   to.expect_operands(instruction, 2, 2);
   const bool is_to = modifiers.take("to");
@@ -330,7 +330,7 @@ void emit_isspacep(Emitter& to, const Instruction& instruction, Modifiers& modif
   to.write(instruction.operands[0], {Kind::kPredicate, 1}, result);
 }
 
-// Copies that need not wait do not.
+// Asynchronous copies complete at once.
 void emit_cp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   if (!modifiers.take("async")) to.refuse("the instruction is not supported");
   if (modifiers.take("bulk")) return emit_bulk_copy(to, instruction, modifiers);
@@ -358,7 +358,7 @@ void emit_cp(Emitter& to, const Instruction& instruction, Modifiers& modifiers) 
   const std::string source = to.pointer(instruction, instruction.operands[1], Space::kGlobal, bytes, false, type);
   to.line("store " + type + " " + to.let("load " + type + ", " + type + "* " + source) + ", " + type + "* " + from);
   to.begin(on);
-  // Bytes behind the source's size are zero.
+  // Bytes beyond the size of the source are zero.
   const std::string wide = to.let("zext i32 " + count + " to i64");
   const std::string start = to.let("bitcast " + type + "* " + from + " to i8*");
   const std::string behind = to.let("getelementptr i8, i8* " + start + ", i64 " + wide);

@@ -34,7 +34,7 @@ std::string lane_mask(Emitter& to, std::string_view which) {
   return to.let("xor i32 " + to.let("or i32 " + own + ", " + below) + ", -1");
 }
 
-// One multiprocessor runs all blocks, one after another.
+// There is one multiprocessor, which runs all blocks one after the other.
 std::string value_of(Emitter& to, const Operand& operand, unsigned* bits) {
   *bits = 32;
   const std::string_view name = operand.name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Textures and surfaces: calls of helpers that find what a handle leads to (texture_helpers.cc). Source: PTX ISA 9.0,
-// 9.7.10 and 9.7.11.
+// Textures and surfaces: calls of helpers that look up the handle (texture_helpers.cc). Source: PTX ISA 9.0, 9.7.10 and
+// 9.7.11.
 #include "simulator/ptx/emit.h"
 #include "simulator/ptx/texture.h"
 
@@ -39,7 +39,7 @@ std::string place_of(Emitter& to, const Operand& operand, const Named& geometry)
     to.refuse("references to textures are not supported; objects are");
   std::vector<Operand> given =
       operand.parts[1].form == Operand::Form::kVector ? operand.parts[1].parts : std::vector<Operand>{operand.parts[1]};
-  // Vectors have 1, 2 or 4 parts; what is behind the coordinates does not count.
+  // Vectors have 1, 2 or 4 elements; those after the coordinates are ignored.
   if (given.size() < geometry.coordinates) to.refuse("another number of coordinates than the geometry has");
   std::string text = ", i64 " + to.read_bits(operand.parts[0], 64);
   for (std::size_t i = 0; i < 4; ++i)
@@ -72,7 +72,7 @@ void fetch(Emitter& to, const Instruction& instruction, Modifiers& modifiers, co
   write_four(to, instruction.operands[0]);
 }
 
-// Without mipmaps a level, or the gradients that choose one, make no difference.
+// Without mipmaps, a level or the gradients that choose one have no effect.
 void emit_tex(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   const std::string_view level = modifiers.take_any({"base", "level", "grad"});
   const std::size_t more = level == "level" ? 1 : level == "grad" ? 2 : 0;
@@ -91,7 +91,7 @@ void emit_tld4(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   fetch(to, instruction, modifiers, geometry, kGathers | number * kGatheredChannel);
 }
 
-// ---- surfaces: addresses of bytes
+// ---- surfaces: coordinates are in bytes
 
 struct SurfaceAccess {
   unsigned count = 1;
@@ -154,7 +154,7 @@ void emit_sust(Emitter& to, const Instruction& instruction, Modifiers& modifiers
   }
 }
 
-// ---- what a texture or a surface is like
+// ---- queries about textures and surfaces
 
 struct Query {
   std::string_view name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What threads of a warp or a block do together: calls into the block that runs (block.h), which lets the others run
-// until they have come as far. Source: PTX ISA 9.0, 9.7.9 (shfl), 9.7.13 (barriers, votes, match, redux).
+// Operations that threads of a warp or a block do together: calls to the running block (block.h), which runs the other
+// threads until they have reached the same point. Source: PTX ISA 9.0, 9.7.9 (shfl), 9.7.13 (barriers, votes, match,
+// redux).
 #include "simulator/ptx/emit.h"
 
 #include "simulator/ptx/warp_operation.h"
@@ -13,7 +14,7 @@ constexpr Type kPredicate{Kind::kPredicate, 1};
 
 std::string number(WarpOperation operation) { return std::to_string(static_cast<unsigned>(operation)); }
 
-// The result: 64 bits, and a predicate in the upper word where the operation gives one.
+// The result: 64 bits, with a predicate in the upper word if the operation has one.
 std::string exchange(Emitter& to, WarpOperation operation, const std::string& mask, const std::string& value,
                      const std::string& second = "0") {
   to.shared().out.needs_fibers = true;
@@ -118,7 +119,7 @@ void emit_elect(Emitter& to, const Instruction& instruction, Modifiers& modifier
 
 void emit_bar(Emitter& to, const Instruction& instruction, Modifiers& modifiers) {
   if (modifiers.take("cluster")) {
-    // A cluster is one block here.
+    // Here a cluster is a single block.
     to.shared().out.uses_clusters = true;
     if (modifiers.take("arrive")) {
       modifiers.take_any({"release", "relaxed"});

@@ -13,8 +13,8 @@ namespace simulator::ptx {
 namespace {
 
 constexpr std::size_t kGuard = 4096;
-// A guard is a mapping of its own, of which a process may have some 65,000. Blocks that run together may need more
-// stacks than that; frames are checked as functions begin, too (emit.cc), so the guard is a second check.
+// A guard page is a separate mapping, of which a process may have some 65,000. Blocks that run together may need more
+// stacks than that. Frames are also checked at the beginning of functions (emit.cc), so the guard is a second check.
 constexpr std::size_t kMostGuarded = 8192, kOfSlab = 512;
 
 }  // namespace
@@ -41,7 +41,8 @@ bool Stacks::provide(std::size_t count) {
 
 #if defined(__x86_64__)
 
-// What a call preserves (System V ABI, 3.2.1), and the place to go on: all of it on the stack that is left.
+// Saves what a call preserves (System V ABI, 3.2.1) and the return address on the old stack, and restores them from the
+// new one.
 extern "C" void thermocline_ptx_switch(void** from, void* to);
 asm(R"(
   .text
@@ -98,7 +99,7 @@ void Fiber::pause() { thermocline_ptx_switch(&own_, scheduler_); }
 
 #else
 
-// Slower, for it also saves the signal mask.
+// Slower, because it also saves the signal mask.
 namespace {
 
 struct Contexts {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of their own that one thread of the host switches between.
+// Fibers: separate stacks between which one thread of the host switches.
 //
 // Contract: all switches happen on one thread, from the scheduler to a fiber and back. A fiber that is not finished may
-// be given up: nothing on its stack is destroyed, so nothing there may own anything.
+// be abandoned: nothing on its stack is destroyed, so objects there must not own anything.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace simulator::ptx {
 
-// Stacks of one size, with an inaccessible page below each. They are kept and used again.
+// Stacks of one size, with an inaccessible page below each. They are kept and reused.
 class Stacks {
  public:
   explicit Stacks(std::size_t bytes);
@@ -20,10 +20,10 @@ class Stacks {
   Stacks& operator=(const Stacks&) = delete;
 
   std::size_t bytes() const { return bytes_; }
-  // False: no room.
+  // False: not enough memory.
   bool provide(std::size_t count);
   std::uint64_t low(std::size_t index) const { return stacks_[index]; }
-  // Not at the same place of each page, or all stacks would share a few lines of the processor's caches.
+  // At different offsets within a page, or all stacks would compete for a few sets of the processor's caches.
   std::uint64_t high(std::size_t index) const { return stacks_[index] + bytes_ - index % 61 * 64; }
 
  private:
@@ -34,17 +34,17 @@ class Stacks {
 class Fiber {
  public:
   using Body = void (*)(void*);
-  // Begins at the next resume().
+  // The body begins at the next resume().
   void prepare(std::uint64_t stack_high, Body body, void* data);
-  // To the fiber; returns when it pauses. The body never returns: it pauses for good.
+  // Switches to the fiber; returns when it pauses. The body never returns: it pauses for the last time.
   void resume();
-  // From within, back to resume().
+  // Called in the fiber; returns to resume().
   void pause();
 
  private:
   static void start(Fiber* self);
 
-  void* own_ = nullptr;  // stack pointers, where each side stands
+  void* own_ = nullptr;  // saved stack pointers of both sides
   void* scheduler_ = nullptr;
   Body body_ = nullptr;
   void* data_ = nullptr;

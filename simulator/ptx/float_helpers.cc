@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point operations that the host has no single instruction for: directed roundings, halves, and what PTX calls
-// approximate. Compiled with -frounding-math.
+// Floating-point operations for which the host has no single instruction: directed roundings, halves, and operations
+// that PTX calls approximate. Compiled with -frounding-math.
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -28,7 +28,7 @@ class Rounded {
   int before_;
 };
 
-// Through volatile variables, so that nothing is computed before the rounding is set.
+// Through volatile variables, so that nothing is computed before the rounding mode is set.
 template <typename T, typename Operation>
 T rounded(T a, T b, std::uint32_t rounding, Operation operation) {
   const Rounded scope(rounding);
@@ -88,8 +88,8 @@ T int_to(std::int64_t value, std::uint32_t is_signed, std::uint32_t rounding) {
 // ---- halves
 
 std::uint16_t int_to_half(const Half& format, std::int64_t value, std::uint32_t is_signed, std::uint32_t rounding) {
-  // 64 digits: long double holds them all, but not on every machine; a double in the same direction, with an odd last
-  // digit where something was lost, rounds alike.
+  // 64 digits are needed. long double has them, but not on every machine. A double rounded in the same direction, with
+  // an odd last digit if anything was lost, rounds to the same result.
   const double toward_zero = int_to<double>(value, is_signed, kTowardZero);
   const double away =
       is_signed != 0 && value < 0 ? int_to<double>(value, is_signed, kDown) : int_to<double>(value, is_signed, kUp);
@@ -106,8 +106,8 @@ std::uint16_t int_to_bf16(std::int64_t value, std::uint32_t is_signed, std::uint
 std::uint16_t double_to_f16(double value, std::uint32_t rounding) { return encode_half(kF16, value, rounding); }
 std::uint16_t double_to_bf16(double value, std::uint32_t rounding) { return encode_half(kBf16, value, rounding); }
 
-// The product of two halves is exact in a double; what the sum loses shows in its last digit (rounding to odd), so that
-// the second rounding comes out as the only one would.
+// The product of two halves is exact in a double. If the sum is inexact, its last digit is made odd (rounding to odd),
+// so that the second rounding gives the result of a single one.
 std::uint16_t fma_half(const Half& format, std::uint16_t a, std::uint16_t b, std::uint16_t c) {
   const double product = decode_half(format, a) * decode_half(format, b), addend = decode_half(format, c);
   const volatile double sum = product + addend;
@@ -136,7 +136,7 @@ T extreme(T a, T b, std::uint32_t flags) {
   }
   T result = a;
   if (std::isnan(a) || std::isnan(b)) {
-    // The canonical NaN: all ones but the sign.
+    // The canonical NaN: all bits set except the sign.
     const T nan =
         sizeof(T) == 4 ? std::bit_cast<float>(0x7fffffffu) : static_cast<T>(std::bit_cast<double>(0x7fffffffffffffff));
     result = (flags & 2) != 0 || (std::isnan(a) && std::isnan(b)) ? nan : std::isnan(a) ? b : a;
@@ -184,7 +184,7 @@ std::uint32_t tf32(std::uint32_t bits) {
   return (bits + 0x1000) & 0xffffe000;
 }
 
-// What LLVM calls on processors without instructions for halves.
+// Called by LLVM on processors without instructions for halves.
 float half_to_float(std::uint16_t bits) { return static_cast<float>(decode_half(kF16, bits)); }
 std::uint16_t float_to_half(float value) { return encode_half(kF16, static_cast<double>(value), kNearest); }
 std::uint16_t truncate_double(double value) { return encode_half(kF16, value, kNearest); }

@@ -17,7 +17,7 @@ double decode_half(const Half& format, std::uint16_t bits) {
     const int fraction_bits = format.digits - 1;
     const int exponent = rest >> fraction_bits;
     const int fraction = rest & ((1 << fraction_bits) - 1);
-    // Subnormal numbers have the exponent of the least normal ones.
+    // Subnormal numbers have the exponent of the smallest normal ones.
     value = exponent == 0 ? std::ldexp(fraction, format.least_exponent)
                           : std::ldexp(fraction + (1 << fraction_bits), format.least_exponent + exponent - 1);
   }
@@ -32,7 +32,7 @@ std::uint16_t encode_half(const Half& format, double value, std::uint32_t roundi
   if (std::isinf(value)) return static_cast<std::uint16_t>(sign | format.infinity);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
-  // In units of the last digit there, of which a double holds every one exactly.
+  // In units of the last digit; a double represents each multiple exactly.
   const int unit = magnitude == 0 || exponent - format.digits < format.least_exponent ? format.least_exponent
                                                                                       : exponent - format.digits;
   const double scaled = std::ldexp(magnitude, -unit);
@@ -43,7 +43,7 @@ std::uint16_t encode_half(const Half& format, double value, std::uint32_t roundi
                   : rounding == 2 ? negative && rest > 0
                                   : !negative && rest > 0;
   if (up) whole += 1;
-  // Exponent and fraction add up: a carry out of the fraction is the next exponent.
+  // Exponent and fraction are added: a carry out of the fraction increments the exponent.
   const auto steps = static_cast<std::uint32_t>(unit - format.least_exponent);
   const std::uint32_t bits = (steps << (format.digits - 1)) + static_cast<std::uint32_t>(whole);
   if (bits < format.infinity) return static_cast<std::uint16_t>(sign | bits);

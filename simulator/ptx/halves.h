@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two formats of 16 bits: IEEE binary16, and bfloat16. All of their values are doubles.
+// The two 16-bit formats: IEEE binary16, and bfloat16. All of their values are doubles.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace simulator::ptx {
 
 struct Half {
-  int digits;          // of the significand, the leading one included
+  int digits;          // of the significand, including the leading one
   int least_exponent;  // of the last digit of the smallest normal number's significand: value = n * 2^least_exponent
   std::uint16_t infinity;
 };

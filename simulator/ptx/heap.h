@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that kernels allocate: places in a region that the driver lends, which live until they are freed by any
-// kernel, as the CUDA C++ Programming Guide has it ("Dynamic Global Memory Allocation and Operations").
+// The heap of kernels: allocations in a region that the driver provides, which live until any kernel frees them, as the
+// CUDA C++ Programming Guide specifies ("Dynamic Global Memory Allocation and Operations").
 //
-// Invariant: free and used ranges lie side by side, without a gap; no two free ones are neighbours.
+// Invariant: free and used ranges are contiguous; no two adjacent ranges are free.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ class Heap {
  public:
   Heap(std::uint64_t address, std::uint64_t bytes);
 
-  // 16-byte aligned; 0: no room. The lowest range that is large enough.
+  // 16-byte aligned; 0: no room. First fit: the lowest range that is large enough.
   std::uint64_t allocate(std::uint64_t bytes);
   bool free(std::uint64_t at);
 
  private:
-  std::map<std::uint64_t, std::uint64_t> free_, used_;  // bytes by address
+  std::map<std::uint64_t, std::uint64_t> free_, used_;  // by address: size in bytes
 };
 
-// Of the launch's region. A region of another generation is another one, also where its address is the same.
+// The heap in the launch's region. A region with another generation is a different one, even at the same address.
 Heap& heap_of(const Launch& launch);
 
 }  // namespace simulator::ptx

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated code calls about its thread, its block and its memory.
+// Helpers that generated code calls for its thread, its block and its memory.
 #include "simulator/ptx/helpers.h"
 
 #include <cstdio>
@@ -25,7 +25,7 @@ void access_shared(ThreadContext* thread, std::uint64_t offset, std::uint32_t by
                       static_cast<int>(site));
 }
 
-// Local memory of whoever called this function is as good.
+// Local memory of the calling functions is valid too.
 void access_local(ThreadContext* thread, std::uint64_t address, std::uint32_t bytes, std::uint32_t site) {
   const bool misaligned = (address & (bytes - 1)) != 0;
   if (!misaligned && address >= thread->stack_low && address + bytes <= thread->stack_high) return;
@@ -61,8 +61,8 @@ std::uint32_t barrier(ThreadContext* thread, std::uint32_t id, std::uint32_t cou
   return thread->block->barrier(*thread, id, count, static_cast<BlockRun::BarrierKind>(kind), value != 0, site);
 }
 
-// Time passes by instructions: a cycle for each of the grid so far, and more for each look at the clock, which takes
-// some on a device: kernels that wait until so many have passed would wait for long.
+// Time is measured in instructions: one cycle for each instruction of the grid so far, and more for each read of the
+// clock, as on a device; otherwise kernels that wait for a number of cycles would take long.
 std::uint64_t clock_of(ThreadContext* thread, std::uint64_t steps) {
   constexpr std::uint64_t kCyclesOfALook = 64;
   GridRun& grid = thread->block->grid();
@@ -87,7 +87,7 @@ void assert_failed(ThreadContext* thread, std::uint32_t site, const std::byte* m
   std::memcpy(&texts[1], file, 8);
   std::memcpy(&texts[2], function, 8);
   std::memcpy(&number, line, 4);
-  // As CUDA prints it.
+  // In the same format as CUDA.
   const std::string text = device_text(*thread, texts[1]) + ":" + std::to_string(number) + ": " +
                            device_text(*thread, texts[2]) + ": assertion `" + device_text(*thread, texts[0]) +
                            "` failed";
@@ -116,7 +116,7 @@ std::vector<Helper> make() {
       {"ptx_globaltimer", address_of(clock_of)},
       {"ptx_vprintf", address_of(print)},
       {"ptx___assertfail", address_of(assert_failed)},
-      // What LLVM makes of copies and fills.
+      // LLVM generates these calls for copies and fills.
       {"memcpy", address_of(std::memcpy)},
       {"memset", address_of(std::memset)},
       {"memmove", address_of(std::memmove)},

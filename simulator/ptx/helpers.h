@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the host that generated code calls, by name.
+// Host functions that generated code calls, by name.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ struct Helper {
   const void* address;
 };
 
-// All of them; the parts are in helpers.cc (threads, memory), float_helpers.cc and bit_helpers.cc.
+// All helpers; they are in helpers.cc (threads, memory), float_helpers.cc, bit_helpers.cc and others.
 const std::vector<Helper>& helpers();
 void add_float_helpers(std::vector<Helper>* to);
 void add_bit_helpers(std::vector<Helper>* to);

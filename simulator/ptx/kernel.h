@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that can run: native code, and what its launch must provide.
+// A kernel that can be run: native code, and what its launch must provide.
 #pragma once
 
 #include <memory>

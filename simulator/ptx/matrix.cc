@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices. Products of halves and smaller are exact, their sums are made in double precision and rounded
-// once; those of doubles are a chain of fma. Devices sum with at least single precision in an order that is not
-// documented. Source of the layouts: PTX ISA 9.0, 9.7.14 ("Matrix Fragments for mma...").
+// Products of matrices. Products of halves and smaller types are exact; their sums are computed in double precision and
+// rounded once; those of doubles are a chain of fma. Devices sum with at least single precision in an undocumented
+// order. Source of the layouts: PTX ISA 9.0, 9.7.14 ("Matrix Fragments for mma...").
 #include "simulator/ptx/matrix.h"
 
 #include <algorithm>
@@ -18,8 +18,7 @@ namespace {
 
 constexpr unsigned kLanes = 32;
 
-// Of an element with an exponent of `exponent_bits` and the rest of 8 bits below it. E4M3 has no infinity: all ones are
-// NaN.
+// For an 8-bit element with an exponent of `exponent_bits` bits. E4M3 has no infinity: all ones are NaN.
 double decode_byte(std::uint8_t byte, int exponent_bits) {
   const int fraction_bits = 7 - exponent_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -37,7 +36,7 @@ double decode_byte(std::uint8_t byte, int exponent_bits) {
   return (byte & 128) != 0 ? -value : value;
 }
 
-// All values of half precision, for there are many of them in a product.
+// A table of all values of half precision, because a product decodes many of them.
 const std::vector<float>& halves() {
   static const auto& all = *new std::vector<float>([] {
     std::vector<float> values(65536);
@@ -97,7 +96,7 @@ void encode(const MatrixShape& shape, double value, std::uint32_t* words, unsign
       return;
     }
     case Element::kS32: {
-      // The sum is exact: fewer than 2^53.
+      // The sum is exact: less than 2^53.
       auto whole = static_cast<std::int64_t>(value);
       using Limits = std::numeric_limits<std::int32_t>;
       if (shape.saturates) whole = std::clamp<std::int64_t>(whole, Limits::min(), Limits::max());
@@ -111,7 +110,7 @@ void encode(const MatrixShape& shape, double value, std::uint32_t* words, unsign
 
 enum class Part { kA, kB, kC };
 
-// Row and column of what a lane's slot holds.
+// Row and column of the element in a lane's slot.
 struct At {
   unsigned row = 0, column = 0;
 };
@@ -144,7 +143,7 @@ void gather(const MatrixShape& shape, Part part, const Fragment& fragment, unsig
   }
 }
 
-// A row of D: columns side by side, which compilers turn into vectors.
+// One row of D: columns in parallel, which compilers vectorize.
 void multiply_row(const MatrixShape& shape, const double* a, const double* b, double* sums) {
   if (shape.d.element == Element::kF64) {
     for (unsigned k = 0; k < shape.k; ++k) {

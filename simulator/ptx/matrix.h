@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices whose parts the lanes of a warp hold: mma, wmma, ldmatrix, stmatrix. What is computed is a number that
-// generated code passes with each lane's words.
+// Matrices that are distributed over the lanes of a warp: mma, wmma, ldmatrix, stmatrix. Generated code passes a number
+// that describes the operation, and each lane's words.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +34,17 @@ constexpr unsigned bits_of(Element element) {
 // One of A (m rows, k columns), B (k, n), C and D (m, n).
 struct Fragment {
   Element element = Element::kF32;
-  unsigned registers = 0;  // of 32 bits, or 64 where the element has as many
+  unsigned registers = 0;  // of 32 bits, or of 64 for 64-bit elements
 
   unsigned words() const { return registers * (bits_of(element) == 64 ? 2 : 1); }
-  // Elements in all of a lane's registers.
+  // Number of elements in all of a lane's registers.
   unsigned capacity() const { return words() * 32 / bits_of(element); }
 };
 
 struct MatrixShape {
   unsigned m = 0, n = 0, k = 0;
   Fragment a, b, c, d;
-  bool is_wmma = false;  // who holds what is ours to choose
+  bool is_wmma = false;  // the distribution over lanes is implementation-defined
   bool saturates = false;
   char bits = 0;  // of .b1: '^' or '&'
 
@@ -52,20 +52,20 @@ struct MatrixShape {
   static MatrixShape unpacked(std::uint64_t from);
 };
 
-// Places of the lane's words.
+// Positions in the lane's words.
 inline constexpr unsigned kWordsOfA = 0, kWordsOfB = 16, kWordsOfC = 32, kWordsOfD = 48, kWordsOfLane = 64;
 
-// Of wmma: which element of a matrix of so many the lane's slot holds. Lanes hold runs of the rows one after another;
-// where there are more slots than elements, they hold them again.
+// For wmma: the element of a matrix with `elements` elements that a lane's slot holds. Lanes hold consecutive runs of
+// the rows; if there are more slots than elements, the sequence repeats.
 constexpr unsigned wmma_element(unsigned elements, unsigned lane, unsigned slot) {
   const unsigned each = elements / 32;
   return lane * each + slot % each;
 }
 
-// d = a * b + c. A lane that takes no part is nullptr, and counts as zero.
+// d = a * b + c. A lane that takes no part is nullptr and counts as zero.
 void multiply(const MatrixShape& shape, std::uint32_t* const (&lanes)[32]);
 
-// ldmatrix and stmatrix: 8 x 8 halves each, 1, 2 or 4 of them. Words 0 and 1: the address of the lane's row; from
+// ldmatrix and stmatrix: 1, 2 or 4 matrices of 8 x 8 halves. Words 0 and 1: the address of the lane's row; from
 // kWordsOfD on: the lane's registers.
 struct Rows {
   unsigned matrices = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated code calls about matrices in memory.
+// Helpers that generated code calls for matrices in memory.
 #include <cstring>
 
 #include "simulator/ptx/block.h"
@@ -9,7 +9,8 @@
 namespace simulator::ptx {
 namespace {
 
-// The lane's part of a matrix, between memory and its words. `what`: element, registers, row by row, stores.
+// Moves the lane's part of a matrix between memory and its words. `what` encodes: element, registers, row by row,
+// stores.
 void wmma_move(ThreadContext* thread, std::uint32_t site, std::uint64_t address, std::uint32_t stride,
                std::uint32_t what, std::uint32_t rows, std::uint32_t columns, std::uint32_t* words) {
   const Fragment fragment{static_cast<Element>(what & 15), what >> 4 & 15};
@@ -19,7 +20,7 @@ void wmma_move(ThreadContext* thread, std::uint32_t site, std::uint64_t address,
   const unsigned bytes = bits < 8 ? 1 : bits / 8;
   const unsigned each = rows * columns / 32;
   for (unsigned slot = 0; slot < fragment.capacity(); ++slot) {
-    if (stores && slot >= each) return;  // held twice
+    if (stores && slot >= each) return;  // a duplicate
     const unsigned element = wmma_element(rows * columns, thread->lane, slot);
     const unsigned row = element / columns, column = element % columns;
     const std::uint64_t index = by_rows ? std::uint64_t{row} * stride + column : std::uint64_t{column} * stride + row;
@@ -27,7 +28,7 @@ void wmma_move(ThreadContext* thread, std::uint32_t site, std::uint64_t address,
     thread->block->check(*thread, at, bytes, stores, site);
     auto* const memory = reinterpret_cast<std::byte*>(at);
     std::byte* const word = own + std::size_t{slot} * bits / 8;
-    if (bits < 8) {  // factors, which are loaded alone
+    if (bits < 8) {  // factors, which are only loaded
       const unsigned mask = (1u << bits) - 1, from = index * bits % 8, into = slot * bits % 8;
       const unsigned value = std::to_integer<unsigned>(*memory) >> from & mask;
       *word = static_cast<std::byte>((std::to_integer<unsigned>(*word) & ~(mask << into)) | value << into);
@@ -37,7 +38,7 @@ void wmma_move(ThreadContext* thread, std::uint32_t site, std::uint64_t address,
   }
 }
 
-// The address of a row of ldmatrix or stmatrix; of lanes whose address does not count, it is not looked at.
+// The address of a row of ldmatrix or stmatrix. Addresses of lanes that provide no row are ignored.
 std::uint64_t row_address(ThreadContext* thread, std::uint32_t site, std::uint64_t address, std::uint32_t packed) {
   const Rows rows = Rows::unpacked(packed);
   if (thread->lane >= 8 * rows.matrices) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An mbarrier: 64 bits in shared memory, whose contents PTX leaves open. Source: PTX ISA 9.0, 9.7.13.15.
+// An mbarrier: 64 bits in shared memory, whose contents PTX leaves undefined. Source: PTX ISA 9.0, 9.7.13.15.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 namespace simulator::ptx {
 
 enum class MbarrierOperation : std::uint32_t {
-  kInit,  // argument: how many are expected
+  kInit,  // argument: the number of expected arrivals
   kInvalidate,
-  kArrive,           // so many; answers what was there before
-  kArriveExpecting,  // one, and so many bytes
-  kDrop,             // arrive, and are not expected again
-  kExpect,           // bytes
-  kComplete,         // bytes
-  kTest,             // what kArrive answered: 1 where that phase is over
-  kTestParity,       // 1 where the phase of this parity is over
+  kArrive,           // argument: number of arrivals; returns the former state
+  kArriveExpecting,  // one arrival, and this many expected bytes
+  kDrop,             // arrives, and is not expected in later phases
+  kExpect,           // argument: bytes
+  kComplete,         // argument: bytes
+  kTest,             // argument: a result of kArrive; returns 1 if that phase has ended
+  kTestParity,       // returns 1 if the phase with this parity has ended
 };
 
 inline constexpr std::uint64_t kMostArrivals = (1u << 20) - 1;
 
-// Invariant: a phase ends when nobody and nothing is missing: never is `pending` 0 together with `bytes` 0.
+// Invariant: a phase ends when no arrivals and no bytes are missing, so `pending` and `bytes` are never both 0.
 struct Mbarrier {
   std::uint32_t pending = 0, expected = 0;
   std::int32_t bytes = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PTX text says, before anybody asks what it means: variables, functions, instructions with their operands. Text
-// is kept as views into the source, which outlives the module.
+// The syntax tree of PTX text: variables, functions, instructions with their operands. Names are views of the source,
+// which must outlive the module.
 //
-// Invariants: an operand's register, variable or label exists in the function that the instruction belongs to; which
-// modifiers, types and operands an opcode takes is the emitter's to check (emit.h).
+// Invariants: an operand's register, variable or label exists in the function that contains the instruction. Which
+// modifiers, types and operands an opcode accepts is checked by the emitter (emit.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace simulator::ptx {
 
-// Text that is no PTX, or PTX that is not supported: one sentence that names the line.
+// Text that is not PTX, or not supported: one sentence that names the line.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -35,7 +35,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// `.u32` without the dot; bits is 0 where it is no type.
+// `.u32` without the dot; bits is 0 if it is no type.
 Type type_of(std::string_view name);
 
 enum class Space : std::uint8_t { kGeneric, kGlobal, kConst, kShared, kLocal, kParam };
@@ -50,14 +50,14 @@ struct Variable {
   Space space = Space::kGlobal;
   std::uint64_t bytes = 0;
   std::uint64_t alignment = 1;
-  bool is_external = false;  // `.extern .shared x[]`: begins where the block's dynamic shared memory does
+  bool is_external = false;  // `.extern .shared x[]`: begins where the block's dynamic shared memory begins
 };
 
 struct Operand {
   enum class Form : std::uint8_t {
     kRegister,  // `index`; a predicate may be negated
     kInteger,   // `value`
-    kFloat,     // `value` has the bits of a double, or of a float where is_single
+    kFloat,     // `value` has the bits of a double, or of a float if is_single
     kSymbol,    // `name`: a variable or a function; `value` is added. is_local: `index` is a variable of the body
     kSpecial,   // `name`: %tid.x
     kAddress,   // [base + value]: `parts[0]` is a register, a symbol or an integer

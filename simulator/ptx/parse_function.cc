@@ -13,8 +13,8 @@ constexpr unsigned kMostRegisters = 1u << 20;
 constexpr unsigned kDeepestScope = 64;
 constexpr std::size_t kMostOperands = 64;
 
-// Registers, variables and labels are known from their declaration to the end of the braces that they stand in; labels
-// within all of them.
+// Registers, variables and labels are visible from their declaration to the end of the enclosing braces; labels in all
+// of that scope.
 struct Scope {
   int parent = -1;
   std::unordered_map<std::string_view, unsigned> registers;
@@ -23,7 +23,7 @@ struct Scope {
   std::unordered_map<std::string_view, unsigned> labels;
 };
 
-// A label that an operand names, to be found when all are known.
+// A label that an operand names, to be resolved when all labels are known.
 struct Pending {
   unsigned instruction = 0;
   std::size_t operand = 0;
@@ -81,7 +81,7 @@ class BodyParser {
     while (!tokens_.at_end() && !tokens_.accept(";")) tokens_.next();
   }
 
-  // `.loc 1 12 3`, and `, function_name label, inlined_at 1 2 3` behind it.
+  // `.loc 1 12 3`, optionally followed by `, function_name label, inlined_at 1 2 3`.
   void read_location() {
     std::uint64_t numbers[3] = {};
     for (std::uint64_t& number : numbers) {
@@ -112,7 +112,7 @@ class BodyParser {
 
   void read_targets(std::string_view name) {
     tokens_.next();
-    // Kept as an instruction's operands until all labels are known.
+    // Stored like an instruction's operands until all labels are known.
     target_lists_.push_back({name, {}, current_});
     do {
       if (tokens_.kind() != PtxToken::Kind::kWord) tokens_.fail("expected a label");
@@ -161,7 +161,7 @@ class BodyParser {
     return static_cast<unsigned>(out_->registers.size() - 1);
   }
 
-  // Two of one name in different braces are two.
+  // Variables with the same name in different braces are different ones.
   void read_variable(Space space) {
     PtxDeclaration declaration;
     if (!read_ptx_declaration(tokens_.lexer(), &declaration)) tokens_.fail("a variable that is not understood");
@@ -247,7 +247,7 @@ class BodyParser {
     Operand operand;
     operand.form = Operand::Form::kAddress;
     operand.parts.push_back(read_operand(of, depth + 1, false));
-    // A tensor's coordinates or the like: kept for the refusal to name.
+    // A tensor's coordinates, for example: stored only for the error message.
     while (tokens_.accept(",")) operand.parts.push_back(read_operand(of, depth + 1, false));
     if (operand.parts[0].form == Operand::Form::kSymbol) std::swap(operand.value, operand.parts[0].value);
     if (tokens_.accept("+")) operand.value += read_number().value;
@@ -301,7 +301,7 @@ class BodyParser {
     }
     if (find(name, &operand.index)) {
       operand.form = Operand::Form::kRegister;
-      // A part of it, `%r1.b0`, which video instructions read: kept for the refusal to name.
+      // A part of a register, `%r1.b0`, as in video instructions: stored only for the error message.
       if (tokens_.kind() == PtxToken::Kind::kDirective && tokens_.text().data() == name.data() + name.size()) {
         const std::string_view part = tokens_.next().text;
         operand.form = Operand::Form::kSpecial;

@@ -25,7 +25,7 @@ class Tokens {
   void expect(std::string_view text) {
     if (!accept(text)) fail("expected '" + std::string(text) + "'");
   }
-  // 1-based, of the token that is next. Counted on from where it was asked for last.
+  // 1-based, of the next token. Counts on from the last call.
   unsigned line();
   [[noreturn]] void fail(const std::string& reason);
 
@@ -41,7 +41,7 @@ Variable variable_of(const PtxDeclaration& declaration, Space space);
 // `(.param .b32 a, .param .align 8 .b8 b[16])`
 std::vector<Variable> read_parameters(Tokens& tokens);
 
-// From `{` to `}`. The module gives the names that the body may use, beside its own.
+// From `{` to `}`. The body may use the module's names in addition to its own.
 void read_body(Tokens& tokens, const Module& module, Function* out);
 
 }  // namespace simulator::ptx

@@ -36,7 +36,7 @@ class ModuleParser {
     if (tokens_.accept(".shared")) return read_variables(Space::kShared);
     if (tokens_.accept(".local")) return read_variables(Space::kLocal);
     if (tokens_.accept(".section")) return skip_section();
-    tokens_.next();  // .version, .target, .file and the like have no end of their own
+    tokens_.next();  // .version, .target, .file and similar have no terminator
   }
 
   void skip_section() {
@@ -56,7 +56,7 @@ class ModuleParser {
     for (;;) {
       Variable variable = variable_of(declaration, space);
       variable.is_external = is_external_ && space == Space::kShared;
-      ImageVariable ignored;  // the driver places first contents, before anything runs
+      ImageVariable ignored;  // the driver sets initial contents before anything runs
       if (tokens_.accept("=") && !read_ptx_initializer(tokens_.lexer(), declaration, &ignored))
         tokens_.fail("an initializer that is not understood");
       for (const ImageAddress& word : ignored.addresses) module_->addressed.insert(word.variable);
@@ -64,7 +64,7 @@ class ModuleParser {
       if (known.second) {
         module_->variables.push_back(std::move(variable));
       } else if (!is_external_) {
-        module_->variables[known.first->second] = std::move(variable);  // was declared before
+        module_->variables[known.first->second] = std::move(variable);  // replaces an earlier declaration
       }
       if (tokens_.accept(";")) return;
       if (!tokens_.accept(",") || !read_ptx_declarator(tokens_.lexer(), &declaration))

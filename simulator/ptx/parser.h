@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From text to a module. Source: PTX ISA 9.0, chapters 4, 5, 10 and 11.
+// Parses text to a module. Source: PTX ISA 9.0, chapters 4, 5, 10 and 11.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace simulator::ptx {
 
-// Throws Error. Accepts any instruction that has the form of one; names and labels that operands use must exist.
+// Throws Error. Accepts anything with the form of an instruction; names and labels that operands use must exist.
 std::unique_ptr<Module> parse(std::string_view text);
 
 }  // namespace simulator::ptx

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the simulated driver calls.
+// The functions that the simulated driver calls.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -61,8 +61,8 @@ void* find(void* module, const char* name, char* error) {
 constexpr std::size_t kSmallStack = std::size_t{128} << 10;
 constexpr std::size_t kLargeStack = std::size_t{4} << 20;
 
-// Kept between launches, and until the process ends: destructors of a program may launch kernels. Kernels with more
-// local memory have stacks of their own.
+// Kept between launches and until the process ends, because destructors of a program may launch kernels. Kernels with
+// more local memory get stacks of their own.
 Stacks& stacks_for(const Emitted& emitted, std::unique_ptr<Stacks>* own) {
   static auto& small = *new Stacks(kSmallStack);
   static auto& large = *new Stacks(kLargeStack);
@@ -73,7 +73,7 @@ Stacks& stacks_for(const Emitted& emitted, std::unique_ptr<Stacks>* own) {
   return **own;
 }
 
-// `body` of each block's place, until it answers false.
+// Calls `body` with the position of each block, until it returns false.
 template <typename Body>
 void for_blocks(const Launch& launch, Body body) {
   std::uint32_t at[3] = {};
@@ -86,7 +86,7 @@ void for_blocks(const Launch& launch, Body body) {
   }
 }
 
-// Blocks that may wait for one another: each goes on until all of its threads wait, then the next.
+// Blocks that may wait for one another: each runs until all of its threads wait, then the next one.
 void run_in_company(GridRun& grid, Stacks& stacks) {
   std::vector<std::unique_ptr<BlockRun>> blocks;
   bool has_room = true;

@@ -3,8 +3,8 @@
 
 namespace simulator::ptx {
 
-// Page table entries: access in bits 28 and 29 (simulator/core/memory/page_table.h). What the quick checks do not let
-// pass is for ptx_access to decide: pinned memory of the host, other spaces behind a generic address, or a fault.
+// Page table entries have access rights in bits 28 and 29 (simulator/core/memory/page_table.h). If the inline check
+// fails, ptx_access decides: pinned host memory, another state space behind a generic address, or a fault.
 const std::string_view kPrelude = R"(
 declare void @ptx_access(i8*, i64, i32, i32)
 declare void @ptx_shared_access(i8*, i64, i32, i32)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all generated code begins and ends with: small functions that are inlined wherever they are called.
+// The beginning and end of all generated code: small functions that are inlined at every call.
 #pragma once
 
 #include <string_view>

@@ -23,7 +23,7 @@ class Conversion {
  public:
   Conversion(ThreadContext& thread, std::uint64_t* arguments) : thread_(thread), arguments_(arguments) {}
 
-  // Answers the length of what was read of the format.
+  // Returns how many characters of the format were read.
   std::size_t append(const std::string& format, std::size_t at, std::string* out, int* count) {
     std::size_t end = at + 1;
     std::string spec = "%";

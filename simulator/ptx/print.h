@@ -9,11 +9,11 @@
 
 namespace simulator::ptx {
 
-// Text in device memory that ends in NUL, as far as the thread may read it.
+// A NUL-terminated string in device memory, as far as the thread may read it.
 std::string device_text(ThreadContext& thread, std::uint64_t at);
 
-// Appends what `format` says of the arguments, which lie one behind the other at their own alignment. The number of
-// arguments, as vprintf of devices returns it.
+// Appends the formatted text. The arguments are in sequence, each at its own alignment. Returns the number of
+// arguments, as the device's vprintf does.
 int append_printed(ThreadContext& thread, std::uint64_t format, std::uint64_t arguments, std::string* out);
 
 }  // namespace simulator::ptx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How textures are sampled. Source: CUDA C++ Programming Guide, "Texture Fetching": positions of texels, addressing,
-// and interpolation, whose weights are fixed-point numbers of 8 fractional bits.
+// Sampling of textures. Source: CUDA C++ Programming Guide, "Texture Fetching": positions of texels, addressing, and
+// interpolation with weights that are fixed-point numbers of 8 fractional bits.
 #include "simulator/ptx/texture.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 // CUaddress_mode.
 enum Addressing : std::uint32_t { kWrap, kClamp, kMirror, kBorder };
 
-// A texel: numbers, or the integers themselves where it is not read as a number.
+// A texel: numbers, or integers if it is not read as a number.
 struct Texel {
   float numbers[4] = {0, 0, 0, 0};
   std::uint32_t words[4] = {0, 0, 0, 0};
@@ -62,7 +62,7 @@ Texel border_of(const Texture& texture) {
   return texel;
 }
 
-// The texel's number in one dimension; -1: the border.
+// The texel's index in one dimension; -1: the border.
 std::int64_t addressed(std::int64_t index, std::int64_t count, std::uint32_t addressing, bool normalized) {
   if (index >= 0 && index < count) return index;
   if (addressing == kBorder) return -1;
@@ -79,7 +79,7 @@ class Sampler {
   Sampler(const Texture& texture, unsigned dimensions, std::int64_t layer)
       : texture_(texture), dimensions_(dimensions), layer_(layer) {}
 
-  // Of a cube, which is entered as two dimensions: outside of a face there are its edges.
+  // For a cube, whose faces are two-dimensional: outside of a face its edges are used.
   void stay_on_face() { on_face_ = true; }
 
   Texel at(const std::int64_t (&index)[3]) const {
@@ -109,7 +109,7 @@ class Sampler {
     return at(index);
   }
 
-  // Between the 2, 4 or 8 texels around it.
+  // Interpolates the 2, 4 or 8 surrounding texels.
   Texel interpolated(const double (&x)[3]) const {
     std::int64_t first[3] = {};
     double weight[3] = {};
@@ -133,7 +133,7 @@ class Sampler {
     return sum;
   }
 
-  // One channel of four texels, from the lower left against the clock.
+  // One channel of four texels, counter-clockwise from the lower left.
   Texel gathered(const double (&x)[3], unsigned channel) const {
     std::int64_t first[3] = {};
     double weight[3] = {};
@@ -149,7 +149,7 @@ class Sampler {
   }
 
  private:
-  // Coordinates that lie beyond all whole numbers, or are none, go to an edge.
+  // Coordinates outside the range of integers, and NaN, map to an edge.
   std::int64_t whole(double x, unsigned dimension) const {
     const double least = -1e9, most = static_cast<double>(texture_.extent[dimension]) + 1e9;
     return static_cast<std::int64_t>(std::floor(std::isnan(x) ? 0 : std::clamp(x, least, most)));
@@ -169,7 +169,7 @@ class Sampler {
   bool on_face_ = false;
 };
 
-// Table "Cubemap Fetch" of the CUDA C++ Programming Guide: the axis that is largest chooses the face.
+// Table "Cubemap Fetch" of the CUDA C++ Programming Guide: the axis with the largest magnitude selects the face.
 unsigned face_of(const float (&x)[3], double (&out)[3]) {
   const float a = std::fabs(x[0]), b = std::fabs(x[1]), c = std::fabs(x[2]);
   unsigned face = 0;
@@ -253,9 +253,9 @@ void texture_fetch(ThreadContext* thread, std::uint32_t site, std::uint64_t hand
     out[i] = as_numbers ? std::bit_cast<std::uint32_t>(texel.numbers[i]) : texel.words[i];
 }
 
-alignas(16) thread_local std::byte outside[2][16];  // what is read outside of a surface, and what is written there
+alignas(16) thread_local std::byte outside[2][16];  // for reads, and for writes, outside of a surface
 
-// Of the bytes that may be accessed.
+// The address of bytes that may be accessed.
 std::uint64_t surface_address(ThreadContext* thread, std::uint32_t site, std::uint64_t handle, std::uint32_t c0,
                               std::uint32_t c1, std::uint32_t c2, std::uint32_t c3, std::uint32_t how) {
   const Texture& texture = thread->block->texture(*thread, handle, true, site);

@@ -28,8 +28,8 @@ enum class WarpOperation : std::uint32_t {
   kXor,
   kElect,
   kMultiply,  // value: the lane's words (matrix.h), second: what to compute
-  kRows,      // ldmatrix and its like
-  kActive,    // whoever else waits here when nobody of the warp can go on
+  kRows,      // ldmatrix and stmatrix
+  kActive,    // all lanes that wait here when no thread of the warp can continue
 };
 
 }  // namespace simulator::ptx

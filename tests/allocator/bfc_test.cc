@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// A tag with everything that a tag may do: two shelves, merging only within one colour, and a sum of who was joined.
+// A tag that uses everything a tag may do: two shelves, merging only within one colour, and a sum over merged chunks.
 struct Colour {
   static constexpr unsigned kShelves = 2;
   static constexpr bool kBinned = false;
@@ -89,7 +89,7 @@ TEST(Bfc, ATakenRangeMayCrossFreeChunksOfAnyShelfAndCarriesTheirTags) {
   space.validate();
 }
 
-// Chunks as plain numbers: what is free in which colour, by granule.
+// A simple model: the colour of each free granule.
 class Model {
  public:
   Model(std::uint64_t seed) : random_(seed), granules_(kSize, kFree) { first_ = space_.add_range(kBase, kSize, {}); }
@@ -123,7 +123,7 @@ class Model {
     const unsigned shelf = static_cast<unsigned>(random_() % 2);
     const std::uint64_t size = 1 + random_() % 12;
     auto* fit = space_.best_fit(shelf, size);
-    // The reference: the shortest maximal run of that colour that is long enough, the first of equals.
+    // The reference: the shortest maximal run of that colour that is long enough; among equals the first.
     std::uint64_t best = kSize + 1, at = 0;
     for (std::uint64_t i = 0; i < kSize;) {
       std::uint64_t end = i;

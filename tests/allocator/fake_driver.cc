@@ -145,7 +145,7 @@ struct FakeCalls {
   }
   static CUresult stream_destroy(CUstream stream) {
     FAKE_ENTER("cuStreamDestroy");
-    // What was submitted still runs; the handle means nothing any more, but the work keeps its name here.
+    // Submitted work still runs; the handle becomes invalid, but the work is still recorded under it here.
     if (!current->streams_.contains(number(stream))) return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
   }
@@ -243,7 +243,7 @@ struct FakeCalls {
     current->host_taken_ -= found->second;
     munmap(at, found->second);
     current->host_.erase(found);
-    // Its addresses may come again now.
+    // The addresses may be reused from now on.
     if (current->on_host_free) current->on_host_free();
     return CUDA_SUCCESS;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver for unit tests, in one thread: addresses from 1 << 40, no memory behind them, streams whose work runs when
-// the test says so, and in an order that a seed picks. It checks what a device would punish: pages mapped twice,
-// destroyed or unmapped while something uses them, work that runs before work it had to follow. What it finds is in
-// errors(). Any call can be made to fail.
+// A driver for unit tests, single-threaded: addresses from 1 << 40 without memory, and streams whose work runs when the
+// test says so, in an order that a seed determines. It detects errors that would be faults or races on a device: pages
+// that are mapped twice, pages that are destroyed or unmapped while in use, work that runs before work it must follow.
+// It lists them in errors(). Any call can be made to fail.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class FakeDriver {
  public:
   static constexpr Bytes kPage = kDefaultPageBytes;
 
-  // The last one made is the one that the table's functions reach.
+  // The functions of the table use the object that was created last.
   explicit FakeDriver(std::uint64_t seed = 0);
   ~FakeDriver();
   FakeDriver(const FakeDriver&) = delete;
@@ -33,31 +33,32 @@ class FakeDriver {
   const DriverTable& table() const { return table_; }
   DriverTable& table() { return table_; }
 
-  // Device memory; more pages are refused.
+  // Size of device memory; further pages are refused.
   Bytes device_bytes = Bytes{1} << 40;
   Bytes most_reserved = Bytes{1} << 42;
   Bytes host_bytes = Bytes{1} << 40;
-  // A page may stand behind several addresses.
+  // A page may be mapped at several addresses.
   bool allow_aliases = false;
-  // Called in each call that copies to the host; its answer is the call's. None: there are no such copies.
+  // Called in each call that copies to the host; its result becomes the call's. If unset, such copies are not
+  // supported.
   std::function<CUresult(std::byte* to, DeviceAddress from, Bytes bytes)> on_copy_to_host;
-  // Called in each call that takes pinned host memory.
+  // Called in each call that allocates pinned host memory.
   std::function<void()> on_host_allocation;
-  // And in each that gives it back.
+  // Called in each call that frees it.
   std::function<void()> on_host_free;
 
-  // The n-th call from now (1: the next) of the function answers `result`.
+  // The n-th call of the function from now (1: the next) returns `result`.
   void fail(const std::string& function, std::uint64_t n, CUresult result);
   std::uint64_t calls(const std::string& function) const;
   std::uint64_t calls() const;
 
-  // Work on a stream that uses buffer number `owner` at [at, at + bytes). It must run after all earlier work of other
-  // owners on the same physical bytes.
+  // Submits work to a stream that uses buffer number `owner` at [at, at + bytes). It must run after all earlier work of
+  // other owners on the same physical bytes.
   void submit(StreamHandle stream, std::uint64_t owner, DeviceAddress at, Bytes bytes);
   void submit(StreamHandle stream) { submit(stream, 0, {}, 0); }
-  // Runs one piece of work on a stream that the seed picks; false when nothing can run.
+  // Runs one piece of work on a stream that the seed selects; false when nothing can run.
   bool step();
-  // Runs the next piece of work of this stream; false when there is none, or it waits.
+  // Runs the next piece of work of this stream; false when there is none, or it has to wait.
   bool step(StreamHandle stream);
   void run_all();
 
@@ -67,7 +68,7 @@ class FakeDriver {
   const std::vector<std::string>& errors() const { return errors_; }
   void error(const std::string& what) { errors_.push_back(what); }
 
-  // What lies behind an address; 0 is nothing.
+  // The page mapped at an address; 0: none.
   std::uint64_t page_behind(DeviceAddress at) const;
   bool accessible(DeviceAddress at, int device = 0) const;
   std::size_t pages() const { return pages_.size(); }
@@ -82,7 +83,7 @@ class FakeDriver {
 
   struct Item {
     std::uint64_t work = 0;              // 0: a wait
-    std::vector<std::uint64_t> follows;  // work that must have run
+    std::vector<std::uint64_t> follows;  // work that must have run before
     std::uint64_t wait_stream = 0;
     std::uint64_t wait_position = 0;
   };
@@ -103,7 +104,7 @@ class FakeDriver {
   struct Use {
     std::uint64_t work, owner;
     Bytes begin, end;    // in the page
-    std::uint64_t page;  // address of it
+    std::uint64_t page;  // its address
   };
 
   CUresult enter(const char* function);
@@ -115,16 +116,16 @@ class FakeDriver {
   DriverTable table_;
   std::mt19937_64 random_;
   std::map<std::string, std::uint64_t> calls_;
-  std::map<std::string, std::map<std::uint64_t, CUresult>> faults_;  // by the count at which they come
+  std::map<std::string, std::map<std::uint64_t, CUresult>> faults_;  // by function, by number of the call
   std::vector<std::string> errors_;
   std::map<std::uint64_t, Stream> streams_;
   std::map<std::uint64_t, Event> events_;
   std::map<std::uint64_t, Bytes> reservations_;
   std::map<std::uint64_t, Mapping> mappings_;        // by address
-  std::map<std::uint64_t, std::vector<Use>> pages_;  // by handle: who uses it
-  std::map<std::uint64_t, int> times_mapped_;        // by handle; none: 0
+  std::map<std::uint64_t, std::vector<Use>> pages_;  // by handle: its uses
+  std::map<std::uint64_t, int> times_mapped_;        // by handle
   std::map<std::uint64_t, Bytes> host_;
-  std::set<std::uint64_t> running_;  // work submitted and not run
+  std::set<std::uint64_t> running_;  // work submitted and not run yet
   Bytes host_taken_ = 0;
   Bytes peak_host_taken_ = 0;
   std::uint64_t next_handle_ = 0x1000;

@@ -55,7 +55,7 @@ class HeapLendingTest : public testing::Test {
     fake.submit(clock->handle_of(stream), buffer->number(), buffer->address(), buffer->requested());
     buffer->block().uses.add({stream, clock->advance(stream)});
   }
-  // Its addresses have their homes where they are.
+  // Assigns the buffer's present pages to its addresses.
   void settle(Buffer* buffer) {
     const Block& block = buffer->block();
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
@@ -201,9 +201,9 @@ TEST_F(HeapLendingTest, WhatWasFreedLongAgoIsTakenFromBesideWhatWasFreedJustNow)
   Buffer* const left = allocate_mapped(2 * kPage - 1);
   Buffer* const right = allocate_mapped(2 * kPage - 1);
   Buffer* const wall = allocate_mapped(2 * kPage - 1);
-  free(left);  // nobody has used it
+  free(left);  // never used, so nothing is pending
   use(right, a);
-  free(right);  // one free chunk, half of it in use
+  free(right);  // now one free chunk, half of it with pending uses
   Buffer* const one = allocate(5 * kPage - 1);
   EXPECT_EQ(heap->available_bytes(Wait::kNo), 2 * kPage);
   UseSet behind;

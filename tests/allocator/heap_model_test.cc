@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs against a simple model of what is alive. The heap validates itself after every operation; the fake
-// driver checks that no page is mapped twice, pulled away or destroyed while in use, and that work of a new owner of
-// some bytes never runs before that of the former ones, in whatever order the streams run.
+// Random programs against a simple model of what is alive. The heap validates itself after every operation. The fake
+// driver checks that no page is mapped twice, unmapped or destroyed while in use, and that work of a new owner of some
+// bytes never runs before that of former owners, in whatever order the streams run.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -129,7 +129,7 @@ class Program {
     if (pick(3) != 0) access(live_.back());
   }
 
-  // Many small buffers come, or holes between them: enough for several slabs, and to fill them again.
+  // Allocates many small buffers, or frees some in between: enough for several slabs, and to fill them again.
   void scatter() {
     if (pick(2) == 0) {
       for (std::uint64_t i = pick(100); i > 0; --i) {
@@ -162,7 +162,7 @@ class Program {
     const Wait wait = kWaits[pick(4)];
     heap_->expect_user(stream());
     Status status = map(block, wait);
-    // Evict until it fits; nobody keeps contents here.
+    // Evicts until it fits; contents are not saved here.
     for (std::size_t i = 0; status.is_out_of_memory() && i < live_.size(); ++i) {
       Block& victim = live_[i].buffer->block();
       if (&victim == &block || victim.mapped_pages() == 0 || !clock_.passed(victim.uses)) continue;
@@ -172,13 +172,13 @@ class Program {
     if (!status.ok()) return;
     EXPECT_TRUE(block.mapped());
     const StreamIndex on = stream();
-    // Borrowed pages have former users of their own.
+    // Pages reused in stream order may still have uses by former owners.
     if (!clock_.wait_all(on, live.buffer->former).ok() || !clock_.wait_all(on, block.uses).ok()) return;
     fake_.submit(clock_.handle_of(on), live.number, live.address, live.bytes);
     block.uses.add({on, clock_.advance(on)});
   }
 
-  // The whole block, or a part first.
+  // Maps the whole block, or a part of it first.
   Status map(Block& block, Wait wait) {
     if (pick(3) == 0) {
       const std::uint64_t first = pick(block.pages());
@@ -242,7 +242,7 @@ class Program {
     vacant_.pop_back();
   }
 
-  // Homes are advice, so any will do: the page behind some address, or one that has gone.
+  // Assigned pages are only advice, so any page will do: one mapped at some address, or one that no longer exists.
   void settle() {
     if (live_.empty()) return;
     const Block& block = live_[pick(live_.size())].buffer->block();
@@ -315,7 +315,7 @@ class Program {
     for (int i = 0; i < 4 && !live_.empty(); ++i) probe();
   }
 
-  // find agrees with a search through all live buffers.
+  // Checks that find agrees with a search through all live buffers.
   void probe() {
     const Live& near = live_[pick(live_.size())];
     DeviceAddress address = near.address;
@@ -337,7 +337,7 @@ class Program {
       if (l.address <= address && address < l.address + l.bytes) expected = &l;
       if (expected == nullptr && l.address + l.bytes == address) expected = &l;
     }
-    // A buffer that contains it wins over one that ends there.
+    // A buffer that contains the address has priority over one that ends there.
     for (const Live& l : live_) {
       if (l.address <= address && address < l.address + l.bytes) expected = &l;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that devices beside its own may use.
+// Memory that is accessible to other devices.
 #include <gtest/gtest.h>
 
 #include <memory>

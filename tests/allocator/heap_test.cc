@@ -152,7 +152,7 @@ TEST_F(HeapTest, AFreedPlaceInASlabKeepsItsUses) {
   EXPECT_FALSE(fake.step(handle_b)) << "it waits for the former owner";
 }
 
-// Buffers that leave a byte of their last page need no guard, and may lie side by side.
+// Buffers that leave at least one byte of their last page unused need no guard, and may be adjacent.
 TEST_F(HeapTest, TheBestFitOfMappedSpaceIsSplitAndTheRestStaysMapped) {
   Buffer* const large = allocate_mapped(10 * kPage - 1);
   Buffer* const wall = allocate_mapped(2 * kPage - 1);
@@ -224,7 +224,7 @@ TEST_F(HeapTest, PagesAreHarvestedFromFreeSpaceWhenTheLimitIsReached) {
 
 TEST_F(HeapTest, HarvestTakesWhatWasFreedFirstAndAccessesNothingThatIsInUse) {
   make(8 * kPage);
-  // Side by side, so that nothing can be laid around what is freed.
+  // Adjacent, so that no chunk can be placed around what is freed.
   Buffer* const oldest = allocate_mapped(2 * kPage - 1);
   Buffer* const wall1 = allocate_mapped(kPage - 1);
   Buffer* const newer = allocate_mapped(2 * kPage - 1);

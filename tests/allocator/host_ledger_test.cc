@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limit that processes share: exact while they live, and given back however they end.
+// The limit shared between processes: exact while they live, and released however they end.
 #include "allocator/host_ledger.h"
 
 #include <sys/stat.h>
@@ -118,7 +118,8 @@ TEST_F(HostLedgerTest, AChildOfAForkGivesNothingBack) {
   EXPECT_TRUE(other.hold(10));
 }
 
-// More processes than cores, each up and down a thousand times; whoever was granted looks at what all hold.
+// More processes than cores, each increasing and decreasing its share a thousand times; after each grant the total is
+// checked.
 TEST_F(HostLedgerTest, NeverMoreThanTheLimitHoweverManyAskAtOnce) {
   std::vector<pid_t> children;
   for (unsigned seed = 1; seed <= 6; ++seed) {
@@ -164,7 +165,7 @@ TEST_F(HostLedgerTest, IsTheOwnersAlone) {
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-// Beside a process that holds 40 MiB of 100.
+// Together with a process that holds 40 MiB of 100.
 class SharingPoolTest : public HostLedgerTest {
  protected:
   SharingPoolTest() { EXPECT_TRUE(HostPool::create(driver, 0, 16 * kMiB, &pool, -1, ledger.get()).ok()); }
@@ -218,13 +219,13 @@ TEST_F(SharingPoolTest, WhatIsClaimedIsLeftToIt) {
 }
 
 TEST_F(SharingPoolTest, WhatTheDriverRefusesIsNotHeld) {
-  // A step is tried in smaller and smaller sizes, twice.
+  // A registration is tried in smaller and smaller sizes, twice.
   for (std::uint64_t n = 1; n <= 2; ++n) fake.fail("cuMemHostAlloc", n, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(pool->allocate(16 * kMiB), nullptr);
   EXPECT_EQ(ledger->held(), 0u);
 }
 
-// The folder is everybody's, and what stands there is never taken away by those it is not meant for.
+// Everybody may write to the folder, and files there are never removed by a process they are not meant for.
 TEST_F(HostLedgerTest, ANameThatAnotherTookIsPassedOverByAll) {
   const std::string own = folder_ / "own";
   std::filesystem::create_directories(own);
@@ -250,7 +251,7 @@ TEST_F(HostLedgerTest, ANameThatAnotherTookIsPassedOverByAll) {
     EXPECT_EQ(ledger->held_by_all(), 60u);
     std::filesystem::remove(file());
   }
-  // A folder that is not the user's alone is no better.
+  // A folder to which others have access is rejected too.
   std::filesystem::permissions(own, std::filesystem::perms::all);
   std::filesystem::create_symlink(victim, file());
   std::string why;

@@ -89,8 +89,8 @@ TEST_F(HostPoolTest, TheLimitIsExact) {
 
 TEST_F(HostPoolTest, SizesBetweenTheClassesWasteLittle) {
   make(0);
-  // Sizes of real activations: 12.5 MiB and 49 MiB would be rounded to 14 and 56 MiB by classes, to 16 and 64 by powers
-  // of two.
+  // Sizes of real activations: size classes would round 12.5 MiB and 49 MiB to 14 and 56 MiB, powers of two to 16 and
+  // 64.
   std::vector<void*> held;
   Bytes live = 0;
   for (int i = 0; i < 24; ++i) {
@@ -130,7 +130,7 @@ TEST_F(HostPoolTest, TrimKeepsWhatItMayOfTheSmallestSteps) {
   pool->validate();
 }
 
-// The driver may wait for the device before it takes pinned memory back, and the device for a thread that needs some.
+// The driver may wait for the device before it frees pinned memory, and the device for a thread that needs some.
 TEST_F(HostPoolTest, OthersAreServedWhileTheDriverTakesAStepBack) {
   make(0);
   pool->free(pool->allocate(30 * kMiB));
@@ -278,7 +278,7 @@ TEST(HostSteps, RegistrationsSideBySideStayApart) {
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 8u);
   for (void* at : held) EXPECT_TRUE(steps.give(at));
   steps.validate();
-  // However the registrations lie, what is larger than each needs one of its own.
+  // However the registrations are placed, a request larger than each of them needs one of its own.
   void* const large = steps.take(128 * kKiB, HostSteps::kPage);
   EXPECT_EQ(fake.calls("cuMemHostAlloc"), 9u);
   EXPECT_TRUE(steps.give(large));

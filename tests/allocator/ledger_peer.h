@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another process beside a test's own, with a ledger of its own.
+// Another process with a ledger of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace thermocline {
 
-// Does as it is told, and answers with a byte.
+// Executes commands and answers each with a byte.
 class Peer {
  public:
   Peer(const std::string& folder, Bytes limit) {

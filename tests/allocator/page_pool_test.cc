@@ -55,7 +55,7 @@ TEST_F(PagePoolTest, WhatTheDriverDidCreateBeforeItRefusedIsKept) {
   for (const PageHandle page : pages) pool.give(page);
 }
 
-// Others hold part of the device: once that is known, few requests ask the driver again.
+// Other processes hold part of the device: once that is known, only few requests ask the driver again.
 TEST_F(PagePoolTest, DeviceThatHasNoMoreIsSeldomAskedAgain) {
   PagePool pool(driver, 0, kPage, 100 * kPage);
   fake.device_bytes = 3 * kPage;
@@ -95,7 +95,7 @@ TEST_F(PagePoolTest, WhoInsistsAndWhoHasAHigherLimitAsksTheDeviceAtOnce) {
   EXPECT_EQ(fake.calls("cuMemCreate"), before + 1);
 }
 
-// What was given back to the device may be had again without a question.
+// Memory that was returned to the device can be requested again without delay.
 TEST_F(PagePoolTest, PagesThatWereDestroyedAreExpectedToBeThere) {
   PagePool pool(driver, 0, kPage, 100 * kPage);
   fake.device_bytes = 3 * kPage;

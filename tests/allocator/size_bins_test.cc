@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two structures that stand in for trees: bins of sizes, and a table of addresses.
+// The two structures used in place of trees: bins of sizes, and a table of addresses.
 #include "allocator/size_bins.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(SizeBins, FindsAFitWhereThereIsOneAndWastesLittle) {
         in.pop_back();
       }
       Piece* const found = bins.fit(size);
-      // What is in the bin of the size itself may be passed over; what is larger than all of that bin may not.
+      // A chunk in the bin of the requested size may be missed; a chunk of the next bin may not.
       const auto best = sizes.lower_bound(size);
       const auto sure = sizes.lower_bound(size + size / Bins::kParts + 1);
       if (sure != sizes.end()) {

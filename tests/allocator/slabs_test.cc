@@ -76,7 +76,7 @@ TEST_F(SlabsTest, SmallAndLargerBuffersHaveSlabsOfTheirOwn) {
 TEST_F(SlabsTest, SmallBuffersAllocatedInARowLieInOneSlabAmongManyWithHoles) {
   const std::vector<Buffer*> buffers = allocate_many(4096, 4 * kKiB);
   ASSERT_EQ(heap->statistics().slabs, 8u);
-  // A hole of 4 KiB behind every third one: more than an eighth.
+  // A hole of 4 KiB after every third buffer: more than an eighth of all.
   for (std::size_t i = 0; i < buffers.size(); i += 3) heap->free(buffers[i]);
   heap->validate();
   EXPECT_LE(slabs_of(allocate_many(128, 4 * kKiB)).size(), 2u);

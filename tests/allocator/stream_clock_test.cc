@@ -285,7 +285,7 @@ TEST_F(StreamClockTest, StreamsOfThreadsThatHaveEndedGiveTheirPlacesToOthers) {
   for (const Use& use : uses) EXPECT_TRUE(clock->passed(use));
 }
 
-// Its own thread is still there.
+// The thread that owns it still exists.
 TEST_F(StreamClockTest, AStreamOfAThreadStaysAsLongAsTheThread) {
   const StreamHandle per_thread{2};
   const StreamIndex mine = clock->index_of(per_thread);
@@ -306,7 +306,7 @@ TEST_F(StreamClockTest, AFailedRecordChangesNothing) {
   EXPECT_TRUE(clock->passed(use));
 }
 
-// Another thread, or a stream that records by then, could not be asked for the newest fence again.
+// Another thread, or a stream that is capturing by then, could not provide a new fence.
 TEST_F(StreamClockTest, WhatIsCoveredStaysSoThoughNoNewFenceCanBeHad) {
   Use covered;
   for (int i = 0; i < 4096; ++i) {
@@ -353,7 +353,7 @@ TEST_F(StreamClockTest, AFailedSynchronizeDoesNotCountAsPassed) {
   EXPECT_FALSE(clock->passed(use));
 }
 
-// A stream that stands is one whose work the fake is not told to run.
+// A blocked stream is one whose work the fake driver is not told to run.
 TEST_F(StreamClockTest, WhatStandsIsAskedForAndNotWaitedFor) {
   const Use before = submit(a);
   clock->about_to_block();
@@ -407,7 +407,7 @@ TEST_F(StreamClockTest, WhoComesBehindAStandingStreamStands) {
   EXPECT_FALSE(clock->any_blocked());
 }
 
-// The fake does not say which of its streams are not blocking: all are.
+// The fake driver does not report which of its streams are blocking streams: all are.
 TEST_F(StreamClockTest, LegacyStreamStandsBehindBlockingOnesAndTheyBehindIt) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   const Use before = submit(b);
@@ -441,7 +441,7 @@ TEST_F(StreamClockTest, AStreamIsHeldUpBehindWhatStands) {
   EXPECT_FALSE(clock->is_held_up(legacy));
 }
 
-// An order of ours in front of an operation that was not submitted after all.
+// The library made a stream wait for an operation that was not submitted after all.
 TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
   const StreamIndex legacy = clock->index_of(StreamHandle{});
   clock->about_to_block();
@@ -453,7 +453,7 @@ TEST_F(StreamClockTest, WhatWasNotSubmittedHoldsNobodyUp) {
   EXPECT_FALSE(clock->is_held_up(legacy));
 }
 
-// Until that is found out everything is fenced at once, which costs a call for each operation.
+// Until that is detected, every operation is fenced, which costs a call each.
 TEST_F(StreamClockTest, ThatNothingStandsAnyMoreIsFoundOutWithoutBeingAskedFor) {
   clock->about_to_block();
   submit(a);
@@ -491,7 +491,7 @@ TEST_F(StreamClockTest, ADeferredWaitAnswersWithoutWaiting) {
   EXPECT_TRUE(clock->synchronize(submit(b)).ok()) << "others wait as ever";
 }
 
-// Somebody waits for it outside of the lock: recorded again, it would tell of other work.
+// Another thread waits for the event without the lock: if it were recorded again, it would stand for other work.
 TEST_F(StreamClockTest, AnEventThatIsWaitedForIsRecordedForNothingElse) {
   const Use use = submit(a);
   {

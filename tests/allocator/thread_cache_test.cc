@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in front of the lock, with buffers of a heap behind it.
+// The caches in front of the lock, with buffers of a heap.
 #include "allocator/thread_cache.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
   EXPECT_EQ(hear(), 1);
   EXPECT_EQ(caches_.parked_bytes(), 3 * kMiB);
   EXPECT_EQ(caches_.parked_block_bytes(), 4 * kMiB);
-  // The same owner-to-be: nothing new but that it is live.
+  // The same buffer for the same owner: the only change is that it is live.
   caches_.take(3 * kMiB, kStream, &address_);
   EXPECT_EQ(hear(), 0);
   EXPECT_EQ(caches_.parked_bytes(), 0U);
@@ -100,14 +100,14 @@ TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
   EXPECT_EQ(hear(), 0);
 }
 
-// The owner does not wait for whoever listens.
+// The owner thread does not wait for the holder of the lock.
 TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsHeardOfTheNextTime) {
   std::vector<Buffer*> all;
   for (Bytes bytes = 1000; bytes < 1040; bytes += 8) {
     all.push_back(&allocate(bytes));
     caches_.remember(*all.back(), kStream);
   }
-  // Wherever the listener stands when it hears of the first, some of the others lie behind it for one of them.
+  // At whichever buffer the change happens, some of the others come after it in the slots.
   for (const Buffer* first : all) {
     ASSERT_TRUE(caches_.park(first->address(), kStream));
     std::set<const Buffer*> heard;

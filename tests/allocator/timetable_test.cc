@@ -89,7 +89,7 @@ TEST(Timetable, AHomeThatIsTakenIsExchangedForALoosePageOrNone) {
   Timetable table = of_a_second();
   table.add(7, 500, 600, kRed);
   table.add(8, 500, 600, kGreen);
-  // Somebody without a home has taken both; one page is nobody's.
+  // Addresses without an assignment have taken both pages; one page is free.
   const std::vector<Timetable::Held> held{{20, kRed}, {21, kGreen}};
   const std::vector<PageHandle> loose{kBlue};
   table.rebind(held, loose);

@@ -49,7 +49,7 @@ TEST_F(ControlGroup, OfVersion1IsReadWhereTheMemoryControllerIs) {
   EXPECT_EQ(limit("5:memory:/\n"), 0u);
 }
 
-// In a container whose own group is what is mounted.
+// In a container the root of the mount is the container's own group.
 TEST_F(ControlGroup, PathOfTheHostIsPassedOver) {
   write("mount/memory/memory.limit_in_bytes", "4000\n");
   EXPECT_EQ(limit("9:memory:/docker/0123\n"), 4000u);

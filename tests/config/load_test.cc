@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which source wins, and what is said about values that are wrong.
+// Which source of settings has priority, and the messages about wrong values.
 #include "config/load.h"
 
 #include <gtest/gtest.h>
@@ -197,7 +197,7 @@ TEST_F(Load, AnEmptyFileIsFine) {
   EXPECT_EQ(load().files.size(), 1u);
 }
 
-// Each says in one line what is so, and no file keeps the program from going on.
+// Each is reported in one line, and no file keeps the program from running.
 TEST_F(Load, FilesThatNobodyShouldHaveToTrustAreNotRead) {
   write("system.toml", "stats = true\n");
   const auto complaint = [this] {
@@ -246,7 +246,7 @@ TEST_F(Load, NoFileIsNestedDeeperThanAThreadHasStack) {
     ASSERT_EQ(loaded.problems.size(), 1u) << text.substr(0, 40);
     EXPECT_LT(loaded.problems[0].text().size(), 1000u);
   }
-  // In strings and comments there may be any number.
+  // In strings and comments any number is allowed.
   std::string rules = "operators = \"";
   for (int i = 0; i < 100; ++i) rules += (i == 0 ? "a.b.c." : ", a.b.c.") + std::to_string(i) + "=copy";
   write("project.toml", "# ....................... '\n" + rules + "\" # " + std::string(100, '.') + "\n");
@@ -264,7 +264,7 @@ TEST_F(Load, WhatIsSaidOfAFileRulesNoTerminal) {
   }
 }
 
-// As one that has more rights than whoever starts it.
+// As a program with more privileges than the user who starts it.
 TEST_F(Load, APrivilegedProgramHeedsTheSystemFileAlone) {
   ASSERT_EQ(setenv("THERMOCLINE_POLICY", "none", 1), 0);
   const Surroundings plain = Surroundings::of_process(false), privileged = Surroundings::of_process(true);
@@ -274,7 +274,7 @@ TEST_F(Load, APrivilegedProgramHeedsTheSystemFileAlone) {
   EXPECT_EQ(settings_files(privileged), std::vector<std::string>{"/etc/thermocline/config.toml"});
 }
 
-// The kernel tells it (AT_SECURE, getauxval(3)), here of a program that runs as another user than its caller.
+// The kernel reports this (AT_SECURE, getauxval(3)); here for a program that runs as another user than its caller.
 TEST_F(Load, AProgramOfAnotherUserIsPrivileged) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table agrees with itself, and every row reaches its field.
+// The table is consistent, and every row sets its field.
 #include "config/option_table.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says whether it has more rights than whoever started it, and a variable as the library reads it.
+// Prints whether it has more privileges than the user who started it, and a variable as the library reads it.
 #include <cstdio>
 
 #include "config/trusted_file.h"

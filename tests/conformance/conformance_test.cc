@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule against the simulated device: in order of time, and those that do not ask what is still running in
-// adversarial orders, too. What is written about the simulated device in the rules' table, and docs/conformance.md,
-// must be exactly what is found.
+// Checks every rule on the simulated device: in order of time and, except for rules about work that is still running,
+// in adversarial orders too. What the rules' table and docs/conformance.md say about the simulated device must be
+// exactly the result.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 struct Case {
   Rule rule;
-  const char* seed;  // of the order; time: that of time
+  const char* seed;  // of the adversarial order; "time": order of time
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.rule.says; }
@@ -99,7 +99,7 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// scripts/gpu.sh makes the page in the same way.
+// scripts/gpu.sh creates the page in the same way.
 TEST(ConformancePage, IsUpToDate) {
   std::set<std::filesystem::path> files;
   const std::filesystem::path folder = REPOSITORY "/bench/results";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver under examination: the entry points that the rules call, found in one shared library by dlsym, typed by
-// cuda.h. Nothing of CUDA is linked. A member carries the exact name that cuda.h's macros map the function to, so
+// The driver under test: the functions that the rules call, looked up in one shared library by dlsym, with the types of
+// cuda.h. Not linked against CUDA. A member has the exact name that cuda.h's macros map the function to, so
 // `cu.cuMemAlloc` is cuMemAlloc_v2.
 #pragma once
 
@@ -185,7 +185,7 @@
 
 namespace conformance {
 
-// Thrown by a call whose function the library does not have: the driver is older than the rule.
+// Thrown by a call of a function that the library lacks: the driver is older than the rule.
 struct MissingFunction {
   const char* name;
 };
@@ -215,11 +215,11 @@ struct Driver {
   CONFORMANCE_DRIVER_FUNCTIONS(CONFORMANCE_MEMBER)
 #undef CONFORMANCE_MEMBER
 
-  // From a shared library; empty, or a sentence that says why not.
+  // From a shared library. Returns an error message, or an empty string.
   std::string load(const std::string& library);
 };
 
-// CUDA_SUCCESS, CUDA_ERROR_..., or the number where `cu` has no name for it.
+// CUDA_SUCCESS, CUDA_ERROR_..., or the number if `cu` has no name for it.
 std::string name_of(const Driver& cu, CUresult result);
 
 }  // namespace conformance

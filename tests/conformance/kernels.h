@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the rules: PTX that any device since compute capability 7.5 translates, and, for a device that runs no
-// code, host functions of the same names (simulated_...) that do the same and are exported by the program.
+// The kernels of the rules: PTX for all devices since compute capability 7.5. For a device that runs no code, the
+// program exports host functions of the same names (simulated_...) that do the same.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace conformance {
 // conformance_words: u32[4] = {41, 42, 43, 44}
 extern const char kKernels[];
 
-// Where conformance_layout's parameters lie, by the rule that each is aligned to its own size (or element).
+// The offsets of conformance_layout's parameters: each is aligned to its own size (or element size).
 struct PlaceOfParameter {
   std::size_t offset, bytes;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// conformance: runs the rules against the libcuda that it is given. Of ours it is linked with nothing.
+// conformance: checks the rules against a given libcuda. It is not linked with any library of this project.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program may rely on under the library: the rules, asked through it. It keeps all of them but those listed
-// here, each for a reason; a rule that is kept again leaves the list.
+// Checks the rules under the library. All must hold, except those listed here with a reason; a listed rule that holds
+// fails the test and must be removed from the list.
 #include <gtest/gtest.h>
 
 #include <cstdio>

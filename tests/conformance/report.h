@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results as JSON, and the page of the documentation that is made from the rules and from such files.
+// Results as JSON, and the documentation page that is generated from the rules and from such files.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct RuleResult {
 
 std::string to_json(const DeviceFacts& device, const std::vector<RuleResult>& results);
 
-// docs/conformance.md, with a column for each result file (texts of to_json). Throws std::exception on a text that is
-// none.
+// docs/conformance.md, with a column for each result file (the texts of to_json). Throws std::exception on an invalid
+// text.
 std::string to_markdown(const std::vector<Rule>& rules, const std::vector<std::string>& result_files);
 
 }  // namespace conformance

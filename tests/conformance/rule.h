@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rule: one small program for the CUDA driver, what must come of it, and the page of NVIDIA's documentation that says
-// so. The table of rules is made by RULE at the place where each stands; docs/conformance.md is made from it.
+// A rule: a small program for the CUDA driver, its required result, and the page of NVIDIA's documentation that
+// requires it. RULE adds a rule to the table; docs/conformance.md is generated from the table.
 #pragma once
 
 #include <cuda.h>
@@ -11,23 +11,23 @@ namespace conformance {
 
 class Session;
 
-// How far the driver has been started when a rule begins.
+// How far the driver has been initialized when a rule begins.
 enum class Start { kNothing, kDriver, kContext };
 
-// What is known of the rule on the simulated device. A test holds every entry to be exactly so.
+// The known result of the rule on the simulated device. A test checks that every entry is right.
 enum class OnSimulator { kAgrees, kNotCarried, kDisagrees };
 
 struct Rule {
-  const char* name = "";     // never changes once results carry it
+  const char* name = "";     // must not change, because result files contain it
   const char* subject = "";  // one of kSubjects
-  const char* says = "";     // what must hold, in our words
-  const char* basis = "";    // the page, and the function or section
-  const char* open = "";     // what the documentation leaves open and the rule therefore accepts
+  const char* says = "";     // what must hold
+  const char* basis = "";    // the documentation page, and the function or section
+  const char* open = "";     // what the documentation leaves open, so that the rule accepts several results
   OnSimulator simulator = OnSimulator::kAgrees;
   Start start = Start::kContext;
-  int needs = 0;            // a CUdevice_attribute that must not be 0, else the device does not support the rule
-  int devices = 1;          // that there must be, else the machine does not support the rule
-  bool needs_time = false;  // says that something is still running: holds where work takes its time and keeps its order
+  int needs = 0;            // a CUdevice_attribute; if it is 0, the device does not support the rule
+  int devices = 1;          // number of devices required; with fewer, the machine does not support the rule
+  bool needs_time = false;  // checks that something is still running: needs work that takes time and keeps its order
   void (*body)(Session&) = nullptr;
 };
 
@@ -37,7 +37,7 @@ inline constexpr const char* kSubjects[] = {"start",       "devices",         "c
                                             "streams",     "events",          "pools",       "modules and launches",
                                             "capture",     "several devices", "sharing",     "arrays and textures"};
 
-// All rules: by subject in the order above, within one in the order of their file.
+// All rules: by subject in the order above; within one subject in the order of their file.
 std::vector<Rule> all_rules();
 
 struct Registration {

@@ -16,7 +16,7 @@
 namespace conformance {
 namespace {
 
-constexpr unsigned kMostSeconds = 120;  // of one rule: far more than any takes, a hanging one ends
+constexpr unsigned kMostSeconds = 120;  // per rule: much more than any takes; ends a rule that hangs
 constexpr std::size_t kCallBytes = 256;
 
 using Lines = std::vector<std::string>;
@@ -49,7 +49,7 @@ Lines receive(int from) {
 }
 
 struct Ended {
-  Lines lines;  // empty: it did not come to its end
+  Lines lines;  // empty: the rule did not run to its end
   std::string how;
 };
 

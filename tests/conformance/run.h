@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running rules, each in a process of its own: a rule may break its context, end its process or hang, and the next one
-// meets a driver that nobody has called yet. The calling process must have one thread and never loads the driver.
+// Runs rules, each in a process of its own: a rule may break its context, end its process or hang, and the next rule
+// gets a driver that has not been called yet. The calling process must be single-threaded and never loads the driver.
 #pragma once
 
 #include <string>
@@ -17,12 +17,13 @@ const char* name_of(Outcome outcome);  // agrees, disagrees, not supported
 struct Result {
   Outcome outcome = Outcome::kDisagrees;
   std::string detail;                // why not, else empty
-  std::vector<std::string> answers;  // what was answered where several answers are allowed
+  std::vector<std::string> answers;  // the results of checks that allow several
 };
 
 Result run(const Rule& rule, const std::string& library);
 
-// What the driver says of itself and of device 0. On failure `why` says what is missing, and nothing else is meant.
+// What the driver reports about itself and about device 0. On failure `why` says what is missing, and the rest is
+// undefined.
 struct DeviceFacts {
   std::string why;
   std::string name;

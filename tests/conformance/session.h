@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rule has in hand: a driver that was started as far as the rule asked, checks that end the rule where something
-// does not hold, and shorthands for what most rules need. A rule runs in a process of its own (run.h), so nothing is
-// given back at its end.
+// The environment of a rule: a driver that was initialized as far as the rule requested, checks that end the rule when
+// they fail, and shorthands for what most rules need. A rule runs in a process of its own (run.h), so nothing is
+// released at its end.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace conformance {
 
-// Thrown by a check: the driver and the rule disagree, or the device does not support what the rule is about.
+// Thrown by a failed check: the driver violates the rule, or the device does not support it.
 struct Disagreement {
   std::string what;
 };
@@ -26,13 +26,13 @@ struct NotSupported {
 
 class Session {
  public:
-  // `announce` is told each checked call before it is made: what it was told last is where a rule died.
+  // `announce` is called with the text of each checked call before it is made: the last one shows where a rule crashed.
   Session(const Driver& cu, std::function<void(const char*)> announce) : cu_(cu), announce_(std::move(announce)) {}
 
   const Driver& driver() const { return cu_; }
   void begin(const Rule& rule);
 
-  // Use the macros below. An answer among several that are allowed is remembered.
+  // Use the macros below. If several results are allowed, the actual one is recorded.
   void announce(const char* call) { announce_(call); }
   void require(CUresult result, const char* call, std::initializer_list<CUresult> allowed);
   void require_failure(CUresult result, const char* call);

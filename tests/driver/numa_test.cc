@@ -12,7 +12,7 @@
 namespace thermocline {
 namespace {
 
-// -1 where this kernel or sandbox has no such call.
+// -1 if this kernel or sandbox does not support the call.
 int policy() {
   int mode = -1;
   unsigned long nodes[16] = {};
@@ -39,7 +39,7 @@ TEST(Numa, APreferenceLastsAsLongAsItsScope) {
   {
     const PreferNode node(0);
     EXPECT_EQ(policy(), MPOL_PREFERRED);
-    // Somebody's policy stands, and so it does behind the inner scope.
+    // An existing policy is kept, also after the inner scope.
     { const PreferNode other(0); }
     EXPECT_EQ(policy(), MPOL_PREFERRED);
   }

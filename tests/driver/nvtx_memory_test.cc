@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVTX loads its tool once per process, so there is one test to a program: with a tool and without.
+// NVTX loads its tool once per process, so each program has one test: with a tool, and without.
 #include "driver/nvtx_memory.h"
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ TEST(NvtxMemory, AToolHearsOfTheReservationAndEveryBuffer) {
     memory.add(DeviceAddress{0x10400}, 300);
     memory.remove(DeviceAddress{0x10200});
   }
-  if (path == nullptr) return;  // nobody listens, and nothing happened
+  if (path == nullptr) return;  // without a tool nothing must happen
   void* const tool = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(tool, nullptr) << "NVTX loaded the tool";
   const auto log = reinterpret_cast<const char* (*)()>(dlsym(tool, "nvtx_tool_log"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tool as NVTX loads one (NVTX_INJECTION64_PATH): it writes down what the memory extension is told. The test finds
-// the log by dlsym.
+// A tool that NVTX loads (NVTX_INJECTION64_PATH): it logs what the memory extension is told. The test finds the log by
+// dlsym.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other programs are called is shown without ruling the reader's terminal.
+// Names of other programs are shown without control characters for the terminal.
 #include "driver/printable.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as what a program loads: a fat binary, a cubin or PTX. Refused with one line, or an image in which nothing
-// reaches beyond anything.
+// Input: arbitrary bytes as a device image (fat binary, cubin or PTX). It must be refused with one line, or give an
+// image in which nothing exceeds its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <span>

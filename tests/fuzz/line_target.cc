@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any line as an event: what is accepted is written out as JSON that another parser takes, too, and is the same event
-// when it is read again.
+// Input: an arbitrary line as an event. An accepted line is written as JSON that another parser accepts too, and that
+// is the same event when it is read again.
 #include <nlohmann/json.hpp>
 
 #include <cstddef>

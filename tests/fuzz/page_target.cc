@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any file where a process would show its statistics: it is no page, or one whose texts end and whose values are as
-// many as the table's. A first byte that is odd makes the rest this process's own page, which nobody throws away.
+// Input: an arbitrary file in place of a live page. It must be rejected, or its texts must be terminated and it must
+// have as many values as the table. If the first byte is odd, the rest is written to this process's own page, which
+// must not be removed.
 #include <unistd.h>
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace {
 
-// One for the process, removed at its end.
+// One folder for the process, removed at its end.
 const std::filesystem::path& folder() {
   static const std::filesystem::path path = [] {
     const auto made = std::filesystem::temp_directory_path() / ("thermocline_fuzz_" + std::to_string(getpid()));
@@ -38,7 +39,7 @@ const std::filesystem::path& page_path() {
   return path;
 }
 
-// As this process would begin it.
+// In the form in which this process would begin it.
 const std::string& own_page() {
   static const std::string bytes = [] {
     const auto writer = thermocline::LivePageWriter::create(folder(), "1");

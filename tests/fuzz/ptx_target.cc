@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text as PTX: refused with one line, or a module of which each kernel is refused with one line, or becomes code.
+// Input: arbitrary text as PTX. It must be refused with one line, or give a module of which each kernel is refused with
+// one line or compiled.
 #include <cstddef>
 #include <cstdint>
 #include <string>

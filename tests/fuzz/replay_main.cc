@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// replay TARGET_CORPUS: what libFuzzer's main would do without a search: every file of the corpus, and a fixed number
-// of damaged copies, the same on every run.
+// replay TARGET_CORPUS: replaces libFuzzer's main, without a search: runs every file of the corpus, and a fixed number
+// of damaged copies, which are the same in every run.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

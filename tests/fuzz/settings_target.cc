@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any file as settings, and any text as a variable's value: refused with one line each, or settings that print as what
-// reads the same.
+// Input: an arbitrary file as settings, and arbitrary text as a variable's value. Errors must be reported in one line
+// each; accepted settings must print as a text that gives the same settings.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,7 +34,7 @@ void read_file(std::string_view input) {
   check_texts(loaded.settings);
 }
 
-// The first byte chooses the variable.
+// The first byte selects the variable.
 void read_variable(std::string_view input) {
   const auto options = option_table();
   const Option& option = options[static_cast<unsigned char>(input.front()) % options.size()];

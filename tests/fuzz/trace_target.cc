@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any file as a trace: it is refused with a reason, or it is one that holds what traces promise, and comes out of the
-// packed form as it went in. The first byte chooses what the rest is: a file, the contents of a recording's block, or
-// those of a packed trace's block, for no mutation would get past a checksum.
+// Input: an arbitrary file as a trace. It must be refused with a reason, or satisfy the invariants of traces and be
+// unchanged by a conversion to the packed form and back. The first byte says what the rest is: a file, or the contents
+// of a block of a recording or of a packed trace, because no mutation would pass the checksum.
 #include <zstd.h>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ApiPaths: the ways in which a random program reaches memory. Each is a file in api_paths/ that registers itself;
-// nothing else names it. Kinds combine: any step that copies takes any API path of copies, any launch any API path of
-// passing what the kernel works on and any API path of launching.
+// ApiPaths: the ways in which a random program reaches memory. Each is a file in api_paths/ that registers itself; no
+// other file refers to it. The kinds combine: any step that copies uses any API path of copies; any launch uses any API
+// path of passing operands and any API path of launching.
 #pragma once
 
 #include <atomic>
@@ -26,26 +26,26 @@ struct Step : ApiPath {
   void (*run)(World&);
 };
 
-// Where a buffer comes from. `allocate` sets the address, and may answer false: not now.
+// Where a buffer comes from. `allocate` sets the address; false: not possible now.
 struct Memory : ApiPath {
   bool (*allocate)(World&, Buffer&);
-  void (*release)(World&, Buffer&);  // whatever uses it may still be under way
+  void (*release)(World&, Buffer&);  // uses of the buffer may still be running
   bool may_be_recorded = true;       // in a graph
 };
 
-// Which streams a call goes with.
+// The streams with which a call can be used.
 enum class Needs : std::uint8_t { kAnyStream, kOwnStream, kLegacyStream, kThreadStream };
 bool goes_with(Needs needs, unsigned stream);
 unsigned stream_for(World& world, Needs needs);
 
-// How bytes are copied. What is in order and what the model holds is the caller's affair.
+// How bytes are copied. The caller takes care of the order and of the model.
 struct Copying : ApiPath {
   Needs needs;
   bool (*fits)(const Place& to, const Place& from, std::size_t bytes);
   void (*copy)(World&, unsigned stream, const Place& to, const Place& from, std::size_t bytes);
 };
 
-// What a launch does: combine(out, a, b, salt).
+// The operands of a launch: combine(out, a, b, salt).
 struct Operands {
   Slice out, a, b;
   std::uint64_t salt = 0;
@@ -59,7 +59,7 @@ struct Task {
   const char* kernel = "";
   std::vector<std::byte> block{};      // the parameters, packed
   std::vector<std::size_t> offsets{};  // of each
-  std::vector<Buffer*> tables{};       // read by it, and no operand
+  std::vector<Buffer*> tables{};       // read by the kernel, in addition to the operands
   std::function<void()> afterwards{};  // after the launch; may be empty
 
   template <typename T>
@@ -72,7 +72,7 @@ struct Task {
   std::vector<void*> parameters();
 };
 
-// How a kernel learns what it works on. Uploads what it needs in the stream.
+// How a kernel is given its operands. Uploads what it needs in the stream.
 struct Passing : ApiPath {
   Task (*prepare)(World&, unsigned stream, const Operands&);
 };
@@ -84,17 +84,17 @@ struct Launching : ApiPath {
   bool records = false;  // into a graph
 };
 
-// All of a kind, by name: the order in which files are linked must not change what a seed means.
+// All of one kind, by name: the meaning of a seed must not depend on the order in which files are linked.
 template <typename Kind>
 struct Registered {
   Registered(const Kind& api_path);
   Kind api_path;
-  std::atomic<std::uint64_t> count = 0;  // how often it was taken
+  std::atomic<std::uint64_t> count = 0;  // how often it was used
 };
 template <typename Kind>
 std::vector<Registered<Kind>*>& all();
 
-// By weight, among those that `fits` takes; nullptr if there is none.
+// Chosen by weight among those for which `fits` is true; nullptr if there is none.
 template <typename Kind, typename Fits>
 const Kind* pick(World& world, Fits fits) {
   std::uint64_t total = 0;
@@ -112,13 +112,15 @@ const Kind* pick(World& world, Fits fits) {
   return nullptr;
 }
 
-// name=count of every API path, and the number of API paths that were never taken.
+// Prints name=count of every API path, and the number of API paths that were never used.
 void print_api_paths();
 
-// --- What API paths have in common
-// Copies by any API path that goes with the stream. Ordering is done; afterwards the work counts as submitted.
+// --- What API paths have in common ---
+//
+// Copies by any API path that can be used with the stream. The caller has established the order; afterwards the work
+// counts as submitted.
 void copy(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes);
-// Copies words into a small buffer (a table), from pinned or pageable memory, in order with all that uses it.
+// Copies words into a small buffer (a table), from pinned or pageable memory, ordered with all uses of the table.
 void upload_table(World& world, unsigned stream, World::Table& table, std::span<const std::uint64_t> words,
                   CUdeviceptr at);
 CUfunction function_of(const World& world, const Task& task);

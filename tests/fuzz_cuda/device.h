@@ -12,9 +12,9 @@ namespace model {
 
 // Ends the process with status 2, and names the call.
 void check_cuda(CUresult result, const char* call);
-// Said with a call that fails: the program that this thread runs, and how far it has come.
+// Printed when a call fails: the seed of the program that this thread runs, and the step.
 inline thread_local std::uint64_t current_seed = 0, current_step = 0;
-// The exit status where a call was refused memory, and all bytes were right until then.
+// The exit status if a call was refused memory, and all bytes were right until then.
 inline constexpr int kRefused = 7;
 
 #define CHECK_CUDA(call) ::model::check_cuda(call, #call)
@@ -24,7 +24,7 @@ struct Device {
   CUcontext context = nullptr;
   CUmodule module = nullptr;
   CUlibrary library = nullptr;
-  CUdeviceptr roots = 0;  // the module's global
+  CUdeviceptr roots = 0;  // the module's global variable
   CUmemoryPool pool = nullptr;
 
   struct Function {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs random programs (random_program.cc) under one setup after the other until so much time has passed on the
-// simulated devices, each in a process of its own; one line for each, and what came of all of them.
+// Runs random programs (random_program.cc) under one setup after the other, until the given time has passed on the
+// simulated devices; each in a process of its own. Prints one line for each, and a summary.
 //
 // Usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--each N[s|m|h]] [--jobs N]
-// `--simulated 0 --seed S` runs S alone. Exit status 0: no race, no wrong byte, no refused call; 1: the lines say which
-// seeds had one.
+// `--simulated 0 --seed S` runs only S. Exit status 0: no race, no wrong byte, no refused call; 1: the lines name the
+// seeds that had one.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ bool parse(int argc, char** argv, Options* options) {
   return argc % 2 == 1 && options->jobs > 0 && options->each_ms > 0;
 }
 
-// The number behind `name=`, which a space or the beginning of a line precedes; 0 without.
+// The number after `name=`, which must follow a space or begin a line; 0 if there is none.
 double figure(const std::string& text, const std::string& name) {
   for (std::size_t at = text.find(name + "="); at != std::string::npos; at = text.find(name + "=", at + 1)) {
     if (at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n') {
@@ -72,7 +72,7 @@ double figure(const std::string& text, const std::string& name) {
   return 0;
 }
 
-// What is added up, by where it is found.
+// The figures that are added up, by name in the output.
 constexpr const char* kFigures[] = {"time_ms",
                                     "kernels",
                                     "races",

@@ -29,7 +29,7 @@ ProcessResult run_programs(const Setup& setup) {
 }
 
 std::uint64_t statistic(const ProcessResult& result, const std::string& name) {
-  const std::size_t line = result.err.find("thermocline: peak_live_bytes=");  // the simulated device has a line, too
+  const std::size_t line = result.err.find("thermocline: peak_live_bytes=");  // the simulated device prints a line too
   const std::size_t at = line == std::string::npos ? line : result.err.find(" " + name + "=", line);
   if (at == std::string::npos) {
     ADD_FAILURE() << "no " << name << " in: " << result.err;
@@ -113,8 +113,8 @@ TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
   }
 }
 
-// Far too little for what the kernels reach through tables. A call may be refused, which ends the program; no byte may
-// be wrong before.
+// Much too little for what the kernels reach through tables. A call may be refused, which ends the program; no byte may
+// be wrong before that.
 TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
   constexpr int kRefused = 7;
   std::uint64_t agreed = 0;

@@ -55,7 +55,7 @@ KERNEL(model_combine) {
 
 KERNEL(model_combine_described) { combine_described_at(static_cast<const unsigned char*>(args[0])); }
 
-// Three bytes stand before the words, so that every word is at an odd place.
+// Three bytes precede the words, so that every word is at an odd address.
 KERNEL(model_combine_packed) { combine_described_at(static_cast<const unsigned char*>(args[0]) + 3); }
 
 KERNEL(model_combine_by_table) {
@@ -76,7 +76,7 @@ KERNEL(model_write_table) {
   for (unsigned i = 0; i < model::kTableWords; ++i) table[i] = parameter<std::uint64_t>(args, i + 1);
 }
 
-// What a graph is to do next: by whether the word is odd; until the counter is down.
+// Sets a graph's conditions: the first by whether the word is odd, the second until the counter is 0.
 KERNEL(model_decide) {
   set_condition(parameter<std::uint64_t>(args, 0), *parameter<const std::uint64_t*>(args, 1) & 1);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the random programs. What one does to memory stands in a function here, which the device runs on its
-// memory and the model on its own. Most access a fixed sample of each operand's words (first and last included), so
-// that a program of megabytes costs microseconds and still every page matters; what they leave alone is compared, too.
+// The kernels of the random programs. What a kernel does to memory is a function here, which the device runs on its
+// memory and the model on its own. Most kernels access a fixed sample of each operand's words (first and last
+// included), so that a program of megabytes costs microseconds and every page still matters; words that they do not
+// access are compared too.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,11 @@ static inline std::uint64_t mix(std::uint64_t x) {
 struct Words {
   std::uint64_t* at;
   std::uint64_t count;
-  // Small operands give the same word for several i.
+  // For small operands several i give the same word.
   std::uint64_t& sample(unsigned i) const { return at[(count - 1) * i / (kSamples - 1)]; }
 };
 
-// The operands may overlap: all is read before anything is written. Where samples coincide the last one wins.
+// The operands may overlap: everything is read before anything is written. If samples coincide, the last one wins.
 static inline void combine(const Words& out, const Words& a, const Words& b, std::uint64_t salt) {
   std::uint64_t result[kSamples];
   for (unsigned i = 0; i < kSamples; ++i) {
@@ -38,12 +39,12 @@ static inline void change_every_word(const Words& out, std::uint64_t salt) {
   for (std::uint64_t i = 0; i < out.count; ++i) out.at[i] = (out.at[i] ^ salt) * 0x9e3779b97f4a7c15u + i;
 }
 
-// What kernels that are given a table find in it: out, a and b, each with its count.
+// The contents of a kernel's table: out, a and b, each with its count.
 inline constexpr unsigned kTableWords = 6;
-inline constexpr std::size_t kTableBytes = 4 * kTableWords * sizeof(std::uint64_t);  // of a buffer for tables
-// Tables that a global of the module leads to: one for each thread of the host.
+inline constexpr std::size_t kTableBytes = 4 * kTableWords * sizeof(std::uint64_t);  // size of a buffer for tables
+// Tables to which a global variable of the module points: one for each thread of the host.
 inline constexpr unsigned kRoots = 64;
-inline std::uint64_t* roots = nullptr;  // that global's address; found by the program, read by the kernel's body
+inline std::uint64_t* roots = nullptr;  // that variable's address; found by the program, read by the kernel's body
 
 // The kernels' bodies are host functions (simulated_model_combine ...). The PTX declares the parameters.
 inline constexpr char kImage[] = R"(.version 8.0

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random CUDA programs that check themselves: they reach memory by every API path in api_paths/, drawn by weight, and
-// compare each byte that they read back with a model on the host that runs the same program in program order. They know
-// nothing of the library: they are run plain, and preloaded under budgets that force eviction, in order of time and in
+// compare each byte that they read back with a model on the host that runs the same program in program order. They do
+// not know of the library: they are run plain, and preloaded under budgets that force eviction, in order of time and in
 // adversarial orders; every run must agree with the model.
 //
 // Usage: random_program [--programs N] [--first SEED] [--operations N] [--threads N] [--repeat N] [--live BYTES]
 //                       [--held BYTES] [--largest BYTES] [--unseen 0|1] [--simulated-ms N]
-// --repeat runs every program several times, as training repeats its step; --simulated-ms goes on with the next seeds
-// until the simulated device's clock shows so much. Exit status 0: every program agreed; 1: a difference, with the seed
-// that shows it; 2: wrong usage or a driver error.
+// --repeat runs every program several times, as training repeats its step; --simulated-ms continues with the next seeds
+//  until the simulated device's clock has reached that time. Exit status 0: every program agreed; 1: a difference, with
+//  its seed; 2: wrong usage or a driver error.
 #include <malloc.h>
 
 #include <atomic>
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "\n");
     return 2;
   }
-  // The models' memory is used again and not returned each time.
+  // The models' memory is reused instead of being returned to the system each time.
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

@@ -65,7 +65,7 @@ Setup setup_of(std::uint64_t seed) {
   setup.repeat = random.one_in(2) ? 1 : 4 + random.below(4);
   setup.order = random.one_in(4) ? 0 : seed;
   setup.threads = random.one_in(5) ? 2 + random.below(2) : 1;
-  // Each thread has tables, graphs and mappings of its own, and one kernel may have to find all of them there.
+  // Each thread has tables, graphs and mappings of its own, and one kernel may need all of them at once.
   setup.budget = std::to_string((setup.threads > 1 ? 60 : 52) * setup.threads + random.below(3) * 4) + "MiB";
   setup.live = setup.threads * (72 << 20);
   setup.held = setup.threads * (4 << 20);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under what random programs run: what the simulated device and the library are told, and what the programs are like.
+// The conditions of random programs: the settings of the simulated device and of the library, and the properties of the
+// programs.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ struct Setup {
   std::string policy = "reactive";
   std::string safety = "strict", host_fallback = "auto";
   bool eager = true;          // idle buffers are copied out early, as by default; else only under pressure
-  std::uint64_t order = 0;    // adversarial order by this seed; 0: order of time
-  std::string kernel_time{};  // "LOW-HIGH" in microseconds; empty: by the kernel's buffers
+  std::uint64_t order = 0;    // seed of the adversarial order; 0: order of time
+  std::string kernel_time{};  // "LOW-HIGH" in microseconds; empty: according to the kernel's buffers
   std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1;
   std::uint64_t live = 72 << 20, held = 4 << 20, largest = 2 << 20;
   bool unseen = false;
@@ -24,10 +25,10 @@ struct Setup {
 
   std::vector<std::string> arguments(const std::string& program) const;
   std::vector<std::string> environment(const std::string& library, const std::string& simulator_folder) const;
-  std::string name() const;  // in a few words
+  std::string name() const;  // a short description
 };
 
-// A setup by its number: every policy, order and net comes up.
+// A setup by its number: every policy, order and kind of host fallback occurs.
 Setup setup_of(std::uint64_t seed);
 
 }  // namespace model

@@ -66,7 +66,7 @@ void World::finish() {
   }
 }
 
-// `stream` runs its next work after the moment; an event only where nothing orders them yet.
+// Orders `stream`'s next work after the moment; uses an event only if nothing orders them yet.
 void World::order(unsigned stream, Moment moment) {
   if (moment.stream == stream || known_[stream][moment.stream] >= moment.ordinal) return;
   CUevent event = nullptr;
@@ -102,7 +102,7 @@ void World::host_waits(const Buffer& buffer) {
   }
 }
 
-// Where other threads use the legacy stream, nothing that waits for it may record.
+// If other threads use the legacy stream, a stream that waits for it must not capture.
 CUstream World::create_stream() {
   const bool blocking = random.one_in(2) && options.threads == 1;
   CUstream created = nullptr;
@@ -110,7 +110,7 @@ CUstream World::create_stream() {
   return created;
 }
 
-// What the old one holds still runs, and nothing can be ordered behind it any more but by what is recorded before.
+// Work in the old stream still runs, but other streams can be ordered after it only by events recorded before.
 void World::replace_stream(unsigned index) {
   CUstream fresh = create_stream();
   CUevent last = nullptr;
@@ -123,7 +123,7 @@ void World::replace_stream(unsigned index) {
 }
 
 std::uint64_t World::any_size() {
-  // Half of them fill pages of their own, the rest are log-uniform from 512 bytes on.
+  // Half of the buffers fill pages of their own; the sizes of the others are log-uniform from 512 bytes on.
   if (random.one_in(2)) return (options.largest - random.below(options.largest / 16)) / 8 * 8;
   unsigned octaves = 0;
   while ((std::uint64_t{1024} << octaves) <= options.largest) ++octaves;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one random program holds: streams and what has been put in order between them, buffers with the model of their
-// contents, host memory to copy from and to, graphs. ApiPaths (api_path.h) work on it.
+// The state of one random program: streams and the order established between them, buffers with the model of their
+// contents, host memory for copies, graphs. ApiPaths (api_path.h) use it.
 //
-// Contract: work is submitted between before_read/before_write and after_read/after_write of all that it accesses;
-// these put in order what conflicts, with events, as CUDA's rules demand and nothing more. The model is changed at
-// submission, so it holds what memory will hold when all that was submitted has run.
+// Contract: work is submitted between before_read/before_write and after_read/after_write of everything that it
+// accesses; these order conflicting work, with events, as CUDA's rules require and not more. The model is changed at
+// submission, so it contains what memory will contain when everything submitted has run.
 #pragma once
 
 #include <cuda.h>
@@ -23,16 +23,16 @@
 namespace model {
 
 inline constexpr unsigned kStreams = 6;
-inline constexpr unsigned kLegacy = 4, kPerThread = 5;  // those before are the program's own
+inline constexpr unsigned kLegacy = 4, kPerThread = 5;  // lower numbers are the program's own streams
 inline constexpr std::uint64_t kMiB = 1 << 20;
 
 struct Options {
   std::uint64_t programs = 20, first = 1, operations = 300, threads = 1, repeat = 1;
-  std::uint64_t live = 96 * kMiB;    // most bytes of buffers at a time
-  std::uint64_t held = 16 * kMiB;    // of these, most that graphs may name
-  std::uint64_t largest = 8 * kMiB;  // buffer
+  std::uint64_t live = 96 * kMiB;    // limit for all live buffers together
+  std::uint64_t held = 16 * kMiB;    // limit for the buffers that graphs may name
+  std::uint64_t largest = 8 * kMiB;  // size limit of a buffer
   std::uint64_t unseen = 0;          // 1: the library is not told which kernels write tables
-  std::uint64_t simulated_ms = 0;    // instead of `programs`: until the device's clock shows so many milliseconds
+  std::uint64_t simulated_ms = 0;    // in place of `programs`: until the device's clock shows this many milliseconds
 };
 
 // The n-th piece of work of a stream.
@@ -46,10 +46,10 @@ struct Buffer {
   CUdeviceptr address = 0;
   std::vector<std::uint64_t> model;  // every word, in program order
   bool defined = false;
-  bool held = false;                    // a graph was given it
-  const Memory* memory = nullptr;       // where it came from
-  std::uint64_t token = 0;              // that API path's own
-  std::vector<Moment> writes, reads{};  // the last write, and reads since
+  bool held = false;                    // a graph names it
+  const Memory* memory = nullptr;       // the API path that allocated it
+  std::uint64_t token = 0;              // used by that API path
+  std::vector<Moment> writes, reads{};  // the last write, and reads since then
   std::uint64_t bytes() const { return model.size() * 8; }
 };
 
@@ -69,14 +69,14 @@ struct Place {
   bool on_device() const { return kind == Kind::kDevice; }
 };
 
-// A graph that lives on: it is launched again until one of its buffers is freed.
+// A graph that is kept: it is launched again until one of its buffers is freed.
 struct Graph {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   std::vector<Buffer*> reads, writes;
   std::function<void()> effect;        // of a launch, on the model
-  std::function<void(Graph&)> change;  // gives it something else to do. Its last launch is over
-  std::shared_ptr<void> own{};         // what goes with it
+  std::function<void(Graph&)> change;  // gives it other work. Its last launch has completed
+  std::shared_ptr<void> own{};         // destroyed with it
   Moment used{};
 };
 
@@ -87,7 +87,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // The digest of all that was read back.
+  // The digest of everything that was read back.
   std::uint64_t run();
 
   Random random;
@@ -95,7 +95,7 @@ class World {
   const Device& device;
   const unsigned slot;  // of this host thread
 
-  // --- Streams
+  // --- Streams ---
   CUstream stream(unsigned index) const { return streams_[index]; }
   unsigned any_stream() { return static_cast<unsigned>(random.below(kStreams)); }
   unsigned own_stream() { return static_cast<unsigned>(random.below(kLegacy)); }
@@ -103,23 +103,24 @@ class World {
   void before_read(unsigned stream, const Buffer& buffer);
   void before_write(unsigned stream, const Buffer& buffer);
   void order(unsigned stream, Moment moment);
-  // Work was submitted; what follows is about it.
+  // Work was submitted; calls that follow refer to it.
   void submitted(unsigned stream) { ++done_[stream]; }
   Moment now(unsigned stream) const { return {stream, done_[stream]}; }
   void after_read(unsigned stream, Buffer& buffer) const { buffer.reads.push_back(now(stream)); }
   void after_write(unsigned stream, Buffer& buffer) const;
-  void host_waits(const Buffer& buffer);  // for all that accesses it
+  void host_waits(const Buffer& buffer);  // for all work that accesses it
 
-  // --- Buffers
-  // nullptr where it would be more than may live.
+  // --- Buffers ---
+  //
+  // nullptr if it would exceed the limit for live buffers.
   Buffer* allocate(std::uint64_t bytes);
   std::uint64_t any_size();
   Buffer& any();
   Buffer& any_defined();
-  Slice any_slice();  // of a defined buffer, at times all of it
+  Slice any_slice();  // of a defined buffer, sometimes all of it
   void free(Buffer& buffer);
   std::span<const std::unique_ptr<Buffer>> buffers() const { return buffers_; }
-  // That a graph be given all of them.
+  // Whether a graph may be given all of them.
   bool may_hold(std::span<Buffer* const> buffers) const;
   void hold(std::span<Buffer* const> buffers);
   // Compares every byte.
@@ -127,27 +128,29 @@ class World {
   [[noreturn]] void fail(const char* what, std::uint64_t found, std::uint64_t expected) const;
   void digest(std::uint64_t value) { digest_ = mix(digest_ ^ value); }
 
-  // --- Host memory
-  // Pinned, `options.largest` bytes; work of the host's former use is over, and used() says that it has a new one.
+  // --- Host memory ---
+  //
+  // Pinned, `options.largest` bytes. Work of its former use has completed; used() must be called after the new use.
   void* staging();
   void staging_used(unsigned stream);
   void* pageable() { return pageable_.data(); }
-  const std::uint64_t* noise(std::uint64_t words);  // so many words that mean nothing
+  const std::uint64_t* noise(std::uint64_t words);  // this many random words
 
-  // --- Tables: small buffers through which kernels are told what they work on
+  // --- Tables: small buffers through which kernels are given their operands ---
   struct Table {
     Buffer buffer;
     std::uint64_t* host = nullptr;  // pinned
     CUevent uploaded = nullptr;
   };
   Table& table();  // its host memory may be written
-  Table& root();   // stands for this thread's word of the module's global; only `host` is memory of its own
+  Table& root();   // represents this thread's word of the module's global variable; only `host` is its own memory
 
-  // --- Graphs
+  // --- Graphs ---
   std::vector<std::unique_ptr<Graph>>& graphs() { return graphs_; }
   void launch(Graph& graph, unsigned stream);
   void drop(std::size_t graph);
-  // Slices of that many different buffers that graphs may be given, and are from now on. None where there are too few.
+  // Slices of that many different buffers that graphs may be given, and that count as held from now on. Empty if there
+  // are too few.
   std::vector<Slice> pick_held(std::size_t count);
 
  private:
@@ -169,8 +172,8 @@ class World {
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::uint64_t live_ = 0, held_ = 0, step_ = 0, digest_ = 0;
-  std::array<std::uint64_t, kStreams> done_{};                         // work submitted so far
-  std::array<std::array<std::uint64_t, kStreams>, kStreams> known_{};  // [stream][other]: other's work that is before
+  std::array<std::uint64_t, kStreams> done_{};                         // amount of work submitted so far
+  std::array<std::array<std::uint64_t, kStreams>, kStreams> known_{};  // [stream][other]: other's work ordered before
 };
 
 }  // namespace model

@@ -23,9 +23,9 @@ constexpr unsigned kHangSeconds = 90;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// One worker's, shared with the parent.
+// The report of one worker, shared with the parent.
 struct Report {
-  std::uint64_t seed = 0;  // in hand
+  std::uint64_t seed = 0;  // of the current program
   Totals totals;
   char failure[600] = "";
 };
@@ -176,7 +176,7 @@ std::vector<std::size_t> shrink(const Program& program, const FaultPlan& faults,
   for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i;
   for (std::size_t chunk = kept.size() / 2; chunk > 0 && now() < end;) {
     bool smaller = false;
-    // From the end: what comes after the failure goes first.
+    // From the end: steps after the failure are removed first.
     for (std::size_t stop = kept.size(); stop > 0 && now() < end;) {
       const std::size_t start = stop > chunk ? stop - chunk : 0;
       std::vector<std::size_t> fewer(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(start));

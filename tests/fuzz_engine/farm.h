@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs many programs in processes of their own, so that one that crashes or hangs is a result like any other, and makes
-// a program that fails as small as it gets.
+// Runs many programs in processes of their own, so that a crash or a hang is a result like any other, and reduces a
+// failing program to its smallest form.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct FarmOptions {
   std::size_t steps = 5000;
   bool faults = false;
   unsigned workers = 2;
-  double minutes = 0;  // instead of a number of seeds; 0: by number
+  double minutes = 0;  // in place of a number of seeds; 0: by number
 };
 
 struct Failure {
@@ -26,7 +26,7 @@ struct Failure {
   std::string what;
 };
 
-// Sums over all programs. That a test exercises what it is for is judged by them.
+// Sums over all programs, with which a test checks that it exercises what it is for.
 struct Totals {
   std::uint64_t programs = 0, steps = 0, done = 0, refused = 0, faults = 0;
   std::uint64_t evictions = 0, restores = 0, plans = 0, divergences = 0;
@@ -36,10 +36,10 @@ struct Totals {
 // Until the first failure.
 std::optional<Failure> run_many(const FarmOptions& options, Totals* totals);
 
-// In a process of its own, which is given up after a while; what failed, or nothing.
+// Runs in a process of its own, which is ended after some time; returns the failure, or nothing.
 std::optional<std::string> fails(const Program& program, const FaultPlan& faults);
 
-// The steps of a failing program that it needs to fail: halves, quarters, ... are left out while it still fails.
+// The steps that a failing program needs in order to fail: halves, quarters, ... are removed as long as it still fails.
 std::vector<std::size_t> shrink(const Program& program, const FaultPlan& faults, double seconds);
 Program only(const Program& program, const std::vector<std::size_t>& kept);
 

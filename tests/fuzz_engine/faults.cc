@@ -8,7 +8,7 @@
 namespace thermocline::fuzz_engine {
 namespace {
 
-// What most functions may answer, by cuda.h.
+// Errors that most functions may return, according to cuda.h.
 constexpr std::array kCommon = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_INVALID_CONTEXT};
 constexpr std::array kTaking = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
                                 CUDA_ERROR_NOT_SUPPORTED};
@@ -24,7 +24,7 @@ bool answers_error(const char* function, const std::array<CUresult, n>& errors, 
 const DriverTable& below() { return FaultyDriver::current->below; }
 FaultyDriver& counts() { return *FaultyDriver::current; }
 
-// What neither takes nor gives anything.
+// For calls that neither acquire nor release anything.
 template <auto member>
 struct Plain;
 template <class... Arguments, CUresult (*DriverTable::*member)(Arguments...)>
@@ -103,7 +103,7 @@ CUresult create_event(CUevent* event, unsigned flags) {
   counts().events += result == CUDA_SUCCESS;
   return result;
 }
-// An event that the driver does not take back is the driver's: nobody could do anything about it.
+// If the driver refuses to destroy an event, the event is not counted as leaked: nobody could do anything about it.
 CUresult destroy_event(CUevent event) {
   CUresult result{};
   if (answers_error("destroy event", kCommon, &result)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver as the library sees it in a test: the simulated one, with calls that fail when told to, and with a count
-// of what the library has not given back. The program's own calls go to the driver itself. A call that fails does
-// nothing, and answers an error that cuda.h documents for it. One at a time in a process.
+// The driver as the library sees it in a test: the simulated one, with calls that fail on request, and with a count of
+// what the library has not released. The program's own calls go directly to the driver. A call that fails does nothing
+// and returns an error that cuda.h documents for it. One object at a time in a process.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace thermocline::fuzz_engine {
 
 struct FaultPlan {
   std::uint64_t seed = 0;
-  std::uint64_t one_in = 0;    // calls; 0: none
-  std::uint64_t only_nth = 0;  // this call alone, counted over all functions; 0: by one_in
+  std::uint64_t one_in = 0;    // one in this many calls fails; 0: none
+  std::uint64_t only_nth = 0;  // only this call fails, counted over all functions; 0: according to one_in
 };
 
 class FaultyDriver {
@@ -29,7 +29,7 @@ class FaultyDriver {
   const Driver& driver() const { return driver_; }
   void stop() { stopped_ = true; }
   void resume() { stopped_ = false; }
-  // The next `count` calls of the function, by the name that faults.cc has for it.
+  // The next `count` calls of the function fail; its name as in faults.cc.
   void fail_next(const char* function, int count = 1) {
     doomed_ = function;
     doomed_count_ = count;
@@ -38,7 +38,7 @@ class FaultyDriver {
   std::uint64_t failed() const { return failed_; }
   const std::string& last_failed() const { return last_failed_; }
 
-  // What was taken and not given back, in words; empty: nothing.
+  // Describes what was acquired and not released; empty: nothing.
   std::string held() const;
 
   // For the hooks in faults.cc.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of the engine from the command line: a range of seeds, one seed again, or seeds without end.
+// Runs random programs of the engine from the command line: a range of seeds, one seed again, or seeds without end.
 //
 // Usage: engine fuzzer [--first N] [--seeds N] [--steps N] [--faults] [--workers N] [--minutes N] [--shrink SECONDS]
 //        engine fuzzer --seed N [--steps N] [--faults] [--keep LIST] [--nth CALL] [--show]
-// Exit status 0: all programs held; 1: one did not, with its seed and the smallest program; 2: wrong usage.
+// Exit status 0: all programs passed; 1: one failed, with its seed and the smallest program; 2: wrong usage.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

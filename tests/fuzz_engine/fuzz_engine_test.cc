@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A push's share of random programs: 2,000 of 5,000 steps, and as many shorter ones whose driver calls fail.
+// The random programs that run with each push: 2,000 with 5,000 steps, and as many shorter ones whose driver calls
+// fail.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,7 +39,7 @@ TEST(FuzzEngine, ProgramsKeepTheirBytesWhenDriverCallsFail) {
   EXPECT_GT(totals.faults, 0U);
 }
 
-// That a program which goes wrong is found, whichever way it does.
+// Checks that a program that fails is detected, in whichever way it fails.
 TEST(FuzzEngine, SameSeedSameProgram) {
   const Program one = make_program(7, 300, false), other = make_program(7, 300, false);
   ASSERT_EQ(one.steps.size(), other.steps.size());
@@ -52,14 +53,14 @@ TEST(FuzzEngine, AListOfStepsIsReadAsItWasWritten) {
   EXPECT_EQ(read_list("3-,1"), std::nullopt);
 }
 
-// A budget of nothing is a program that fails at once: the whole way from a failure to its smallest program.
+// A program with a budget of nothing fails at once: tests the whole path from a failure to its smallest program.
 TEST(FuzzEngine, AFailureIsFoundAndMadeSmall) {
   Program program = make_program(11, 200, false);
   program.setup.budget = program.setup.memory = 2 * kMiB;
   program.setup.policy = Policy::kReactive;
   program.setup.host_limit = 0;
   program.steps.resize(100);
-  Step wrong{.kind = Kind::kAllocate, .bytes = 0, .operands = 1};  // refused as a wrong value, not for want of memory
+  Step wrong{.kind = Kind::kAllocate, .bytes = 0, .operands = 1};  // refused as an invalid value, not as out of memory
   wrong.operand[0].slot = kSlots - 1;
   program.steps.insert(program.steps.begin() + 50, wrong);
   program.steps.insert(program.steps.begin() + 50, Step{.kind = Kind::kFree, .operands = 1, .operand = wrong.operand});

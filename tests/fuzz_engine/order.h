@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts in order what a program must, by CUDA's rules, and nothing more: an operation runs behind the ones on the same
-// memory that it conflicts with, by an event and a wait where nothing else orders them yet. What an event was recorded
-// behind, a waiter is behind, too.
+// Establishes the order that a program must ensure by CUDA's rules, and not more: an operation is ordered after the
+// operations on the same memory with which it conflicts, by an event and a wait if nothing else orders them yet. A
+// waiter is also ordered after everything that the event was recorded after.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace thermocline::fuzz_engine {
 
-// The n-th piece of work of a stream; 0 stands before the first.
+// The n-th piece of work of a stream, from 1; 0: before the first.
 struct Moment {
   std::uint32_t stream = 0;
   std::uint64_t ordinal = 0;
 };
 
-// Of a range of memory: the last write, and what has read since, at most one moment a stream.
+// For a range of memory: the last write, and the reads since then, at most one moment per stream.
 struct History {
   Moment write;
   std::vector<Moment> reads;
@@ -47,7 +47,7 @@ class Order {
     streams_[stream].handle = handle;
     streams_[stream].open = true;
   }
-  // Before the stream is destroyed: what others may still have to wait for gets its event.
+  // Called before the stream is destroyed: records an event for work that others may still have to wait for.
   Status closes(std::uint32_t stream) {
     streams_[stream].open = false;
     return streams_[stream].submitted == 0 ? Status() : record(stream);
@@ -85,7 +85,7 @@ class Order {
   void synchronized_all() {
     for (std::uint32_t s = 0; s < host_.size(); ++s) host_[s] = streams_[s].submitted;
   }
-  // The device gets a chance to come further.
+  // Gives the device an opportunity to make progress.
   Status look(std::uint32_t stream) {
     if (Status status = record(stream); !status.ok()) return status;
     const Status status = driver_.query(streams_[stream].event);
@@ -98,7 +98,7 @@ class Order {
     bool open = false;
     std::uint64_t submitted = 0, recorded = 0;
     EventHandle event{};
-    std::vector<std::uint64_t> behind, behind_event;  // by stream: what its next work, or its event, is behind
+    std::vector<std::uint64_t> behind, behind_event;  // by stream: what its next work, or its event, is ordered after
   };
 
   Status record(std::uint32_t stream) {
@@ -128,7 +128,7 @@ class Order {
 
   const Driver& driver_;
   std::vector<Stream> streams_;
-  std::vector<std::uint64_t> host_;  // by stream: what the host knows to have passed
+  std::vector<std::uint64_t> host_;  // by stream: what the host knows to be complete
 };
 
 }  // namespace thermocline::fuzz_engine

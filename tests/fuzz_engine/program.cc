@@ -16,7 +16,7 @@ constexpr std::array<const char*, kKinds> kNames = {
     "allocate", "free",  "operate",   "unknown", "abandon",  "download", "upload",      "pin",          "trim",
     "external", "steal", "give back", "wait",    "wait all", "query",    "open stream", "close stream", "drop"};
 
-// Of 1,000, where no kind is left out.
+// In parts per 1,000, if no kind is left out.
 constexpr std::array<std::uint32_t, kKinds> kWeights = {170, 120, 430, 3,  6, 40, 40, 3, 4,
                                                         6,   3,   12,  20, 4, 30, 6,  5, 0};
 constexpr std::uint32_t kDropWeight = 150;
@@ -32,7 +32,7 @@ class Maker {
       if (!essential && random_.one_in(3)) weights_[kind] = 0;
     }
     if (program_.setup.recompute) weights_[static_cast<std::size_t>(Kind::kDrop)] = kDropWeight;
-    // No one kind of memory, nor one way to tell, is in every program.
+    // Not every program has every kind of size, or every way of telling the engine.
     for (bool& on : sizes_) on = !random_.one_in(3);
     sizes_[random_.below(sizes_.size())] = true;
     told_words_ = random_.one_in(3) ? 100 : random_.below(101);
@@ -69,8 +69,8 @@ class Maker {
     const std::uint64_t policy = random_.below(10);
     setup.policy = policy == 0 ? Policy::kNone : policy < 5 ? Policy::kReactive : Policy::kLearned;
     if (!random_.one_in(6)) setup.order = random_.next() >> 32;
-    // Of a source of its own: seeds that have found something stay the programs that they were. The engine hears of
-    // every access, as trusting demands.
+    // From a separate random source, so that earlier seeds keep their programs. The engine is told of every access, as
+    // trusting requires.
     if (Random(~seed).one_in(2)) setup.safety = Safety::kTrusting;
     Random nets(seed ^ 0x6e6574);
     const std::uint64_t net = nets.below(12);
@@ -83,8 +83,7 @@ class Maker {
 
   void add(const Step& step) { program_.steps.push_back(step); }
 
-  // The same steps over and over, as training does, so that a plan is made and followed; now and then something
-  // comes between.
+  // Repeats the same steps, as training does, so that a plan is made and followed; sometimes other steps come between.
   void loop() {
     const std::vector<Live> before = live_;
     std::vector<Step> body;
@@ -92,7 +91,8 @@ class Maker {
     for (std::uint64_t i = random_.between(6, 60); i > 0; --i) body.push_back(one());
     while (live_.size() > inside_) body.push_back(free_of(live_.size() - 1));
     inside_ = 0;
-    // What the body freed of before would be gone after the first turn; it frees nothing but its own.
+    // If the body freed buffers from before the loop, they would be missing after the first turn; so it frees only its
+    // own.
     live_ = before;
     const std::uint64_t turns = random_.between(3, 16);
     const bool wavers = random_.one_in(3);
@@ -185,14 +185,14 @@ class Maker {
         case 3:
           return random_.between(kPage, std::min(16 * kMiB, most));
         case 4:
-          return random_.between(20 * kKiB, 36 * kKiB);  // a slab of small buffers has room for few
+          return random_.between(20 * kKiB, 36 * kKiB);  // few fit in a slab of small buffers
         default:
           return random_.one_in(3) ? random_.between(kPage, most) : random_.between(1, most / kPage) * kPage;
       }
     }
   }
 
-  // In a loop sizes recur, so that what was freed fits what comes.
+  // In a loop sizes recur, so that new buffers fit where others were freed.
   Step allocate() {
     if (familiar_.size() < 6 || random_.one_in(8)) familiar_.push_back(some_size());
     if (familiar_.size() > 12) familiar_.erase(familiar_.begin());
@@ -215,7 +215,7 @@ class Maker {
 
   Operand operand() {
     Operand operand;
-    // Often what was allocated last, as in programs.
+    // Often a buffer that was allocated recently, as in real programs.
     const std::size_t recent = std::min<std::size_t>(live_.size(), 4);
     operand.slot = random_.one_in(2) ? live_[live_.size() - 1 - random_.below(recent)].slot
                                      : live_[random_.below(live_.size())].slot;
@@ -283,7 +283,7 @@ class Maker {
   std::vector<std::uint32_t> open_;
   std::uint32_t opened_ = 0;
   std::vector<Live> live_;
-  std::size_t inside_ = 0;  // buffers that the body of a loop found; 0 outside of loops
+  std::size_t inside_ = 0;  // number of buffers that existed when the loop began; 0 outside of loops
   Bytes target_ = 0;
 };
 

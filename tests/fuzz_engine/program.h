@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random program as data: operations that each make sense whatever became of the ones before (what names a buffer or
-// stream that is not there is skipped), so that any of them can be dropped and what is left is still a program.
+// A random program as data: its operations are valid whatever the operations before them did (an operation on a buffer
+// or stream that does not exist is skipped), so any of them can be removed and the rest is still a program.
 //
 // Swarm testing (Groce, Zhang, Eide, Chen, Regehr: Swarm Testing, ISSTA 2012): each seed leaves out a random subset of
-// the kinds of operations, since some defects show only where something else does not happen.
+// the kinds of operations, since some defects appear only if something else does not happen.
 #pragma once
 
 #include <array>
@@ -22,30 +22,30 @@ enum class Kind : std::uint8_t {
   kAllocate,
   kFree,
   kOperate,   // one operator on up to four buffers
-  kUnknown,   // the same, where the engine is told nothing
+  kUnknown,   // the same, but the engine is not told the accesses
   kAbandon,   // prepared, and never submitted
-  kDownload,  // into pinned memory of the program
+  kDownload,  // to pinned memory of the program
   kUpload,    // from there
   kPin,
   kTrim,
-  kExternal,  // the program takes memory of its own and says so
-  kSteal,     // somebody else takes memory of the device
-  kGiveBack,  // the oldest of these two
+  kExternal,  // external memory, which the engine is told about
+  kSteal,     // another process takes device memory
+  kGiveBack,  // releases the oldest of these two
   kWait,      // the host waits for a stream
-  kWaitAll,   // for all
-  kQuery,     // the host looks, so the device may come further
+  kWaitAll,   // the host waits for all streams
+  kQuery,     // the host queries, so the device may make progress
   kOpenStream,
   kCloseStream,
-  kDrop,  // what can be recomputed is dropped
+  kDrop,  // recomputable contents are dropped
 };
 inline constexpr std::size_t kKinds = 18;
 const char* name_of(Kind kind);
 
-// How the engine hears of an operand.
+// How the engine is told of an operand.
 enum class Told : std::uint8_t { kBase, kInterior, kEnd, kRange, kRangeUnknown };
 
 inline constexpr std::uint32_t kSlots = 96;
-inline constexpr std::uint32_t kMostStreams = 20;  // ever opened by one program
+inline constexpr std::uint32_t kMostStreams = 20;  // limit for the streams ever created by one program
 inline constexpr std::uint32_t kStagings = 3;
 inline constexpr Bytes kStagingBytes = 8 * kMiB;
 inline constexpr std::uint32_t kParts = 1024;
@@ -61,17 +61,17 @@ struct Operand {
 struct Step {
   Kind kind = Kind::kOperate;
   std::uint32_t stream = 0;
-  bool names_stream = false;  // of allocations and frees; of waits: the engine is told what had been submitted before
-  bool completes = false;     // of operations: the host waits for it before it commits
+  bool names_stream = false;  // for allocations and frees; for waits: the engine is told what had been submitted before
+  bool completes = false;     // for operations: the host waits for it before it commits
   Bytes bytes = 0;
   std::uint32_t staging = 0;
-  std::uint64_t token = 0;  // what the engine is told of the kind of work
+  std::uint64_t token = 0;  // identifies the kind of work to the engine
   std::uint64_t nanoseconds = 0;
   std::uint32_t operands = 0;
   std::array<Operand, 4> operand{};
 };
 
-// What a program runs under.
+// The conditions under which a program runs.
 struct Setup {
   std::uint64_t seed = 0;
   Bytes budget = 0;
@@ -83,11 +83,11 @@ struct Setup {
   bool soft_limit = false;
   std::optional<std::uint64_t> order;
   bool recompute = false;
-  std::uint64_t fault_one_in = 0;  // calls of the library; 0: none fails
+  std::uint64_t fault_one_in = 0;  // one in this many calls of the library fails; 0: none
 };
 
-// With a full host fallback nobody has to tell the engine of an access, as long as there is host memory for all that is
-// away.
+// With a full host fallback the engine need not be told of accesses, as long as there is host memory for everything
+// that is evicted.
 inline bool may_hide_accesses(const Setup& setup) {
   return setup.host_fallback == HostFallback::kFull && setup.safety == Safety::kStrict &&
          setup.policy != Policy::kNone && setup.host_limit == 0 && setup.fault_one_in == 0;
@@ -98,7 +98,7 @@ struct Program {
   std::vector<Step> steps;
 };
 
-// Same seed, same program.
+// The same seed gives the same program.
 Program make_program(std::uint64_t seed, std::size_t steps, bool faults);
 std::string describe(const Setup& setup);
 std::string describe(const Step& step);

@@ -34,7 +34,7 @@ class EngineRunner final : public Runner, private Relauncher {
 
   void start() override {
     faulty_ = std::make_unique<FaultyDriver>(driver().table(), plan_);
-    // Where many calls fail, those that undo a beginning do, too.
+    // If many calls fail, those that undo a partial initialization fail too.
     if (plan_.one_in != 0) faulty_->stop();
     if (Status status = create(); !status.ok()) {
       if (faulty_->failed() == 0) return fail("the engine does not start: error " + std::to_string(status.code()));
@@ -51,7 +51,7 @@ class EngineRunner final : public Runner, private Relauncher {
                                 .host_is_readable = false,
                                 .host_limit_bytes = setup_.host_limit,
                                 .soft_limit = setup_.soft_limit,
-                                // Nothing is recomputed while the lock is open.
+                                // Nothing is recomputed while the lock is released.
                                 .waits_without_lock = !setup_.recompute,
                                 .recompute = setup_.recompute ? Recompute::kAuto : Recompute::kOff,
                                 .relauncher = setup_.recompute ? this : nullptr};
@@ -63,7 +63,7 @@ class EngineRunner final : public Runner, private Relauncher {
   void validate() override {
     engine_->validate();
     const EngineStatistics statistics = engine_->statistics();
-    // An operation that the device has no room for is refused with the pages that it has got by then.
+    // An operation for which the device has no room is refused, but keeps the pages that it got before.
     const Bytes most = setup_.soft_limit ? std::max(setup_.memory, setup_.budget) : setup_.budget;
     if (statistics.over_budget_operations > 0 && !setup_.soft_limit) fail("the budget was exceeded without leave");
     if (statistics.peak_device_bytes > most) fail("more than the budget was held");
@@ -123,7 +123,7 @@ class EngineRunner final : public Runner, private Relauncher {
     if (setup_.recompute) launches_.push_back(operands());
   }
   Status relaunch(std::uint64_t id, StreamHandle stream, std::span<const DeviceAddress> addresses) override {
-    // Where calls fail, this one does now and then, too.
+    // If calls fail, this one fails sometimes too.
     if (may_fail_ && !stopped_ && ++relaunches_ % 5 == 0) return Status::out_of_memory();
     std::vector<SimulatedOperand> operands = launches_[id - 1];
     for (std::size_t i = 0; i < operands.size(); ++i) operands[i].address = addresses[i].value;
@@ -183,12 +183,12 @@ class EngineRunner final : public Runner, private Relauncher {
   }
   void retire(StreamHandle stream) override { engine_->retire(stream); }
 
-  // Never worse than out of memory, and only where there is none.
+  // No other error than out of memory, and only if there is none.
   void refused(const Step& step, Status status, Bytes needed) override {
     ++outcome_.refused;
     if (may_fail_) return;
     if (!status.is_out_of_memory()) return fail("error " + std::to_string(status.code()) + " where no call failed");
-    // What runs again may need more room than what it runs again for.
+    // Operations that run again may need more room than the operation for which they run.
     const bool must =
         setup_.policy != Policy::kNone && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
     if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
@@ -257,10 +257,10 @@ class EngineRunner final : public Runner, private Relauncher {
   RelaunchInfo relaunch_;
   std::vector<std::vector<SimulatedOperand>> launches_;  // by id, from 1
   std::uint64_t relaunches_ = 0;
-  bool stopped_ = false;  // nothing is made to fail any more
+  bool stopped_ = false;  // no more failures are injected
 };
 
-// The device alone: its own allocations, and more memory than any program asks for.
+// The device alone: its own allocations, and more memory than any program needs.
 class PlainRunner final : public Runner {
  public:
   PlainRunner(const Program& program, const std::vector<bool>& done, Outcome* outcome)
@@ -300,8 +300,8 @@ class PlainRunner final : public Runner {
 Outcome run_on_engine(const Program& program, const FaultPlan& faults) {
   Outcome outcome;
   outcome.done.resize(program.steps.size());
-  // After a failure the engine has work in hand and can not be destroyed: it is left to the end of the process, and
-  // whoever runs many programs runs them in processes of their own.
+  // After a failure the engine has unfinished work and can not be destroyed: it is leaked, and whoever runs many
+  // programs runs them in processes of their own.
   auto* const runner = new EngineRunner(program, faults, &outcome);
   runner->run(true);
   if (outcome.failure.empty()) delete runner;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program on the engine over the simulated device, and on the device alone. What both must agree on is the
-// checksum of all that operators computed; what must hold of the engine's run alone is in runner.cc, where `fail` is.
+// Runs a program on the engine over the simulated device, and on the device alone. Both must give the same checksum of
+// everything that operators computed. What must hold for the engine's run alone is checked in runner.cc (see `fail`).
 //
-// Safety: calls may fail and memory may be refused, and nothing wrong may come of it. Then liveness: faults cease, the
-// program lets go of what it took beside its buffers, and everything that was granted must be readable, everything be
-// given back, and the whole budget be had in one piece.
+// Safety: calls may fail and memory may be refused, without wrong results. Liveness, after that: no more calls fail,
+// the program releases everything except its buffers, and then all granted buffers must be readable, everything must be
+// released, and the whole budget must be available in one piece.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@
 namespace thermocline::fuzz_engine {
 
 struct Outcome {
-  std::string failure;  // empty: everything held
+  std::string failure;  // empty: passed
   std::uint64_t checksum = 0;
-  std::vector<bool> done;  // by step: it was carried out; what was refused was not
+  std::vector<bool> done;  // by step: whether it was carried out (false: refused)
   std::uint64_t refused = 0;
   EngineStatistics statistics;
   std::uint64_t driver_calls = 0, faults = 0;  // of the library, while calls could fail
-  std::string failed_call;                     // the last that was made to fail
+  std::string failed_call;                     // the last call that was made to fail
 };
 
 Outcome run_on_engine(const Program& program, const FaultPlan& faults);
-// Does what was done there. `check`: with the race checker, which then judges the program alone.
+// Repeats what was done there. `check`: with the race checker, which then checks the program itself.
 Outcome run_alone(const Program& program, const std::vector<bool>& done, bool check);
 
 // Both, compared.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each driver call of a scenario fails once, alone: the program goes on as if nothing had been (recovered), or some of
-// its steps are refused with an error and nothing else comes of it (clean error). Everything else, a crash, a hang, a
-// leak, a wrong byte, a race, is a failure. Scenarios are short random programs; where one makes more calls than
-// kMostPoints, so many of them are taken at even distances.
+// Each driver call of a scenario fails once, alone: either the program continues as if nothing had happened
+// (recovered), or some of its steps are refused with an error without further effects (clean error). Everything else is
+// a failure: a crash, a hang, a leak, a wrong byte, a race. Scenarios are short random programs; if one makes more
+// calls than kMostPoints, that many calls at even distances are tested.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ TEST(SingleFaults, EveryCallThatFailsAloneIsRecoveredOrACleanError) {
   Count all;
   for (std::uint64_t scenario = 1; scenario <= scenarios(); ++scenario) {
     Program program = make_program(9000 + scenario, kSteps, false);
-    // Half of them under pressure from the first buffers on.
+    // Half of them are under memory pressure from the first buffers on.
     if (scenario % 2 == 0) program.setup.policy = scenario % 4 == 0 ? Policy::kLearned : Policy::kReactive;
-    // With a point behind the last call nothing fails, and calls are counted.
+    // The failing call is beyond the last one, so nothing fails, and calls are counted.
     const Outcome sound = run(program, {.seed = scenario, .only_nth = ~std::uint64_t{0}});
     ASSERT_EQ(sound.failure, "") << "scenario " << scenario;
     ASSERT_GT(sound.driver_calls, 0U);
@@ -48,7 +48,7 @@ TEST(SingleFaults, EveryCallThatFailsAloneIsRecoveredOrACleanError) {
         continue;
       }
       const Outcome outcome = run_on_engine(program, plan);
-      if (outcome.faults == 0) continue;  // the call of this number came after what is tested
+      if (outcome.faults == 0) continue;  // the call with this number came after the tested part
       const bool recovered = outcome.refused <= sound.refused;
       Count& function = by_function[outcome.failed_call];
       ++(recovered ? function.recovered : function.clean);

@@ -134,7 +134,7 @@ bool Runner::operator_step(const Step& step) {
     Operand operand = step.operand[i];
     Buffer& buffer = buffers_[operand.slot];
     if (buffer.bytes == 0 || std::ranges::find(named, &buffer) != named.end()) continue;
-    // What was never written is written as a whole first, for it holds what its place held before.
+    // A buffer that was never written is first written completely, because it contains what was there before.
     const bool fresh = !buffer.defined;
     if (fresh) operand.writes = true, operand.from = 0, operand.to = kParts;
     const Bytes from = buffer.bytes * operand.from / kParts;
@@ -224,7 +224,7 @@ bool Runner::stream_step(const Step& step) {
   return need(driver().destroy_stream(handle), "the end of a stream");
 }
 
-// The checksum speaks of results; this makes every byte that is held one of them.
+// The checksum covers results; reading every live byte makes all of them results.
 void Runner::read(Buffer& buffer) {
   Step step{.kind = Kind::kOperate, .operands = 1};
   step.operand[0] = {.slot = static_cast<std::uint32_t>(&buffer - buffers_.data()), .told = Told::kBase};
@@ -238,7 +238,7 @@ void Runner::read(Buffer& buffer) {
 
 void Runner::finish() {
   before_reading();
-  // What may not leave is in the way of the others.
+  // Pinned buffers come first, because they are in the way of the others.
   for (const bool pinned : {true, false}) {
     for (Buffer& buffer : buffers_) {
       if (buffer.bytes != 0 && buffer.pinned == pinned && good()) read(buffer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out the steps of a program, in the order that CUDA's rules ask for; on what, its heirs say (runner.cc).
+// Executes the steps of a program in an order that CUDA's rules allow; on what, is defined by derived classes
+// (runner.cc).
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ namespace thermocline::fuzz_engine {
 inline constexpr Bytes kPage = kDefaultPageBytes;
 inline constexpr Bytes kLargestSlab = 8 * kMiB;
 
-// At most so many bytes of pages stand behind a buffer of this size.
+// Upper bound for the bytes of pages of a buffer of this size.
 inline Bytes footprint(Bytes bytes) {
   const Bytes whole = round_up(bytes, kPage);
   return bytes >= kPage || whole - bytes <= whole / 8 ? whole : kLargestSlab;
@@ -61,11 +62,11 @@ class Runner {
   Status operate(const Step& step, std::span<const MemoryAccess> accesses, Submit submit);
   virtual std::optional<Operation> begin(const Step& step, StreamHandle stream,
                                          std::span<const MemoryAccess> accesses) = 0;
-  // What concerns the engine alone.
+  // Steps that concern only the engine.
   virtual bool other(const Step& step) = 0;
   virtual void waited(const Step& step, const std::function<Status()>& wait) = 0;
   virtual void retire(StreamHandle stream) = 0;
-  // An operator has been: operands_.
+  // An operator was launched with operands_.
   virtual void launched() {}
   virtual void refused(const Step& step, Status status, Bytes needed) = 0;
   virtual void before_reading() {}
@@ -94,7 +95,7 @@ class Runner {
   bool hides_accesses_ = may_hide_accesses(setup_);
   Outcome& outcome_;
   std::size_t at_ = 0;
-  // Torn down from the last to the first.
+  // Members are destroyed from the last to the first.
   std::unique_ptr<SimulatedDevice> device_;
   std::unique_ptr<Order> order_;
   std::array<Buffer, kSlots> buffers_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of LD_PRELOAD only this library goes.
+// Only this library is removed from LD_PRELOAD.
 #include "hooks/entry/children.h"
 
 #include <gtest/gtest.h>

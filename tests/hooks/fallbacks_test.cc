@@ -10,7 +10,7 @@ namespace thermocline {
 namespace {
 
 TEST(Fallbacks, FunctionsOfANewerDriverAreNotKnown) {
-  // Hooked, called, passed, passed in a later version alone, of another header.
+  // Hooked; called; passed; passed only in a later version; from another header.
   for (const char* known : {"cuMemAlloc", "cuCtxGetCurrent", "cuEventRecord", "cuCtxCreate", "cuGLGetDevices",
                             "cuGraphInstantiateWithFlags"}) {
     EXPECT_TRUE(knows_base(known)) << known;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of driver functions against the toolkit's own lists: cuda.h declares every function with its parameters,
-// and cudaTypedefs.h says which version of CUDA brought which version of it.
+// Compares the table of driver functions with the toolkit's own lists: cuda.h declares every function with its
+// parameters, and cudaTypedefs.h says which version of CUDA introduced which version of it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -52,7 +52,7 @@ void for_each(const std::string& text, const std::regex& form, Visit visit) {
   for (auto it = std::sregex_iterator(text.begin(), text.end(), form); it != std::sregex_iterator(); ++it) visit(*it);
 }
 
-// What cudaTypedefs.h says of one version of a function.
+// What cudaTypedefs.h says about one version of a function.
 struct Declared {
   std::string base;
   int since = 0;
@@ -63,9 +63,9 @@ struct Declared {
 struct Headers {
   std::string folder;
   int version = 0;
-  std::set<std::string> symbols;                               // as the driver exports them
+  std::set<std::string> symbols;                               // the names that the driver exports
   std::map<std::string, std::set<std::string>> parameters;     // names, by base
-  std::map<std::string, std::set<std::string>> stream_params;  // those that are a CUstream, by base
+  std::map<std::string, std::set<std::string>> stream_params;  // parameters of type CUstream, by base
   std::vector<Declared> declared;
 };
 
@@ -90,7 +90,7 @@ Headers read_headers(const std::string& folder) {
     headers.symbols.insert(found[1]);
     add_parameters(base_of(found[1]), found[2], &headers);
   });
-  // What a declared name is exported as.
+  // The exported name of a declared function.
   for_each(code, std::regex(R"(#\s*define\s+cu\w+\s+(cu\w+_v\d)\s)"),
            [&](const std::smatch& found) { headers.symbols.insert(found[1]); });
   for_each(code, std::regex(R"(__CUDA_API_PT(DS|SZ)\((cu\w+)\))"), [&](const std::smatch& found) {
@@ -104,7 +104,7 @@ Headers read_headers(const std::string& folder) {
   return headers;
 }
 
-// Those that we are built with, and others if there are any (THERMOCLINE_CUDA_HEADERS: folders, with colons between).
+// The headers of the build, and others if there are any (THERMOCLINE_CUDA_HEADERS: folders, separated by colons).
 const std::vector<Headers>& all_headers() {
   static const std::vector<Headers> all = [] {
     std::vector<Headers> read = {read_headers(CUDA_INCLUDE_FOLDER)};
@@ -116,7 +116,7 @@ const std::vector<Headers>& all_headers() {
   return all;
 }
 
-// Each with its reason.
+// By symbol: the reason.
 std::map<std::string, std::string> passed_symbols() {
   std::map<std::string, std::string> passed;
   const auto add = [&](const char* why, const char* symbols) {
@@ -174,7 +174,7 @@ TEST(FunctionTable, EveryVersionOfTheTypedefsStandsInIt) {
     for (const Declared& function : headers.declared) {
       if (hooked.contains({function.base, function.since, function.per_thread})) continue;
       const std::string said = function.base + " of CUDA " + std::to_string(function.since);
-      // A name of cuGetProcAddress that is no symbol's; cuGraphInstantiate_v2 and others answer to it.
+      // A name that cuGetProcAddress knows but that is no symbol; it resolves to cuGraphInstantiate_v2 and others.
       const std::string base = function.base == "cuGraphInstantiateWithFlags" ? "cuGraphInstantiate" : function.base;
       ASSERT_TRUE(passed_by_base.contains(base)) << said;
       // Of a hooked function only the first versions may be passed.
@@ -190,7 +190,7 @@ TEST(FunctionTable, EveryHookIsAVersionThatTheToolkitKnows) {
       known.emplace(function.base, function.since, function.per_thread);
     }
     for (const HookedFunction& function : hooked_functions()) {
-      // Some functions are there before their header says so.
+      // Some functions exist before their header says so.
       if (function.since > headers.version || !headers.symbols.contains(function.symbol)) continue;
       const bool per_thread = function.variant == DefaultStream::kPerThread;
       EXPECT_TRUE(known.contains({function.base, function.since, per_thread}))
@@ -214,7 +214,7 @@ TEST(FunctionTable, NewerSymbolCameWithANewerCuda) {
   }
   for (const auto& [base, versions] : by_base) {
     int before = 0;
-    // "_v2" sorts behind the bare name.
+    // "_v2" sorts after the bare name.
     for (const auto& [symbol, since] : versions) {
       EXPECT_GT(since, before) << symbol;
       before = since;
@@ -238,7 +238,7 @@ TEST(FunctionTable, BothDefaultStreamsOfAHookedSymbolAreHooked) {
   }
 }
 
-// Verbs and the parameters behind them: "reads srcs; writes dsts; on hStream".
+// Verbs followed by parameters: "reads srcs; writes dsts; on hStream".
 TEST(FunctionTable, WhatAFunctionDoesIsSaidOfItsParameters) {
   const std::set<std::string> about_parameters = {"gives", "frees",   "maps", "reads",   "writes", "accesses", "keeps",
                                                   "names", "forgets", "ends", "records", "counts", "finds",    "makes"};

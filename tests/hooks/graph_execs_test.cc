@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What executable graphs name, as it changes. Nothing here asks a driver.
+// Which memory executable graphs name, and how that changes. No driver is needed.
 #include "hooks/graphs/graph_execs.h"
 
 #include <gtest/gtest.h>
@@ -46,12 +46,13 @@ TEST_F(GraphExecs, NothingIsKnownOfOneThatWasNotSeenMade) {
   EXPECT_TRUE(access_of(kExec).is_known);
   graph_exec_destroyed(kExec);
   EXPECT_FALSE(access_of(kExec).is_known);
-  // Nor by changing it.
+  // Changing it makes no difference either.
   graph_node_set(kExec, node(1), naming(0x300));
   EXPECT_FALSE(access_of(kExec).is_known);
 }
 
-// The driver copies a child graph into each node that is given it; here its nodes have one handle for all of them.
+// The driver copies a child graph into each node that is given it; here the nodes of the copies all have the same
+// handle.
 TEST_F(GraphExecs, OneChildGraphInTwoNodesMayNameAnything) {
   const GraphContents child = {{node(9), naming(0x900)}}, changed = {{node(9), naming(0x800)}};
   graph_node_set(kExec, node(1), {}, child);
@@ -78,7 +79,7 @@ TEST_F(GraphExecs, AnUpdateReplacesAll) {
   graph_node_enabled(kExec, node(2), false);
   graph_updated(kExec, {{node(11), naming(0x500)}, {node(12), naming(0x600)}});
   EXPECT_EQ(named(kExec), (Addresses{0x500, 0x600}));
-  // Which of these the first graph's node is, nobody knows.
+  // It is not known which of these the first graph's node is.
   graph_node_set(kExec, node(1), naming(0x700));
   EXPECT_EQ(named(kExec), (Addresses{0x500, 0x600, 0x700}));
   graph_node_set(kExec, node(1), naming(0x800));
@@ -92,7 +93,7 @@ TEST_F(GraphExecs, DisabledNodesNameNothingUntilTheyAreEnabled) {
   EXPECT_EQ(named(kExec), (Addresses{0x200})) << "it is still disabled";
   graph_node_enabled(kExec, node(1), true);
   EXPECT_EQ(named(kExec), (Addresses{0x200, 0x300}));
-  // By a handle that is not known: it may be any.
+  // With an unknown handle: it may be any node.
   graph_node_enabled(kExec, node(1), false);
   graph_node_enabled(kExec, node(99), false);
   graph_node_enabled(kExec, node(98), true);
@@ -127,7 +128,7 @@ TEST_F(GraphExecs, OneUnknownNodeMakesItUnknown) {
   EXPECT_TRUE(access_of(kExec).is_known);
 }
 
-// Another node may read it first, and whether the node runs at all may be decided on the device.
+// Another node may read the memory first, and whether the node runs at all may be decided on the device.
 TEST_F(GraphExecs, WhatANodeWritesItNeedNotWriteWhole) {
   NodeContents writing;
   writing.accesses = {MemoryAccess{DeviceAddress{0x100}, 64, Access::kWrite}};

@@ -67,7 +67,7 @@ TEST(Parameters, LastWordOfAStructureIsFoundAndNothingBehindIt) {
 }
 
 TEST(Parameters, WordsDoNotSpanParameters) {
-  // Two halves of an address lie side by side in the block, but belong to two parameters.
+  // Two halves of an address are adjacent in the block, but belong to two parameters.
   unsigned char block[16] = {};
   const std::uint64_t address = kBegin + 0x1234;
   std::memcpy(block + 4, &address, sizeof address);
@@ -112,7 +112,7 @@ TEST(Parameters, ExtraIsReadWithAndWithoutALayout) {
   }
 }
 
-// nvcc's launches hand over an array of parameters to kernels without any, too; nothing in it is read.
+// nvcc's launches pass an array of parameters even to kernels without any; nothing in it is read.
 TEST(Parameters, AKernelWithoutParametersNamesNothing) {
   std::uint64_t block[] = {kBegin + 8};
   void* parameters[] = {block};
@@ -141,14 +141,14 @@ TEST(Parameters, NoArgumentsAccessNothing) {
   EXPECT_TRUE(accesses.empty());
 }
 
-// Long parameters are sieved sixteen words at a time: whatever lies in them, and wherever our range does, what is found
-// is what a look at every word finds.
+// Long parameters are filtered sixteen words at a time. Whatever their contents, and wherever the range is, the result
+// must be the same as that of examining every word.
 TEST(ScanParameters, FindsWhatALookAtEveryWordFinds) {
   std::mt19937_64 random(1);
   const OwnRange ranges[] = {owns,
                              {0x7FFF'FFF0'0000, 0x20'0000},     // crosses into another 2^47
                              {0xFFFF'FFFF'0000, 0x2'0000},      // crosses a multiple of 2^48
-                             {0x1'0000'0000, 0x100'0000'0000},  // has a zero among its third bytes
+                             {0x1'0000'0000, 0x100'0000'0000},  // its third bytes include zero
                              {0, 0x1000},
                              {0x7000'0000'0000, 0}};
   for (const OwnRange range : ranges) {

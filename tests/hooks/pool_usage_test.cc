@@ -12,7 +12,7 @@ namespace {
 
 constexpr Bytes kPage = kDefaultPageBytes;
 
-// A handle that no other test has.
+// A handle that no other test uses.
 CUmemoryPool new_pool(Bytes most = 0) {
   static std::uintptr_t last = 0x1000;
   const auto pool = reinterpret_cast<CUmemoryPool>(last += 16);  // NOLINT(performance-no-int-to-ptr)

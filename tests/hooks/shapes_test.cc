@@ -31,7 +31,7 @@ TEST(Shapes, RowsReachFromTheFirstByteOfTheFirstToTheLastOfTheLast) {
   const ShapedCopy shape = shape_of(&copy);
   ASSERT_EQ(shape.accesses.all().size(), 2u);
   expect_access(shape.accesses.all()[0], kSource, 2 * 512 + 100, Access::kRead);
-  // Not all of what lies between is written.
+  // Not everything in between is written.
   expect_access(shape.accesses.all()[1], kTarget, 2 * 512 + 100, Access::kUnknown);
   EXPECT_EQ(shape.host, Host::kGoesOn);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be said of the way to the driver where no driver is.
+// Parts of the path to the driver that can be tested without a driver.
 #include "hooks/submit/submit.h"
 
 #include <gtest/gtest.h>

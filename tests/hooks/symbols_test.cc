@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which hook stands for a function that the driver answers by an address of its own: the one that a program of that
+// Which hook replaces a function that the driver returns under an address of its own: the one that a program of that
 // version and default stream expects.
 #include "hooks/interpose/symbols.h"
 
@@ -29,7 +29,7 @@ TEST(HookByName, IsOfTheDefaultStreamThatWasAskedFor) {
   EXPECT_EQ(hook_by_name("cuMemAlloc", 12000, kPerThread), hook_of_symbol("cuMemAlloc_v2"));
 }
 
-// First versions with 32-bit addresses, and what came after the table: nobody knows its shape.
+// First versions, with 32-bit addresses, and functions newer than the table, whose form is unknown.
 TEST(HookByName, IsNoneWhereTheShapeIsAnotherOrNotKnown) {
   EXPECT_EQ(hook_by_name("cuMemAlloc", 3010, 0), nullptr);
   EXPECT_EQ(hook_by_name("cuMemAlloc", kNewestKnownVersion + 1, 0), nullptr);

@@ -12,7 +12,7 @@ namespace {
 
 using Bytes128 = std::array<unsigned char, TensorMaps::kBytes>;
 
-// Maps differ in one word, wherever that is.
+// Maps that differ in one word, at any position.
 Bytes128 map_number(std::uint64_t number, std::size_t place = 3) {
   Bytes128 map;
   map.fill(0x5A);
@@ -95,7 +95,7 @@ TEST(TensorMapTable, LetsGoWhatNamesNothingAliveAndThenRefuses) {
   for (; number < TensorMaps::kMost; ++number) {
     ASSERT_TRUE(maps.remember(map_number(number).data(), DeviceAddress{number}, lives));
   }
-  // One half is let go.
+  // Half of them are removed.
   EXPECT_TRUE(maps.remember(map_number(number).data(), DeviceAddress{number}, lives));
   EXPECT_EQ(maps.size(), TensorMaps::kMost / 2 + 1);
   EXPECT_FALSE(maps.find(map_number(1).data()).has_value());

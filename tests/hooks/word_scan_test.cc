@@ -21,7 +21,7 @@ Found scan(const std::vector<unsigned char>& bytes, std::uint64_t to, OwnRange o
   return found;
 }
 
-// By definition.
+// The reference, directly from the definition.
 Found slow_scan(const std::vector<unsigned char>& bytes, std::uint64_t to, OwnRange owns, std::size_t skip) {
   Found found;
   for (std::size_t offset = 0; skip + offset + 8 <= bytes.size(); ++offset) {
@@ -53,7 +53,7 @@ TEST(WordScan, ShortBytesHoldNone) {
 
 TEST(WordScan, FindsWhatIsThereInRandomBytes) {
   std::mt19937_64 random(7);
-  // Wherever a range may lie, across a multiple of 2^32 and at both ends of all addresses.
+  // Ranges at any position, across a multiple of 2^32 and at both ends of the address space.
   const OwnRange ranges[] = {{0x7000'0000'0000, Bytes{1} << 40},
                              {0x12'FFFF'F000, 0x2000},
                              {0x0FFF'0000'0000, Bytes{1} << 41},
@@ -64,7 +64,7 @@ TEST(WordScan, FindsWhatIsThereInRandomBytes) {
       std::vector<unsigned char> bytes(random() % 700);
       for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
       for (std::size_t at = 0; at + 8 <= bytes.size(); at += 1 + random() % 40) {
-        // In it, or just outside.
+        // In the range, or just outside.
         const std::uint64_t word = owns.begin - 8 + random() % (owns.bytes + 16);
         std::memcpy(bytes.data() + at, &word, 8);
       }

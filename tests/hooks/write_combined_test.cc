@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// Whatever its beginning and its length: every byte, and none beside.
+// For any beginning and any length: every byte, and no other.
 TEST(WriteCombined, IsReadToTheByte) {
   std::vector<unsigned char> from(1024);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i * 37 + 11);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of a library that carries jemalloc into somebody else's process.
+// Requirements on a library that brings a private jemalloc into another program's process.
 #include <dlfcn.h>
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class PrivateJemalloc : public testing::Test {
     return dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 ? map->l_ld : nullptr;
   }
 
-  // Allocates blocks of several sizes, checks that none overlaps another, and gives them back.
+  // Allocates blocks of several sizes, checks that none overlaps another, and frees them.
   void use() const {
     std::array<void*, 64> blocks{};
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -76,7 +76,7 @@ TEST_F(PrivateJemalloc, ExportsNeitherItsNamesNorMalloc) {
        {"thermocline_je_mallocx", "thermocline_je_malloc", "je_malloc", "mallocx", "malloc_stats_print"}) {
     EXPECT_EQ(dlsym(handle_, name), nullptr) << name;
   }
-  // dlsym on a handle searches its dependencies, too: malloc is found there, and it must be the host's.
+  // dlsym on a handle also searches its dependencies: malloc is found there, and it must be the host program's.
   EXPECT_EQ(dlsym(handle_, "malloc"), dlsym(RTLD_DEFAULT, "malloc"));
 }
 

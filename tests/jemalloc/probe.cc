@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library with the private jemalloc inside, as libthermocline.so.1 has it.
+// A shared library that contains the private jemalloc in the same way as libthermocline.so.1.
 #include <jemalloc/jemalloc.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A C++ lexer that knows comments and literals and nothing else (ISO C++20, 5.7 and 5.13; line splices are not undone).
+// A C++ lexer that only recognizes comments and literals (ISO C++20, 5.7 and 5.13; line splices are not undone).
 #include "tests/layers/rules.h"
 
 namespace layers {

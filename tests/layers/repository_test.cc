@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules on the repository itself.
+// Checks the layer rules on the repository itself.
 #include "tests/layers/rules.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ bool is_text(const fs::path& path) {
          has_extension(path, {".py", ".sh", ".cmake", ".md", ".txt", ".toml", ".json", ".def", ".map", ".svg", ""});
 }
 
-// Build trees, git's own folder and those of editors are no part of it.
+// Skips build trees, git's folder and those of editors.
 bool is_skipped(const fs::path& folder) {
   const std::string name = folder.filename().string();
   return (name.starts_with(".") && name != ".ci") || name.starts_with("build") || name == "__pycache__";

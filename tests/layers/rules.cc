@@ -11,8 +11,7 @@
 namespace layers {
 namespace {
 
-// What a folder may include: the layers below its own height, itself, and the public header (which has height 0 and so
-// includes nothing).
+// What a folder may include: lower layers, itself, and the public header (which has height 0 and so includes nothing).
 struct Folder {
   std::string_view name;
   int height;
@@ -20,7 +19,7 @@ struct Folder {
   bool names_driver;       // may call cu* functions and include cuda.h
 };
 
-constexpr int kAside = -1;  // includes nothing of ours but itself
+constexpr int kAside = -1;  // may include only itself
 
 constexpr std::array kFolders = {
     Folder{"include", 0, false, false},      Folder{"driver", 1, false, true},
@@ -32,8 +31,8 @@ constexpr std::array kFolders = {
     Folder{"tests", 8, true, true},          Folder{"bench", 8, true, true},
 };
 
-// The folders inside a layer (or inside one of its folders), bottom to top: each may include those before it, and what
-// lies in the parent itself.
+// The folders inside a layer (or inside one of its folders), bottom to top: each may include those before it, and the
+// files of the parent folder itself.
 struct Inside {
   std::string_view parent;
   std::array<std::string_view, 12> folders;
@@ -56,8 +55,8 @@ const Folder* find_folder(std::string_view name) {
   return found == kFolders.end() ? nullptr : &*found;
 }
 
-// The folder whose rules hold for a file: a test of a layer names the driver where that layer does, or plays the driver
-// (fake_driver).
+// The folder whose rules apply to a file: a test of a layer may name the driver if that layer may, or if it implements
+// a driver (fake_driver).
 Folder rules_of(std::string_view path) {
   const Folder* folder = find_folder(first_folder(path));
   Folder rules = folder ? *folder : Folder{first_folder(path), kAside, false, false};
@@ -72,7 +71,7 @@ bool is_in(std::string_view path, std::string_view parent) {
   return path.starts_with(parent) && path.substr(parent.size()).starts_with('/');
 }
 
-// The folder inside `parent` that holds the file; empty: the parent itself.
+// The folder inside `parent` that contains the file; empty: the parent itself.
 std::string_view folder_inside(std::string_view path, std::string_view parent) {
   path.remove_prefix(parent.size() + 1);
   const auto end = path.find('/');
@@ -127,7 +126,8 @@ struct Include {
 std::vector<Include> includes_of(const std::string& text) {
   static const std::regex directive(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"].*$)");
   std::vector<Include> found;
-  // Comments are blanked to see which lines count, but so are the quoted names: these are read from the text itself.
+  // Comments are blanked to see which lines count, but that also blanks the quoted names: these are read from the
+  // original text.
   std::istringstream code(code_only(text));
   std::istringstream lines(text);
   std::string code_line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that keep the layers apart, as functions of one source file's text, so that they can be tested on wrong
-// files that are not in the repository. The rules themselves are in docs/building.md; the table of layers is in
+// The rules that separate the layers, as functions of one source file's text, so that they can be tested with wrong
+// files that are not in the repository. The rules are described in docs/building.md; the table of layers is in
 // rules.cc.
 #pragma once
 
@@ -25,11 +25,10 @@ struct Violation {
   std::string reason;
 };
 
-// Answers whether the repository has this file (path from the root).
+// Returns whether the repository has this file (path from the root).
 using Exists = std::function<bool(const std::string&)>;
 
-// The same text with comments and the contents of string and character literals blanked; line breaks stay where they
-// are.
+// The same text with comments and the contents of string and character literals blanked; line breaks are kept.
 std::string code_only(std::string_view text);
 
 std::vector<Violation> check_includes(const Source& source, const Exists& exists);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules on files made up for it: each must be broken by the file that breaks it, and by no other.
+// Tests the rules on made-up files: each rule must be violated by the file that violates it, and by no other.
 #include "tests/layers/rules.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Bytes kPage = FakeDriver::kPage;
 
-// A heap of few addresses, and an iteration of one operation.
+// A heap with few addresses, and an iteration of one operation.
 class BerthsTest : public testing::Test {
  protected:
   static constexpr std::size_t kPlace = 3;
@@ -51,7 +51,7 @@ class BerthsTest : public testing::Test {
   StreamClock clock{driver};
   std::unique_ptr<Heap> heap;
   Berths berths;
-  std::optional<Berths::Name> name;  // of what was allocated last
+  std::optional<Berths::Name> name;  // of the latest allocation
 };
 
 TEST_F(BerthsTest, WhoComesBackFindsItsAddressesEvenIfOthersCameBetween) {

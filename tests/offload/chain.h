@@ -12,15 +12,15 @@
 namespace thermocline {
 
 inline constexpr Bytes kActivation = 64 * kMiB;
-inline constexpr std::uint64_t kOperationNs = 4'000'000;  // longer than moving an activation (1.3 ms at 50 GB/s)
+inline constexpr std::uint64_t kOperationNs = 4'000'000;  // longer than transferring an activation (1.3 ms at 50 GB/s)
 inline constexpr Link kLink{50, 50};
 
-// Records `turns` steps of a chain: forward makes one activation a layer, backward uses them in reverse and lets them
-// go; one buffer of weights lives always, one gradient is made at the end of each step and freed in the middle of the
-// next one.
+// Records `turns` steps of a chain: the forward pass creates one activation per layer, the backward pass uses them in
+// reverse order and frees them. One buffer of weights always lives; one gradient is created at the end of each step and
+// freed in the middle of the next one.
 class Chain {
  public:
-  // Of every second activation only `contents` bytes are to be copied.
+  // For every second activation only `contents` bytes are to be copied.
   Chain(std::uint32_t layers, std::uint64_t operation_ns, Bytes contents = kActivation)
       : layers_(layers), operation_ns_(operation_ns), contents_(contents) {}
 

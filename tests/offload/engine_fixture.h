@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine on the simulated device with tagged memory, and operators of which it is told as much as the test wants.
+// An engine on the simulated device with tagged memory, and operators about which the engine is told as much as the
+// test wants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ class EngineTest : public testing::Test {
     return address;
   }
   using Operands = std::vector<std::pair<DeviceAddress, Bytes>>;
-  // One operator on the buffers; by default it reads and writes them, and nothing tells the engine so.
+  // Runs one operator on the buffers; by default it reads and writes them, and the engine is not told which.
   Status operate(const Operands& buffers, Access access = Access::kUnknown) {
     return submit(buffers, access, {.kind = 7, .nanoseconds = 1000}, std::nan(""));
   }

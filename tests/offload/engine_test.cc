@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine on the simulated device: what is accessed is there, in the state in which it was left.
+// The engine on the simulated device: what is accessed is resident, with its latest contents.
 #include "offload/engine/engine.h"
 
 #include <algorithm>
@@ -26,8 +26,8 @@ TEST_F(EngineTest, CopiesNothingWhileEverythingFits) {
   EXPECT_EQ(s.unmaps, 0u);
 }
 
-// More live than the budget, with holes everywhere: what a program allocates in a row, and uses together, fits all the
-// same, and has its contents when it comes again.
+// More live bytes than the budget, with holes everywhere: buffers that a program allocates in a row, and uses together,
+// still fit, and keep their contents when they are evicted and fetched.
 TEST_F(EngineTest, SmallBuffersAllocatedInARowNeedLittleOfASmallBudget) {
   const auto run = [this](EngineOptions options) {
     start(options);
@@ -55,7 +55,7 @@ TEST_F(EngineTest, SmallBuffersAllocatedInARowNeedLittleOfASmallBudget) {
   EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
 }
 
-// However full it is: nothing is copied before something has to leave.
+// However full memory is: nothing is copied before something has to be evicted.
 TEST_F(EngineTest, CopiesNothingWhileEverythingJustFits) {
   start({.budget_bytes = 16 * kPage});
   const DeviceAddress a = allocate(8 * kPage - 1), b = allocate(8 * kPage - 1);
@@ -66,7 +66,7 @@ TEST_F(EngineTest, CopiesNothingWhileEverythingJustFits) {
   EXPECT_EQ(engine_->statistics().evicted_bytes, 0u);
 }
 
-// Ten buffers of four pages behind a budget of three of them, used in order and in reverse, give the same results as
+// Ten buffers of four pages with a budget for three of them, used in order and in reverse, give the same results as
 // with all memory.
 TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
   const auto run = [this](EngineOptions options) {
@@ -100,8 +100,8 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
   }
 }
 
-// Half of what is accessed in turn fits: each has to leave before the one after next can come. A host that may not wait
-// is far ahead by the end; one that has to see every copy out is not.
+// Half of what is accessed in turn fits: each buffer must be evicted before the one after next can be fetched. A host
+// that need not wait is far ahead of the device at the end; one that must wait for every copy out is not.
 TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
   const auto waits = [this](Safety safety) {
     start({.budget_bytes = 12 * kPage, .policy = Policy::kReactive, .safety = safety});
@@ -135,7 +135,7 @@ TEST_F(EngineTest, WhatWasGivenUpMayBeFreedAccessedAndTrimmed) {
   EXPECT_EQ(engine_->statistics().device_bytes, 0u);
 }
 
-// Three buffers of 64 pages behind a budget of two and a half: what does not fit leaves, and not the whole of a buffer.
+// Three buffers of 64 pages with a budget for two and a half: only the excess is evicted, not a whole buffer.
 TEST_F(EngineTest, LargeBuffersLeaveInParts) {
   start({.budget_bytes = 160 * kPage});
   std::vector<DeviceAddress> buffers;
@@ -152,7 +152,7 @@ TEST_F(EngineTest, LargeBuffersLeaveInParts) {
   EXPECT_GT(engine_->statistics().restored_bytes, 0u);
 }
 
-// What died is under the feet of what comes, and nobody waits for it on the host.
+// New buffers reuse the pages of freed ones, and the host does not wait for that.
 TEST_F(EngineTest, FreedMemoryMovesToOtherAddressesWithoutWaiting) {
   start({.budget_bytes = 16 * kPage});
   for (int turn = 0; turn < 20; ++turn) {
@@ -169,7 +169,7 @@ TEST_F(EngineTest, FreedMemoryMovesToOtherAddressesWithoutWaiting) {
   EXPECT_EQ(s.host_waits, 0u);
 }
 
-// Hooks are not told how long a kernel runs. These run a hundred times longer than what they access lets one think.
+// Hooks are not told how long a kernel runs. These run a hundred times longer than their accesses suggest.
 TEST_F(EngineTest, MeasuresHowLongOperationsTake) {
   constexpr int kLayers = 12;
   start({.budget_bytes = 32 * kPage});
@@ -243,7 +243,7 @@ TEST_F(EngineTest, WithoutAPolicyTheBudgetIsTheEnd) {
   EXPECT_TRUE(engine_->allocate(5 * kPage, std::nullopt, &b).ok());
 }
 
-// What leaves and what returns are both on the host while they change places.
+// During an exchange, contents that are evicted and contents that are fetched are both on the host.
 TEST_F(EngineTest, HoldsBeyondTheDeviceOnlyWhatTheHostCanHold) {
   start({.budget_bytes = 8 * kPage, .host_limit_bytes = 24 * kPage});
   std::vector<DeviceAddress> held;

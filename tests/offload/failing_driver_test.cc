@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine where the driver refuses a call, or has less than the limit allows: what random programs
-// (tests/fuzz_engine) have found, each as small as it gets.
+// The engine with a driver that refuses a call, or has less memory than the limit allows: errors found by random
+// programs (tests/fuzz_engine), each reduced to its smallest form.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -94,12 +94,12 @@ TEST_F(FailingDriverTest, WhatCanNotBeUnmappedAtAllIsOutOfMemoryAndNoMore) {
   for (const DeviceAddress at : {c, a, b}) EXPECT_TRUE(access(at).ok());
 }
 
-// It creates and maps memory of the host for the device, and does not copy from it.
+// The driver creates host pages and maps them for the device, but does not copy from them.
 TEST_F(FailingDriverTest, WithoutCopiesFromMappableMemoryThereIsNoNet) {
   start({.budget_bytes = 8 * kPage, .host_fallback = HostFallback::kAuto, .host_is_readable = false});
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
   ASSERT_TRUE(access(a).ok());
-  // The first copies are those that are tried.
+  // The first copies are the ones that test such memory.
   faulty_->fail_next("copy to device", 1000);
   ASSERT_TRUE(access(b).ok());
   EXPECT_GT(faulty_->failed(), 0U);
@@ -111,7 +111,7 @@ TEST_F(FailingDriverTest, WithoutCopiesFromMappableMemoryThereIsNoNet) {
   EXPECT_EQ(s.unmapped_evictions, s.evictions);
 }
 
-// Then an operation is refused that may come to more than fits: what would be left out leads nowhere.
+// Then an operation that may access more than fits is refused: the addresses of what was left out would be unmapped.
 TEST_F(FailingDriverTest, WithoutANetThatHoldsWhatIsKnownMustFit) {
   for (const bool fails : {false, true}) {
     start({.budget_bytes = 8 * kPage, .host_fallback = HostFallback::kFull, .host_is_readable = false});
@@ -130,7 +130,7 @@ TEST_F(FailingDriverTest, WithoutANetThatHoldsWhatIsKnownMustFit) {
   }
 }
 
-// What was not copied back is not there, and the next access does not take it to be.
+// Contents whose fetch failed are not on the device, and the next access fetches them again.
 TEST_F(FailingDriverTest, ACopyBackThatFailsIsMadeByTheNextAccess) {
   std::uint64_t sums[2];
   for (const bool fails : {false, true}) {
@@ -165,7 +165,7 @@ TEST_F(FailingDriverTest, WhatTheProgramGivesBackRaisesTheLimitWhateverTheDriver
   ASSERT_TRUE(access(a).ok());
   ASSERT_TRUE(engine_->free(a, std::nullopt).ok());
   ASSERT_TRUE(engine_->add_external(4 * kPage).ok());
-  const DeviceAddress b = allocate(4 * kPage);  // on the other's pages: its own are lent
+  const DeviceAddress b = allocate(4 * kPage);  // on the pages of a, whose addresses are lent
   ASSERT_TRUE(access(b).ok());
   faulty_->fail_next("unmap", 1000);
   engine_->remove_external(4 * kPage);
@@ -174,7 +174,7 @@ TEST_F(FailingDriverTest, WhatTheProgramGivesBackRaisesTheLimitWhateverTheDriver
   EXPECT_TRUE(access(allocate(8 * kPage)).ok());
 }
 
-// Nothing is left that a stream could wait for, so the host does.
+// There is nothing left that a stream could wait for, so the host waits.
 TEST_F(FailingDriverTest, WorkOfAStreamThatWentWithoutAFenceIsWaitedForByTheHost) {
   start({.budget_bytes = 8 * kPage});
   StreamHandle stream{};

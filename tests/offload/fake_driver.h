@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that tells before the host waits for an event, and then does it. One at a time in a process.
+// A driver that calls back before the host waits for an event, and then waits. One object at a time in a process.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A range that a call holds on the device keeps the eviction units that it lies in, and nothing else of its buffer.
+// A range that a call holds on the device keeps the eviction units that contain it, and nothing else of its buffer.
 #include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
@@ -42,7 +42,7 @@ TEST_F(HeldRangesTest, OthersHaveTheRoomOfTheRest) {
   EXPECT_EQ(pinned(), 0u);
 }
 
-// The room is taken by what has to stay, but for what the range needs.
+// The room is taken by pinned memory, except for what the range needs.
 TEST_F(HeldRangesTest, ALittleOfALargeBufferNeedsLittleRoom) {
   const DeviceAddress other = allocate(3 * kPartBytes);
   ASSERT_TRUE(operate({{other, 3 * kPartBytes}}, Access::kWrite).ok());
@@ -68,7 +68,7 @@ TEST_F(HeldRangesTest, BlocksAndRangesArePinnedBesideOneAnother) {
   EXPECT_EQ(pinned(), 0u);
 }
 
-// Others may write there unseen, so a copy that is made meanwhile would be taken for what it is not.
+// Other users may write to it unseen, so a copy made meanwhile would soon be out of date.
 TEST_F(HeldRangesTest, WhatIsPinnedIsNotCopiedOutWhenItIsEvicted) {
   ASSERT_TRUE(hold(0, 8).ok());
   ASSERT_TRUE(engine_->pin_for_now(large_, "a test").ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What evicted addresses lead to, on the simulated device with tagged memory; bytes are in tests/preload.
+// What evicted addresses map to, on the simulated device with tagged memory; tests with bytes are in tests/preload.
 #include "offload/residency/host_fallback.h"
 #include "driver/page_size.h"
 
@@ -48,7 +48,8 @@ class NetTest : public testing::TestWithParam<HostFallback> {
     EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
     return address;
   }
-  // One operator that reads and writes the buffer; `seen`: the engine is told. `flags`: what it does to it.
+  // Runs one operator that reads and writes the buffer. `seen`: the engine is told. `flags`: what it does to the
+  // buffer.
   void operate(DeviceAddress at, Bytes bytes, bool seen = true,
                std::uint32_t flags = SIMULATED_OPERAND_READ | SIMULATED_OPERAND_WRITE) {
     const MemoryAccess access{at};
@@ -59,8 +60,8 @@ class NetTest : public testing::TestWithParam<HostFallback> {
     operation.commit();
     engine_->validate();
   }
-  // Two buffers of 5 pages take turns in a budget of 8; the second one is accessed unseen while it is away. The
-  // checksum of all that was computed, or 0 where the device faulted.
+  // Two buffers of 5 pages alternate in a budget of 8; the second one is accessed unseen while it is evicted. Returns
+  // the checksum of everything computed, or 0 if the device faulted.
   std::uint64_t take_turns() {
     const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
     for (const DeviceAddress at : {a, b}) {
@@ -103,8 +104,8 @@ TEST_P(NetTest, EvictedAddressesLeadToTheHost) {
   EXPECT_LE(s.peak_device_bytes, 8 * kPage);
 }
 
-// A full host fallback gives up the copies out that were begun when an operation is prepared anew: one that began again
-// behind each of its waits would never come to an end.
+// A full host fallback abandons copies out in progress when an operation is prepared again. An operation that starts
+// again after each of its waits must not begin them anew each time, or it would never end.
 TEST_P(NetTest, AnOperationThatWaitsWithTheLockOpenCopiesNothingOutTwice) {
   Bytes copied_in_place = 0;
   for (const bool waits_without_lock : {false, true}) {
@@ -127,7 +128,7 @@ TEST_P(NetTest, WhatIsFreedWhileItIsAwayLeavesNothingBehind) {
     operate(a, 5 * kPage);
     operate(small, 1000);
     operate(b, 5 * kPage);
-    // Under way to what is being freed, in the order of its stream.
+    // A copy to the buffer that is being freed is in progress, ordered in its stream.
     operate(a, 5 * kPage, false);
     for (const DeviceAddress at : {a, small, b}) ASSERT_TRUE(engine_->free(at, kStream).ok());
     engine_->validate();
@@ -171,7 +172,7 @@ TEST(DigestOfSamples, SeesEveryByteOfAFewAndTheEndsOfMany) {
     EXPECT_NE(digest_of_samples(many), of_many) << at;
     many[at] ^= 1;
   }
-  // And 62 lines between them, side by side from end to end.
+  // With 62 ranges between them, adjacent from end to end.
   constexpr std::size_t kEach = (100'001 - 64) / 63;
   for (std::size_t line = 0; line < 64; ++line) {
     for (const std::size_t at : {line * kEach, line * kEach + 63}) {
@@ -180,7 +181,7 @@ TEST(DigestOfSamples, SeesEveryByteOfAFewAndTheEndsOfMany) {
       many[at] ^= 0x80;
     }
   }
-  // Of a write to all of it any sample tells.
+  // A write to all of it is detected by any sample.
   for (unsigned char& byte : many) ++byte;
   EXPECT_NE(digest_of_samples(many), of_many);
   EXPECT_NE(digest_of_samples(std::vector<unsigned char>(8)), digest_of_samples(std::vector<unsigned char>(9)));

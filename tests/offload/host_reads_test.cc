@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies to the host of what is evicted are served from its host copy: nothing is fetched, and nothing else is evicted.
+// Copies of evicted contents to the host are served from the host copy: nothing is fetched, and nothing else is
+// evicted.
 #include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
@@ -22,7 +23,7 @@ class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safe
     ASSERT_FALSE(engine_->find(large_)->resident);
     before_ = engine_->statistics();
   }
-  // Copies it as the hooks would, to where nobody looks. True: out of the copy on the host.
+  // Copies it as the hooks would, and discards the result. True: read from the host copy.
   bool read(Bytes from, Bytes bytes, bool submits = true) {
     const MemoryAccess access{large_ + from, bytes, Access::kRead};
     Operation operation = engine_->begin(kStream, {&access, 1}, kCopyToHost);
@@ -31,7 +32,7 @@ class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safe
     if (submits) operation.commit();
     return copy != nullptr;
   }
-  // For longer than what follows takes.
+  // Runs longer than everything that follows.
   void launch_something_long(StreamHandle stream) {
     const SimulatedOperand operand{other_.value, kLarge, SIMULATED_OPERAND_READ};
     void* const handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
@@ -80,8 +81,7 @@ TEST_P(HostReadsTest, RunsEndWhereTheContentsGoOnElsewhere) {
   EXPECT_EQ(engine_->host_copy_run({DeviceAddress{4096}, 8192}), 8192u) << "not ours";
 }
 
-// Whoever has had it copied may still be reading when its owner lets it go, so its memory on the host is not given to
-// another.
+// The copy may still be reading when the buffer is freed, so its host memory must not be reused before.
 TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
   const MemoryAccess access{large_ + kPartBytes, kPartBytes, Access::kRead};
@@ -102,7 +102,7 @@ TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   EXPECT_EQ(held - engine_->statistics().host_live_bytes, kLarge);
 }
 
-// A copy that stands behind what the program does later is not waited for, and keeps no other host memory.
+// A copy that is blocked is not waited for, and keeps only its own host memory.
 TEST_P(HostReadsTest, ACopyThatStandsKeepsItsOwnHostCopyAlone) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());
   StreamHandle standing{};

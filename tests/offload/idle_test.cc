@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an idle program gives back, and when. Time is a number here.
+// What an idle program releases, and when. Time is simulated by a number.
 #include "offload/engine/idle.h"
 
 #include "allocator/host_pool.h"
@@ -17,7 +17,7 @@ TEST(IdleWatch, IsDueWhenNothingHasHappenedForLongEnough) {
   EXPECT_FALSE(watch.is_due(6 * kSecond, 2));
   EXPECT_FALSE(watch.is_due(7 * kSecond - 1, 2));
   EXPECT_TRUE(watch.is_due(7 * kSecond, 2));
-  // Not all of it could go: again.
+  // Not everything could be released: it is due again.
   EXPECT_TRUE(watch.is_due(8 * kSecond, 2));
   watch.given_back(8 * kSecond);
   EXPECT_FALSE(watch.is_due(100 * kSecond, 2));
@@ -31,7 +31,7 @@ TEST(IdleWatch, NeverIsNever) {
   EXPECT_FALSE(watch.is_due(~std::uint64_t{0}, 0));
 }
 
-// Once round: idle for its patience and then for `rest` more. What it waited.
+// One cycle: idle for the watch's threshold and then for `rest` more. Returns how long the watch waited.
 std::uint64_t go_round(IdleWatch& watch, std::uint64_t* now, std::uint64_t* activity, std::uint64_t rest) {
   EXPECT_FALSE(watch.is_due(*now, ++*activity));
   const std::uint64_t patience = watch.required_idle_ns();
@@ -48,7 +48,7 @@ TEST(IdleWatch, WhoGoesOnSoonIsLeftAloneForLonger) {
   for (const std::uint64_t seconds : {1, 2, 4, 8, 16, 32, 64, 64}) {
     EXPECT_EQ(go_round(watch, &now, &activity, kSecond / 2), seconds * kSecond);
   }
-  // A long rest, and it is as in the beginning.
+  // After a long rest the threshold is back at its initial value.
   EXPECT_EQ(go_round(watch, &now, &activity, 1000 * kSecond), 64 * kSecond);
   EXPECT_EQ(go_round(watch, &now, &activity, 0), kSecond);
 }
@@ -63,7 +63,7 @@ class IdleEngineTest : public EngineTest {
     }
     for (const DeviceAddress one : all) EXPECT_TRUE(engine_->free(one, std::nullopt).ok());
   }
-  // Looks every second, the program being idle.
+  // Checks every second while the program is idle.
   void rest(unsigned seconds) {
     for (unsigned i = 0; i < seconds; ++i) engine_->look_for_idleness(now_ += kSecond);
     engine_->validate();
@@ -94,7 +94,7 @@ TEST_F(IdleEngineTest, GivesBackWhatNobodyUsesButForAReserve) {
   rest(1);
   EXPECT_EQ(engine_->statistics().device_bytes, (2 + 3) * kPage);
   EXPECT_EQ(engine_->statistics().host_bytes, 0u);
-  // Then it is left alone, and goes on as if nothing had been.
+  // After that it is left alone, and continues as if nothing had happened.
   const std::uint64_t destroyed = engine_->statistics().destroyed_bytes;
   rest(10);
   EXPECT_EQ(engine_->statistics().destroyed_bytes, destroyed);
@@ -131,7 +131,7 @@ TEST_F(IdleEngineTest, EvictedContentsStayOnTheHost) {
   for (const DeviceAddress one : all) EXPECT_TRUE(operate({{one, 4 * kPage}}).ok());
 }
 
-// Parked with the thread that freed them (allocator/thread_cache.h), buffers are nobody's, too.
+// Buffers that are cached by the thread that freed them (allocator/thread_cache.h) are unused memory too.
 TEST_F(IdleEngineTest, WhatThreadsKeepForThemselvesGoesToo) {
   EngineOptions wanted = options();
   wanted.idle_reserve_bytes = 1;

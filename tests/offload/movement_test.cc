@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each reason for an eviction and for a fetch: what makes it occur, and that it alone is counted.
+// Each reason for an eviction and for a fetch: causes it, and checks that only this reason is counted.
 #include "offload/movement.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace thermocline {
 namespace {
 
-// Keeps what it is told in the form of the counts.
+// Counts the notifications in the same form as the engine.
 class Listener : public MovementObserver {
  public:
   void copying_out(const MovedUnit& unit, EvictReason reason) override { told.of(reason).copied_bytes += unit.bytes; }
@@ -27,7 +27,7 @@ class MovementTest : public EngineTest {
  protected:
   static constexpr Bytes kBuffer = 4 * kPage;
 
-  // Nothing moves before it must.
+  // Nothing is moved before it must be.
   void start_on_demand(Bytes budget, bool soft_limit = false) {
     start({.budget_bytes = budget,
            .policy = Policy::kReactive,
@@ -78,7 +78,7 @@ TEST_F(MovementTest, AnOperationThatNeedsRoomIsPressureAndFetchesWhatItAccesses)
   expect_only(FetchReason::kAccessed, {1, kBuffer});
 }
 
-// What was fetched and only read is evicted again without a copy, and for the reason of that time.
+// Contents that were fetched and only read are evicted again without a copy, for the reason that applies at that time.
 TEST_F(MovementTest, AnEvictionWithoutACopyHasAReasonToo) {
   start_on_demand(8 * kPage);
   const DeviceAddress first = written();
@@ -121,7 +121,7 @@ TEST_F(MovementTest, WhatTheProgramAsksForIsRequested) {
   EXPECT_TRUE(engine_->find(second)->resident);
 }
 
-// A write takes back what was asked for: the next eviction is nobody's wish.
+// A write cancels the requested eviction: the next eviction has another reason.
 TEST_F(MovementTest, AnAccessEndsTheReason) {
   start_on_demand(8 * kPage);
   const DeviceAddress first = written();
@@ -156,7 +156,7 @@ TEST_F(MovementTest, TheEndOfASoftLimitLowersTheLimit) {
   EXPECT_EQ(now().of(EvictReason::kPressure).units, before.of(EvictReason::kPressure).units);
 }
 
-// Write-behind begins when something has had to leave, so the first one is under pressure.
+// Write-behind begins when something has been evicted, so the first eviction is under pressure.
 TEST_F(MovementTest, IdleBuffersAreWrittenBehindAndPredictedOnesFetched) {
   start({.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .movements = &listener_});
   std::vector<DeviceAddress> all;
@@ -170,7 +170,7 @@ TEST_F(MovementTest, IdleBuffersAreWrittenBehindAndPredictedOnesFetched) {
   EXPECT_GT(now().of(EvictReason::kPressure).units, 0u);
   for (const EvictReason none : {EvictReason::kPlanned, EvictReason::kLimitLowered, EvictReason::kRequested})
     EXPECT_EQ(now().of(none).units + now().of(none).copied_bytes, 0u) << name_of(none);
-  // Backward: each lets go its own, and the one before it comes early.
+  // Backward: each buffer is freed after its use, and the one before it is prefetched.
   for (std::size_t i = all.size(); i-- > 0;) {
     ASSERT_TRUE(operate({{all[i], kBuffer}}).ok());
     ASSERT_TRUE(engine_->free(all[i], std::nullopt).ok());
@@ -194,7 +194,7 @@ TEST_P(PlannedMovementTest, UnderAPlanAllThatMovesIsPlanned) {
       const int layer = i < kLayers ? i : 2 * kLayers - 1 - i;
       const OperationInfo info{.kind = static_cast<std::uint64_t>(i + 1), .nanoseconds = 4'000'000};
       ASSERT_TRUE(submit({{layers[layer], kBuffer}}, Access::kUnknown, info, 4000).ok());
-      // Strict: what is planned to return waits for others to have left.
+      // Strict: a planned fetch waits until evictions have completed.
       ASSERT_TRUE(device_->driver().synchronize_context().ok());
     }
   };
@@ -203,7 +203,7 @@ TEST_P(PlannedMovementTest, UnderAPlanAllThatMovesIsPlanned) {
   EXPECT_EQ(now().of(EvictReason::kPlanned).copied_bytes, 0u) << "there is no plan yet";
   step();
   ASSERT_EQ(engine_->statistics().plans, 1u);
-  // The first steps under the plan begin with what was there before.
+  // The first steps under the plan begin with the earlier state.
   for (int i = 0; i < 2; ++i) step();
   const MovementCounts before = now();
   for (int i = 0; i < 3; ++i) step();

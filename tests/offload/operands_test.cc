@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is taken to access beside what it was given.
+// What an operation is assumed to access in addition to its arguments.
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {
@@ -18,7 +18,7 @@ class OperandsTest : public EngineTest {
   }
 };
 
-// All graphs look alike. What one of them wrote into small buffers would be held against all others.
+// All graphs have the same identity. What one of them wrote to small buffers would be attributed to all others.
 TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   start({.budget_bytes = 32 * kPage});
   const DeviceAddress table = allocate(256), target = allocate(kPage);
@@ -30,8 +30,7 @@ TEST_F(OperandsTest, TheLaunchOfAGraphIsNoKernelThatWritesTables) {
   EXPECT_TRUE(engine_->has_references());
 }
 
-// Tables that kernels wrote may lead to more than there is room for. They can not be read here, where memory has no
-// bytes.
+// Tables that kernels wrote may point to more than fits. They can not be read here, because tagged memory has no bytes.
 TEST_F(OperandsTest, WhatDoesNotFitIsRefusedAndNotLeftOut) {
   for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
     start({.budget_bytes = 16 * kPage, .safety = safety, .host_is_readable = false});
@@ -49,7 +48,7 @@ TEST_F(OperandsTest, WhatDoesNotFitIsRefusedAndNotLeftOut) {
   }
 }
 
-// Beyond what is remembered of one table, it may lead anywhere.
+// Beyond the number of entries that are remembered for one table, it may point anywhere.
 TEST_F(OperandsTest, ATableThatMayLeadAnywhereNeedsAllThatIsLive) {
   start({.budget_bytes = 16 * kPage, .host_is_readable = false});
   const DeviceAddress table = allocate(256), target = allocate(kPage), other = allocate(15 * kPage);
@@ -62,8 +61,8 @@ TEST_F(OperandsTest, ATableThatMayLeadAnywhereNeedsAllThatIsLive) {
   EXPECT_TRUE(submit({{table, 256}}, Access::kUnknown, reader, 5).ok());
 }
 
-// Words that are known to stand there lead to more than there is room for. What is left out is at its copy on the
-// host; where there is none to be had, the operation is refused.
+// Stored pointers that are known point to more than fits. What is left out is accessed through its host copy; if that
+// is impossible, the operation is refused.
 TEST_F(OperandsTest, UnderAFullHostFallbackWhatIsKnownNeedNotFit) {
   for (const HostFallback net : {HostFallback::kOff, HostFallback::kFull}) {
     start({.budget_bytes = 16 * kPage, .host_fallback = net, .host_is_readable = false});
@@ -81,8 +80,8 @@ TEST_F(OperandsTest, UnderAFullHostFallbackWhatIsKnownNeedNotFit) {
   }
 }
 
-// Freed while a stream stood that used it, and let go when the stream has gone on: at once, not when the operation
-// that asks has it among its operands already.
+// Freed while a blocked stream was using it, and released when the stream has continued: at once, and not when the next
+// operation already has it among its operands.
 TEST_F(OperandsTest, WhatIsLetGoIsNoOperand) {
   start({.budget_bytes = 16 * kPage});
   const DeviceAddress table = allocate(256), target = allocate(kPage);

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = LiveRangeChange::Kind;
 
-// An iteration written down as it goes: `at` is what operations take, in nanoseconds.
+// Records an iteration; `at` takes the duration of operations in nanoseconds.
 class History {
  public:
   std::uint32_t page_owner(std::uint32_t pages, bool there_already = false) {
@@ -49,7 +49,7 @@ class History {
   std::vector<bool> there_;
 };
 
-// Nobody has a page that another one has at the same time; answers how many pages have all their homes.
+// Checks that no two owners have one page at the same time; returns how many pages are assigned in all live ranges.
 std::uint64_t check(const LiveRangeHistory& history, const PageHomes& homes) {
   std::map<PageNumber, std::vector<PageOwner::Stay>> taken;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stays;
@@ -120,7 +120,7 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
   }
 }
 
-// b waits for a's copy out where it gets a's page, and for nobody where it gets the other one.
+// With a's page, b waits for a's copy out; with the other page it waits for nothing.
 TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   History it;
   const auto a = it.page_owner(1, true), b = it.page_owner(1), c = it.page_owner(1);
@@ -142,7 +142,7 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   EXPECT_NE(of_a, of_b);
 }
 
-// Neither page is free whenever it is there, but each is for one of its stays.
+// Neither page is free in all of its live ranges, but each is free in one of them.
 TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   History it;
   const auto a = it.page_owner(1, true), b = it.page_owner(1, true), c = it.page_owner(1);

@@ -16,8 +16,8 @@ struct Step {
   Bytes live;
 };
 
-// A training step: memory rises through `layers` equal blocks of four operations, falls again, then a loop over
-// parameters.
+// A training step: memory grows through `layers` equal blocks of four operations and shrinks again, followed by a loop
+// over parameters.
 std::vector<Step> training_step(std::uint64_t layers, std::uint64_t parameters) {
   std::vector<Step> steps;
   for (std::uint64_t i = 0; i < layers; ++i) {
@@ -61,7 +61,7 @@ TEST(PeriodDetector, FollowsByPosition) {
 
 TEST(PeriodDetector, DoesNotTakeALoopInsideForTheIteration) {
   PeriodDetector period_detector;
-  // The parameter loop repeats 400 times with the same live bytes, the blocks 100 times with rising ones.
+  // The parameter loop repeats 400 times with equal live bytes, the blocks 100 times with growing ones.
   feed(period_detector, training_step(100, 400));
   EXPECT_EQ(period_detector.period(), 0u);
 }
@@ -214,7 +214,7 @@ TEST(PeriodDetector, AMarkedStepThatWasAnotherIsNone) {
   EXPECT_FALSE(period_detector.mark());
 }
 
-// A loop over equal layers, each with weights of its own: as the recorder tells what an operation reuses.
+// A loop over equal layers, each with its own weights, described in the same way as by the recorder.
 class EqualLayers {
  public:
   explicit EqualLayers(std::uint64_t layers) : layers_(layers) {}
@@ -245,7 +245,7 @@ class EqualLayers {
   std::uint64_t layers_;
   std::uint32_t now_ = 0;
   int divergences_ = 0;
-  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> uses_;  // the first and the last
+  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> uses_;  // first and last use
 };
 
 TEST(PeriodDetector, EqualLayersAreOneIterationTogether) {
@@ -268,7 +268,7 @@ TEST(PeriodDetector, MovesToWhereTheBuffersBelongWhenLayersAreSkipped) {
   for (int turn = 0; turn < 4; ++turn) loop.turn(period_detector);
   ASSERT_TRUE(period_detector.following());
   const std::size_t at_end = period_detector.position();
-  loop.pass(period_detector, 0, 10);  // it leaves early
+  loop.pass(period_detector, 0, 10);  // it leaves the loop early
   loop.turn(period_detector);
   EXPECT_EQ(period_detector.position(), at_end);
   EXPECT_EQ(period_detector.period(), 48u);
@@ -283,7 +283,7 @@ TEST(PeriodDetector, AnExchangedBufferDoesNotMoveIt) {
   const std::size_t at_end = period_detector.position();
   for (int turn = 0; turn < 3; ++turn) {
     loop.pass(period_detector, 0, 5);
-    loop.pass(period_detector, 900, 903);  // three others, from now on
+    loop.pass(period_detector, 900, 903);  // three different ones from now on
     loop.pass(period_detector, 8, 24);
     EXPECT_EQ(period_detector.position(), at_end);
   }
@@ -303,7 +303,7 @@ TEST(PeriodDetector, ResumesAmongEqualLayersByTheirBuffers) {
   EXPECT_EQ(period_detector.position(), at_end);
 }
 
-// A few buffers that come round after many iterations do not hide the iteration.
+// A few buffers that repeat only after many iterations do not hide the iteration.
 TEST(PeriodDetector, ARingOfInputsIsNoReasonToWait) {
   PeriodDetector period_detector;
   EqualLayers loop(1);

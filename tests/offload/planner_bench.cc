@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What planning costs: a chain whose gaps are as long as the iteration. Under the smaller budget more has to leave;
-// with contents that differ from their pages the preferences disagree, and more candidates are timed.
+// The cost of planning: a chain whose gaps are as long as the iteration. With the smaller budget more has to be
+// evicted; if contents are smaller than their pages, the preferences give different choices, and more candidates are
+// timed.
 #include <benchmark/benchmark.h>
 
 #include "offload/planning/planner.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles and plans of small training steps, whose right answers can be seen by eye.
+// Profiles and plans of small training steps whose right answers are obvious.
 #include "offload/planning/planner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
   const Profile profile = profile_of(8);
-  // Eight activations, the weights, and the gradient, which two blocks play in turn.
+  // Eight activations, the weights, and the gradient, a role that two blocks have alternately.
   EXPECT_EQ(profile.buffers.size(), 10u);
   EXPECT_EQ(profile.places(), 18u);
   int always = 0, around = 0;
@@ -29,7 +29,7 @@ TEST(Profile, NamesBuffersByTheirPlaceInTheIteration) {
   for (const Bytes bytes : profile.unplanned_bytes) EXPECT_EQ(bytes, 0u);
 }
 
-// A copy takes as long as three operations, and memory becomes free long before.
+// A copy takes as long as three operations, and memory becomes free long before it is needed.
 TEST(Planner, AsksForReturnsBeforeTheLastMoment) {
   const Profile profile = profile_of(32, kOperationNs / 10);
   const Plan plan = plan_iteration(profile, peak_of(profile) - kActivation, kLink);
@@ -63,7 +63,7 @@ TEST(Planner, CoversThePeakAtEveryPlace) {
         Bytes away = 0;
         for (const PlannedGap& gap : plan.gaps) {
           if (gap.buffer != i) continue;
-          // Away from behind `leave` until behind `return_at`.
+          // Evicted from after `leave` until after `return_at`.
           const std::uint32_t since = (q + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
                                       static_cast<std::uint32_t>(profile.places());
           const std::uint32_t until = (gap.return_at + static_cast<std::uint32_t>(profile.places()) - gap.leave) %
@@ -94,7 +94,7 @@ TEST(Planner, IsBoundByASlowLinkAndSaysSo) {
   const Link slow{2, 2};
   const Plan plan = plan_iteration(profile, limit, slow);
   ASSERT_TRUE(plan.fits);
-  // What exceeds the limit at the peak must leave before it and return after it.
+  // What exceeds the limit at the peak must be evicted before it and fetched after it.
   const double transfer = static_cast<double>(peak_of(profile) - limit - 2 * kActivation) / 2;
   EXPECT_GT(plan.predicted_ns, 2 * transfer);
 }
@@ -117,7 +117,7 @@ TEST(Planner, LetsOnlyAsManyPartsLeaveAsAreNeeded) {
   EXPECT_EQ(static_cast<Bytes>(nonresident_bytes(plan.gaps.front(), profile)), missing);
 }
 
-// As programs keep what they are done with until a step ends. Two buffers, of which one has room.
+// Programs may keep buffers that they no longer use until a step ends. Two such buffers, one of which fits.
 TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
   Profile profile;
   profile.nanoseconds.assign(6, 10 * kOperationNs);
@@ -135,7 +135,7 @@ TEST(Planner, WhatIsNotUsedAgainLeavesForGood) {
   for (const std::vector<std::uint32_t>& returns : plan.returns) EXPECT_TRUE(returns.empty());
 }
 
-// The same, where the life of what is kept begins in one iteration and ends in the next.
+// The same for a buffer whose life begins in one iteration and ends in the next.
 TEST(Planner, WhatIsNotUsedAgainLeavesForGoodAcrossTheEndOfAnIteration) {
   Profile profile;
   profile.nanoseconds.assign(6, 10 * kOperationNs);

@@ -52,7 +52,7 @@ class PointerProbesTest : public testing::Test {
     EXPECT_TRUE(heap->allocate(bytes, stream, &buffer).ok());
     return buffer;
   }
-  // A kernel of that name is given these.
+  // Launches a kernel of that name with these arguments.
   void launch(const char* name, const std::vector<Buffer*>& given) {
     std::vector<MemoryAccess> accesses;
     for (const Buffer* buffer : given) accesses.push_back({buffer->address()});
@@ -76,8 +76,8 @@ class PointerProbesTest : public testing::Test {
     return looks->settle(Wait::kNo);
   }
 
-  // What stands in the device's memory, by address. Copies bring it to the host at once; when a look is over is another
-  // matter, and up to the fake driver's streams.
+  // The contents of device memory, by address. Copies take their data at once; when a probe is complete depends on the
+  // fake driver's streams.
   std::map<std::uint64_t, std::uint64_t> memory;
   FakeDriver fake;
   Driver driver{fake.table()};
@@ -219,7 +219,7 @@ TEST_F(PointerProbesTest, KnownWritersWriteWhileAnyStreamRecords) {
   clock.recording(false);
 }
 
-// Nobody can look; so what may have been written stands, and is no more than a possibility.
+// No probe is possible, so what may have been written remains assumed, and is only a possibility.
 TEST_F(PointerProbesTest, WithoutPinnedMemoryAnythingMayBeATable) {
   fake.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
   for (const char* const name : {"setup", "bias"}) {
@@ -240,13 +240,13 @@ TEST_F(PointerProbesTest, AFailureToCopyIsNoVerdict) {
   EXPECT_TRUE(leads(table, target));
 }
 
-// The room for looks is small: as many are under way as it holds, and none overwrites another's.
+// The memory for probes is small: as many are pending as fit in it, and none overwrites another's data.
 TEST_F(PointerProbesTest, EachLookSeesItsOwnBuffers) {
   std::mt19937_64 random(7);
   std::vector<Buffer*> tables;
   for (const Bytes bytes : {64 * kKiB, 100 * kKiB, 200 * kKiB, 256 * kKiB, 8 * kKiB}) tables.push_back(allocate(bytes));
   std::vector<std::string> names;
-  // Fewer than a table can lead to.
+  // Fewer than a table can point to.
   for (int i = 0; i < 250; ++i) names.push_back(std::to_string(i));
   std::set<const Buffer*> written;
   std::uint64_t made = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that name ranges (copies, sets) bring the eviction units that these lie in, and not what they overwrite.
+// Operations that name ranges (copies, sets) fetch the eviction units that contain these, and not what they overwrite.
 #include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
@@ -30,7 +30,7 @@ class RangesTest : public EngineTest {
   Status read(Bytes from, Bytes bytes) {
     return submit({{large_ + from, bytes}}, Access::kRead, {.kind = 8, .overwrites = true}, 5);
   }
-  // It has begun, and the driver refuses it.
+  // The operation has begun, and the driver refuses it.
   void fail_to_set(Bytes from, Bytes bytes) {
     const MemoryAccess access{large_ + from, bytes, Access::kWrite};
     Operation operation = engine_->begin(kStream, {&access, 1}, {.kind = 9, .overwrites = true});
@@ -65,8 +65,8 @@ TEST_F(RangesTest, ALittleOfALargeBufferBringsItsUnitAlone) {
   EXPECT_EQ(restored(), kPartBytes);
 }
 
-// What is read then is the same as where nothing was begun. In between it may lose its pages again, before anybody asks
-// for the contents.
+// Afterwards the contents are those from before the operation. In between the unit may lose its pages again, before
+// anybody reads the contents.
 TEST_F(RangesTest, WhatWasToBeOverwrittenAndWasNotIsStillThere) {
   for (const bool leaves_again : {false, true}) {
     std::uint64_t read_then[2] = {};

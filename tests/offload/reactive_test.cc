@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading without a history: what is brought back before it is wanted.
+// Offloading without a history: what is prefetched.
 #include "offload/residency/part_size.h"
 #include "tests/offload/engine_fixture.h"
 
@@ -10,7 +10,7 @@ class ReactiveTest : public EngineTest {
  protected:
   static constexpr std::size_t kFit = 8;
 
-  // Twice as many buffers as fit are used in turn, then as many are freed as make room for all that are away.
+  // Twice as many buffers as fit are used in turn, then enough of them are freed for all evicted ones to fit.
   void leave_half_away() {
     EngineOptions options;
     options.budget_bytes = kFit * kPartBytes;
@@ -33,7 +33,7 @@ class ReactiveTest : public EngineTest {
 
 TEST_F(ReactiveTest, NoMoreIsGuessedBeforeWhatWasGuessedIsUsed) {
   leave_half_away();
-  // What left last is brought back first.
+  // The buffer that was evicted last is fetched first.
   ASSERT_TRUE(use(kFit - 1).ok());
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(device_->driver().synchronize_context().ok());
@@ -50,7 +50,7 @@ TEST_F(ReactiveTest, WhatIsUsedIsFollowedByMore) {
     ASSERT_TRUE(device_->driver().synchronize_context().ok());
     ASSERT_TRUE(use(i).ok());
   }
-  // But for the last one, whose room the next allocation may want.
+  // Except for the last one, whose room the next allocation may need.
   EXPECT_EQ(prefetches(), kFit - 2);
   EXPECT_EQ(engine_->statistics().nonresident_bytes, 0u);
 }

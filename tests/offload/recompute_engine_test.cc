@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine does with dropped contents when an operation arrives that may access more than it says.
+// What the engine does with dropped contents when an operation arrives that may access more than it names.
 #include <array>
 
 #include "offload/relauncher.h"
@@ -19,7 +19,7 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
     EXPECT_EQ(device_->driver().synchronize_context(), Status());
     engine_->synchronized_all();
   }
-  // An operation that makes one buffer of the other, of which all is said.
+  // An operation that computes one buffer from the other and is completely described.
   void make() {
     const std::array accesses{MemoryAccess{from_, kSize, Access::kRead}, MemoryAccess{to_, kSize, Access::kWrite}};
     const std::array uses{OperandUse{.reads = true}, OperandUse{.writes = true}};
@@ -43,14 +43,14 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
   std::uint64_t recomputed() const { return engine_->statistics().recomputed_operations; }
 
   static constexpr Bytes kSize = 8 * kMiB;
-  static constexpr std::uint64_t launched_ = 2;  // what make() is among the device's operators
+  static constexpr std::uint64_t launched_ = 2;  // the number of make() among the device's operators
   DeviceAddress from_, to_, other_;
 };
 
 TEST_F(RecomputeEngineTest, WhatIsDroppedIsThereWhenAnybodyMayAccessIt) {
   make();
   ASSERT_TRUE(engine_->drop(to_).ok());
-  // It does not name what is dropped, and could access it all the same.
+  // It does not name the dropped buffer, but might access it.
   ASSERT_TRUE(operate({{other_, kSize}}).ok());
   EXPECT_EQ(recomputed(), 1u);
   EXPECT_FALSE(engine_->drop(to_).ok()) << "what it is made of may have been written to";
@@ -69,7 +69,7 @@ TEST_F(RecomputeEngineTest, WhatNobodyNamedMayBeUsedUntilThatHasPassed) {
   EXPECT_EQ(recomputed(), 0u) << "what is overwritten is not recomputed before";
 }
 
-// The pages of what is evicted lead nowhere by then, as if strict.
+// By then the addresses of evicted buffers are unmapped, as if strict.
 TEST_F(RecomputeEngineTest, NoAddressLeadsToAnothersPagesWhereAnybodyMayUseIt) {
   std::array<DeviceAddress, 8> more;
   for (DeviceAddress& one : more) one = allocate(kSize);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions, recipes, rewritten iterations and joint plans of iterations whose right answers can be seen by eye, or
-// found by trying everything.
+// Versions, recipes, rewritten iterations and joint plans for iterations whose right answers are obvious, or are found
+// by trying everything.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@ constexpr Bytes kSize = 64 * kMiB;
 constexpr std::uint64_t kCheapNs = 10'000, kDearNs = 1'000'000;
 constexpr Link kSlowLink{1, 1};
 
-// A forward pass that fills memory and a backward pass that empties it. Each layer has a dear operation, whose output
-// the backward pass reads, and a cheap one, whose output it reads, too, and which is updated in place.
+// A forward pass that fills memory and a backward pass that empties it. Each layer has an expensive operation, whose
+// output the backward pass reads, and a cheap one, whose output is also read, and is updated in place.
 struct Net {
   Profile profile;
   Lineage lineage;
-  std::vector<std::uint32_t> dear, cheap;  // buffers of both
+  std::vector<std::uint32_t> dear, cheap;  // the output buffers of both
 
   explicit Net(std::uint32_t layers) {
     const std::uint32_t input = buffer(true);
@@ -40,7 +40,7 @@ struct Net {
       add(kCheapNs, {{cheap[i], true, true}});
       before = cheap[i];
     }
-    // What comes between makes the gaps long.
+    // Operations in between make the gaps long.
     for (int i = 0; i < 24; ++i) add(kCheapNs, {{input, true, false}});
     for (std::uint32_t i = layers; i-- > 0;) {
       add(kDearNs, {{cheap[i], true, false}});
@@ -86,7 +86,7 @@ std::vector<std::uint64_t> operations_of(const Recipe& recipe) {
 
 TEST(Lineage, AVersionStandsUntilItIsOverwrittenOrFreed) {
   Net net(1);
-  // The cheap buffer: written at place 1, updated in place at place 2, read at 27 and freed behind that.
+  // The cheap buffer: written at place 1, updated in place at place 2, read at 27 and freed after that.
   const VersionId first = net.lineage.operands(1)[1].written, second = net.lineage.operands(2)[0].written;
   EXPECT_EQ(net.lineage.operands(2)[0].read, first);
   EXPECT_FALSE(net.lineage.stands(first, 1)) << "its producer has not run";
@@ -117,7 +117,7 @@ TEST(Recipe, WhatIsGoneIsMadeOnTheWay) {
   RecipeBuilder builder(world);
   ASSERT_TRUE(builder.add(net.lineage.operands(3)[1].written));
   EXPECT_EQ(operations_of(builder.recipe()), (std::vector<std::uint64_t>{1, 2, 3}));
-  // Once is enough for both.
+  // One run is enough for both.
   ASSERT_TRUE(builder.add(net.lineage.operands(2)[0].written));
   EXPECT_EQ(builder.recipe().runs.size(), 3u);
 }
@@ -163,7 +163,7 @@ TEST(JointPlan, CheapOnesGoFirst) {
   }
 }
 
-// With a link that is too slow for anything, as few as possible are dropped, and cheap ones. Every set is tried.
+// If the link is too slow for any copy, as few buffers as possible are dropped, and cheap ones. Tries every set.
 TEST(JointPlan, IsNearTheBestOfAllSetsOfDrops) {
   const Net net(4);
   for (const Bytes limit : {8 * kSize, 7 * kSize, 6 * kSize, 5 * kSize}) {
@@ -314,7 +314,7 @@ TEST_F(VersionsTest, OverwritingADroppedBufferEndsTheMatter) {
   EXPECT_TRUE(versions_.lost_without(std::array<Versions::BufferNumber, 1>{1}).empty());
 }
 
-// Dropped behind the operation after which old ones are forgotten: nobody asks any more what is too old.
+// Dropped after the operation at which old ones are forgotten: too_old() is not called again in time.
 TEST(Versions, WhatDroppedContentsAreMadeOfIsRemembered) {
   constexpr std::uint64_t kRemembered = 16;
   constexpr Versions::BufferNumber kInput = 1, kMade = 2, kOther = 3;

@@ -42,7 +42,7 @@ class ReferencesTest : public testing::Test {
     references->hold({&word, 1});
     references->validate();
   }
-  // By a kernel that writes tables.
+  // Written by a kernel that writes pointers.
   std::uint64_t write(const std::vector<DeviceAddress>& given) {
     std::vector<MemoryAccess> accesses;
     for (const DeviceAddress address : given) accesses.push_back({address});
@@ -50,7 +50,7 @@ class ReferencesTest : public testing::Test {
     references->validate();
     return left_out;
   }
-  // The buffers that a kernel may come to that was given these addresses.
+  // The buffers that a kernel with these arguments can reach.
   std::set<std::uint64_t> reached(const std::vector<DeviceAddress>& given) {
     std::vector<MemoryAccess> accesses;
     for (const DeviceAddress address : given) accesses.push_back({address});
@@ -250,13 +250,13 @@ TEST_F(ReferencesTest, LongTablesTakeLittle) {
   EXPECT_EQ(reached({table->address()}), of(targets));
 }
 
-// What is really there is always led to, and what nothing leads to any more is not kept for ever.
+// Every pointer that is really stored is in the map, and pointers that no longer exist are not kept forever.
 TEST_F(ReferencesTest, NoWordIsLostInRandomPrograms) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<Buffer*> buffers;
     for (int i = 0; i < 12; ++i) buffers.push_back(allocate(i % 2 == 0 ? 4096 : kPage));
-    std::map<std::uint64_t, std::uint64_t> memory;  // word by address, as it really is
+    std::map<std::uint64_t, std::uint64_t> memory;  // by address: the word that is really there
     const auto place = [&] {
       const Buffer& buffer = *buffers[random() % buffers.size()];
       return buffer.address() + random() % 480 * 8;

@@ -20,9 +20,9 @@ namespace {
 constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
-std::string last_report;  // the handler takes no context
+std::string last_report;  // the handler has no context argument
 
-// A program on the simulated device, up to the first thing that is refused.
+// A program on the simulated device, up to the first refusal.
 class Program {
  public:
   explicit Program(const EngineOptions& options) {
@@ -107,7 +107,7 @@ std::string refused(const EngineOptions& options, const Body& body) {
   return last_report;
 }
 
-// key = "valueMiB" of the advice with that number, from 0.
+// key = "valueMiB" from the advice with that number, counted from 0.
 bool follow(const std::string& report, std::size_t number, EngineOptions* options) {
   static const std::regex advice("\n  do     ([a-z_]+ = \"[a-z0-9]+(MiB)?\")?");
   auto found = std::sregex_iterator(report.begin(), report.end(), advice);
@@ -152,7 +152,7 @@ TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
                      [](Program& program) { program.use_new(8 * kPage + 1); });
 }
 
-// Figures that differ look different.
+// Figures that differ are printed differently.
 TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
   expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = Policy::kReactive},
                      "one operation uses 16777216 bytes at once, and the budget is 16760832 bytes", 0,
@@ -162,7 +162,7 @@ TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
                      });
 }
 
-// Of a pinned buffer of which it names a range, the rest is in its way.
+// If the operation names a range of a pinned buffer, the rest of the buffer takes up room too.
 TEST(Report, TheRestOfAPinnedBufferCounts) {
   expect_good_advice({.budget_bytes = 40 * kPage, .policy = Policy::kReactive}, "have to stay on the device", 1,
                      [](Program& program) {
@@ -197,7 +197,7 @@ TEST(Report, PinnedMemoryIsNamedWithItsReasons) {
   expect_good_advice(options, "above all: stream capture", 1, body);
 }
 
-// What the operation itself uses may stay.
+// Buffers that the operation itself uses may stay.
 TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
   expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "one operation uses 18.0 MiB", 0,
                      [](Program& program) {
@@ -215,7 +215,7 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
                      });
 }
 
-// Of 44 MiB no more than 12 are granted.
+// Of 44 MiB only 12 are granted.
 TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   expect_good_advice({.budget_bytes = 4 * kPage,
                       .policy = Policy::kReactive,
@@ -274,7 +274,7 @@ TEST(Report, ADeviceThatOthersUseIsNotBlamedOnTheBudget) {
       << report;
 }
 
-// The number that it gives is granted, and a page more is not.
+// The number in the report is granted, and a page more is not.
 TEST(Report, WhatWouldHaveFittedFits) {
   struct Case {
     EngineOptions options;

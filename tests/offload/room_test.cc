@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree answers what a walk over all places answers.
+// Compares the tree with a search through all places.
 #include "offload/planning/room.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(Room, AnswersAsAWalkOverAllPlacesDoes) {
       const auto amount = static_cast<double>(random() % 60);
       const std::size_t first = room.first_with(amount, end);
       ASSERT_EQ(first, walk(places, amount, end)) << "seed " << seed << " step " << step;
-      // Now and then more than there is: slack may be negative.
+      // Sometimes more than there is: slack may be negative.
       const std::size_t begin = random() % 4 == 0 ? random() % (end + 1) : first;
       room.take(begin, end, amount);
       for (std::size_t i = begin; i < end; ++i) places[i] -= amount;

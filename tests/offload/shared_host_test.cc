@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines under a limit for pinned host memory that they share with other processes: what is granted stays usable, and
-// what is refused is refused with the reason.
+// refusals state the reason.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr Bytes kPage = kDefaultPageBytes;
 constexpr Bytes kBuffer = 4 * kPage;
 constexpr Bytes kLimit = 40 * kPage;
 
-std::string report;  // the handler takes no context
+std::string report;  // the handler has no context argument
 
 class SharedHostTest : public testing::Test {
  protected:
@@ -68,7 +68,7 @@ class SharedHostTest : public testing::Test {
     operation.commit();
     return true;
   }
-  // Allocates and uses until something is refused; how many buffers there are then.
+  // Allocates and uses buffers until something is refused; returns how many buffers there are then.
   std::size_t fill() {
     DeviceAddress address;
     while (held_.size() < 100 && engine_->allocate(kBuffer, std::nullopt, &address).ok()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that are too large for the budget, where they may exceed it.
+// Operations that are too large for the budget, if they may exceed it.
 #include "tests/offload/engine_fixture.h"
 
 namespace thermocline {

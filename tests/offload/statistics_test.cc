@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine says of itself is so at every moment: while threads keep what they freed, while buffers are on the
-// host, and with the program's own mappings.
+// The engine's statistics are right at every moment: while threads cache freed buffers, while buffers are on the host,
+// and with the program's own mappings.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -93,7 +93,7 @@ TEST_F(EngineStatisticsTest, WhatAThreadKeepsIsNotLive) {
   expect_consistent(s);
 }
 
-// Against a record kept beside it.
+// Compared with counts kept in the test.
 TEST_F(EngineStatisticsTest, EveryNumberIsTrueAfterEveryCall) {
   start(64 * kPage);
   std::mt19937_64 random(1);
@@ -103,7 +103,7 @@ TEST_F(EngineStatisticsTest, EveryNumberIsTrueAfterEveryCall) {
   for (int turn = 0; turn < 4000; ++turn) {
     const std::uint64_t what = random() % 20;
     if (what < 9) {
-      // Few sizes, so that many come back from where the thread keeps them.
+      // Few sizes, so that many buffers come from the thread's cache.
       const Bytes bytes = Bytes{700} << (random() % 14);
       DeviceAddress address;
       if (engine_->allocate(bytes, kStream, &address).ok()) {

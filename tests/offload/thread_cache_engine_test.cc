@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine with what stands in front of its lock: numbers stay true, memory is not lost to it, order is kept.
+// The engine with thread caches: statistics stay right, caches waste no memory, order is kept.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class ThreadCacheEngineTest : public testing::TestWithParam<Policy> {
     EXPECT_TRUE(engine_->free(address, stream).ok());
   }
 
-  // In one thread at a time: the engine calls it under its lock alone.
+  // Used by one thread at a time: the engine calls it only under its lock.
   FakeDriver fake_;
   Driver driver_{fake_.table()};
   std::unique_ptr<Engine> engine_;
@@ -70,7 +70,7 @@ TEST_P(ThreadCacheEngineTest, FreedMeansFreedAtEveryMoment) {
   EXPECT_FALSE(engine_->free(large, kStream).ok());
   EXPECT_FALSE(engine_->free(large, std::nullopt).ok());
   EXPECT_EQ(allocate(3 * kPage), large);
-  // Another buffer, though at the same place.
+  // Another buffer, although at the same address.
   EXPECT_GT(engine_->find(large)->number, number);
   const EngineStatistics statistics = engine_->statistics();
   EXPECT_EQ(statistics.live_bytes, 1000 + 3 * kPage);
@@ -123,12 +123,12 @@ TEST_P(ThreadCacheEngineTest, TheNextOwnerWaitsForTheLast) {
   release(second);
 }
 
-// A stream may be given the handle of one that was destroyed: what is freed on it comes behind its own work.
+// A stream may have the handle of one that was destroyed: what is freed on it is ordered after its own work.
 TEST_P(ThreadCacheEngineTest, AHandleThatComesAgainIsAnotherStream) {
   start(64 * kPage);
   const StreamHandle other = fake_.create_stream();
   const StreamHandle stream = fake_.create_stream();
-  // What work does with `unseen`, the engine is not told.
+  // The engine is not told what the work does with `unseen`.
   const auto use = [&](DeviceAddress address, StreamHandle on, std::uint64_t owner, DeviceAddress unseen) {
     const MemoryAccess access{address, 0, Access::kUnknown};
     Operation operation = engine_->begin(on, {&access, 1});
@@ -141,11 +141,11 @@ TEST_P(ThreadCacheEngineTest, AHandleThatComesAgainIsAnotherStream) {
   release(first, stream);
   use(witness, stream, 1, witness);
   engine_->retire(stream);
-  // The clock tells the new one from the old one, which still had work to do.
+  // The clock distinguishes the new stream from the old one, which still had work to do.
   use(witness, stream, 1, witness);
   fake_.run_all();
   ASSERT_EQ(allocate(3 * kPage, stream), first);
-  // A free is ordered behind all work of its stream.
+  // A free is ordered after all work of its stream.
   use(witness, stream, 2, first);
   release(first, stream);
   const DeviceAddress second = allocate(3 * kPage, other);
@@ -159,7 +159,7 @@ TEST_P(ThreadCacheEngineTest, AHandleThatComesAgainIsAnotherStream) {
   release(witness);
 }
 
-// Threads allocate, free and use at once; what one has nobody else has.
+// Threads allocate, free and use memory at the same time; no buffer has two owners.
 TEST_P(ThreadCacheEngineTest, ThreadsShareIt) {
   start(64 * kPage);
   constexpr unsigned kThreads = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine waits for it waits for without its lock: meanwhile other threads have it.
+// The engine waits without its lock, so other threads can use it meanwhile.
 #include <thread>
 
 #include "driver/locks.h"
@@ -32,7 +32,7 @@ class WaitsTest : public EngineTest {
     locks_are_checked.store(false);
   }
 
-  // As any other thread may, while this one waits. Where the lock is held it never comes back.
+  // Calls the engine as another thread may during the wait. If the lock is held, this never returns.
   void waits() {
     ++waits_;
     EXPECT_EQ(locks_held(), 0);
@@ -72,7 +72,7 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
   engine_->remove_external(3 * kPage);
 }
 
-// Drivers synchronise the context where pinned memory is freed.
+// Drivers synchronize the context when pinned memory is freed.
 TEST_F(WaitsTest, OthersHaveTheLockWhilePinnedMemoryIsGivenBack) {
   begin_with(Policy::kReactive, false);
   std::vector<DeviceAddress> all;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small programs, one API path into device memory each (programs/<kind>/). Each prints the same plain, under the
-// library, and under a budget below what it holds, in the order of time and in adversarial orders, with the race
-// checker on.
+// Small programs, each with one API path to device memory (programs/<kind>/). Each prints the same plain, under the
+// library, and with a budget below what it allocates; in order of time and in adversarial orders, with the race checker
+// on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace thermocline::test {
 namespace {
 
-// All hold eight buffers of 4 MiB.
+// All programs allocate eight buffers of 4 MiB.
 constexpr const char* kBudget = "20MiB";
 constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
 
@@ -137,7 +137,7 @@ TEST(ApiPathsOfValues, WordsKeepNothingOnTheDevice) {
   EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
 }
 
-// The program could be the one that writes the value, so it gets its answer.
+// The program itself could be the one that writes the value, so its call must return.
 TEST(ApiPathsOfValues, WhatOnlyStandingStreamsHoldIsOutOfMemoryInTheEnd) {
   const std::vector<std::string> program = {"api_paths/copies/standing_on_all"};
   const std::string told = "working, parameters, NULL): ";
@@ -162,15 +162,15 @@ INSTANTIATE_TEST_SUITE_P(Small, RuntimeApiPaths,
                                          "runtime/graph_nodes", "runtime/resets", "runtime/thrust"),
                          test_name);
 
-// Mixing does not hash what a call left undefined: padding, and structures without members.
+// Mixing does not hash undefined bytes of a call: padding, and structures without members.
 TEST(RuntimeApiPaths, ThrustPrintsTheSameInEveryRun) {
   if (!HAS_CUDA_PROGRAMS) GTEST_SKIP() << "nvcc was not found";
   const ProcessResult first = run_plain({"api_paths/runtime/thrust"});
   for (int i = 0; i < 3; ++i) expect_same(first, run_plain({"api_paths/runtime/thrust"}));
 }
 
-// It is linked with the driver and finds that before us, so nobody sees what it does: it runs as without the library,
-// which says so at the end.
+// The plugin is linked with the driver and finds that before the library, so nobody sees what it does: it runs as
+// without the library, which reports that at the end.
 TEST(ApiPaths, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibraryAndIsNamed) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
@@ -184,7 +184,7 @@ TEST(ApiPaths, PluginThatSeesItsOwnSymbolsFirstRunsAsWithoutTheLibraryAndIsNamed
   EXPECT_EQ(result.err.find("thermocline: ", result.err.find(said) + 1), std::string::npos) << result.err;
 }
 
-// The same beside a program that is seen.
+// The same in addition to a program that is seen.
 TEST(ApiPaths, WhoCallsTheDriverPastTheLibraryIsCounted) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
@@ -202,7 +202,7 @@ TEST(ApiPaths, DriverOpenedWithItsOwnSymbolsFirstIsSeen) {
   expect_same_bits({"api_paths/resolution/dlopened_deep"}, kBudget, kBudgetBytes);
 }
 
-// The library lets the driver have what belongs to a second context, and says so.
+// The library leaves the memory of a second context to the driver, and says so.
 TEST(ApiPaths, SecondContextComputesTheSame) {
   const std::vector<std::string> arguments = {"api_paths/contexts/two"};
   const ProcessResult plain = run_plain(arguments);
@@ -213,7 +213,7 @@ TEST(ApiPaths, SecondContextComputesTheSame) {
   }
 }
 
-// The device holds 24 of the 33 MiB that the program asks for, and arrays are not the library's.
+// The device has 24 of the 33 MiB that the program allocates, and arrays are the driver's memory.
 TEST(ApiPaths, ArraysFindRoomOnADeviceThatIsFull) {
   const std::vector<std::string> arguments = {"api_paths/memory/arrays"};
   const ProcessResult result = run_program(
@@ -223,9 +223,9 @@ TEST(ApiPaths, ArraysFindRoomOnADeviceThatIsFull) {
   EXPECT_GT(statistic(result, "evicted_bytes"), 0u);
 }
 
-// On a device of 28 MiB, of which others hold 4, the program's buffers of 32 and the code of its five kernels take
-// turns: whatever the driver needs memory for gets it, with all of the device for a budget and with what is free by
-// itself.
+// On a device of 28 MiB, of which other processes hold 4, the program's buffers of 32 MiB and the code of its five
+// kernels take turns: whatever the driver needs memory for gets it, with a budget of the whole device and with the
+// default budget.
 TEST(ApiPaths, WhatTheDriverTakesForItselfFindsRoomOnADeviceThatIsFull) {
   const std::vector<std::string> arguments = {"api_paths/launches/loaded_lazily"};
   const ProcessResult plain = run_plain(arguments);
@@ -242,7 +242,7 @@ TEST(ApiPaths, WhatTheDriverTakesForItselfFindsRoomOnADeviceThatIsFull) {
   }
 }
 
-// What is free when the program begins, but for a 64th of the device.
+// The budget is what is free when the program begins, minus a 64th of the device.
 TEST(ApiPaths, TheBudgetIsWhatIsFreeWhereNoneIsSet) {
   const ProcessResult result = run_program(
       {"api_paths/launches/parameters"},
@@ -253,7 +253,7 @@ TEST(ApiPaths, TheBudgetIsWhatIsFreeWhereNoneIsSet) {
   EXPECT_EQ(statistic(result, "budget_bytes"), 62 * kMiB);
 }
 
-// Out of memory comes from the driver once, at each of these calls: they are made again, and the program hears nothing.
+// The driver returns out of memory once, at each of these calls: they are repeated, and the program does not notice.
 TEST(ApiPaths, CallsThatTheDriverHasNoMemoryForAreMadeAgain) {
   const std::vector<std::string> arguments = {"api_paths/launches/loaded_lazily"};
   const ProcessResult plain = run_plain(arguments);
@@ -267,7 +267,7 @@ TEST(ApiPaths, CallsThatTheDriverHasNoMemoryForAreMadeAgain) {
   }
 }
 
-// The library asks for the primary context in passing, before each release: the third and the fourth call.
+// The library queries the primary context before each release, with the third and the fourth call.
 TEST(ApiPaths, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
   const std::vector<std::string> arguments = {"api_paths/contexts/primary_released"};
   const ProcessResult plain = run_plain(arguments);
@@ -280,8 +280,8 @@ TEST(ApiPaths, ThePrimaryContextEndsWhereItCanNotBeAskedFor) {
   expect_same(plain, result);
 }
 
-// While a stream records nobody may wait for what is unseen, and memory that is freed stays until somebody does. Where
-// none does, no more is live than the program's eight buffers.
+// While a stream captures, nobody may wait for unseen accesses, and freed memory stays allocated until somebody does.
+// If no stream captures any more, only the program's eight buffers are live.
 TEST(ApiPaths, RecordingsEndHoweverTheyEnd) {
   for (const char* program :
        {"api_paths/graphs/recording_stream_destroyed", "api_paths/graphs/recordings_ended_elsewhere"}) {
@@ -291,7 +291,7 @@ TEST(ApiPaths, RecordingsEndHoweverTheyEnd) {
   }
 }
 
-// Pinned memory, addresses and pages are no context's: the library gives them back before the last release of it.
+// Pinned memory, addresses and pages belong to no context: the library releases them before the last release of it.
 TEST(ApiPaths, WhatTheLibraryHoldsGoesBeforeThePrimaryContext) {
   const std::vector<std::string> arguments = {"api_paths/contexts/primary_released"};
   const ProcessResult plain = run_plain(arguments);
@@ -302,8 +302,9 @@ TEST(ApiPaths, WhatTheLibraryHoldsGoesBeforeThePrimaryContext) {
   EXPECT_EQ(result.err.find("never released"), std::string::npos) << result.err;
 }
 
-// "Invalid value" ends the list of a function's parameters. Where it comes at the first one of a driver that has told
-// nothing yet or no longer tells what it told before, or where the next answer is another, everything may be accessed.
+// "Invalid value" ends the list of a function's parameters. If it comes for the first parameter, from a driver that has
+// returned none yet or no longer returns those that it returned before, or if the next answer differs, everything may
+// be accessed.
 TEST(ApiPaths, AnEndOfTheParametersThatIsNotOneIsNotBelieved) {
   const std::vector<std::string> arguments = {"api_paths/launches/parameters"};
   const ProcessResult plain = run_plain(arguments);
@@ -314,7 +315,7 @@ TEST(ApiPaths, AnEndOfTheParametersThatIsNotOneIsNotBelieved) {
         run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .order = 0, .environment = {plan}});
     expect_same(plain, roomy);
     EXPECT_GT(statistic(roomy, "unknown_launches"), 0u) << plan;
-    // All eight buffers are more than the budget: out of memory, and never other bytes.
+    // All eight buffers exceed the budget: out of memory, and never wrong bytes.
     const ProcessResult squeezed =
         run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = 0, .environment = {plan}});
     EXPECT_EQ(squeezed.status, 2) << squeezed.out;
@@ -331,7 +332,7 @@ TEST(ApiPaths, ADriverThatNoLongerTellsParametersIsNotBelievedThatThereAreNone) 
   EXPECT_GT(statistic(roomy, "unknown_launches"), 0u);
 }
 
-// Where every launch would access everything, nothing leaves the device, and that is said once.
+// If every launch would access everything, nothing is evicted, and that is logged once.
 TEST(ApiPaths, NothingIsEvictedUnderADriverThatDoesNotTellParameters) {
   const std::string old = "THERMOCLINE_SIMULATE_FAULTS=driver-version 12.3";
   const std::vector<std::string> arguments = {"api_paths/launches/parameters"};
@@ -346,7 +347,7 @@ TEST(ApiPaths, NothingIsEvictedUnderADriverThatDoesNotTellParameters) {
   EXPECT_EQ(statistic(squeezed, "evicted_bytes"), 0u);
 }
 
-// The graphs of the program have one allocation of 4 MiB at a time, beside eight buffers.
+// The graphs of the program have one allocation of 4 MiB at a time, in addition to eight buffers.
 TEST(ApiPaths, MemoryOfGraphsCountsAgainstTheBudget) {
   for (const char* budget : {"", kBudget}) {
     const ProcessResult result = run_preloaded({"api_paths/graphs/memory_in_capture"}, budget);
@@ -356,7 +357,7 @@ TEST(ApiPaths, MemoryOfGraphsCountsAgainstTheBudget) {
   }
 }
 
-// Nor is the memory of graphs, of which the driver tells when a launch has taken it.
+// The same for memory of graphs, which the driver reports when a launch has taken it.
 TEST(ApiPaths, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
   for (const char* program : {"api_paths/graphs/memory_in_capture", "api_paths/graphs/memory_nodes"}) {
     const std::vector<std::string> arguments = {program};
@@ -374,8 +375,8 @@ TEST(ApiPaths, LaunchesFindRoomForTheirGraphsMemoryOnADeviceThatIsFull) {
   }
 }
 
-// The program sees the errors that CUDA has for that, and no graph; what it records next is whole. Also where the
-// driver does not make the capture invalid when the library asks it to.
+// The program gets CUDA's errors for that, and no graph; what it captures next is complete. Also if the driver does not
+// invalidate the capture when the library makes it do so.
 TEST(ApiPaths, WhatIsRefusedWhileRecordingLeavesNoGraph) {
   const std::string expected =
       "copy: 2\nstate 2\nend: 901\ngraph: 0\n"
@@ -402,7 +403,7 @@ TEST(ApiPaths, WhatIsRefusedWhileRecordingLeavesNoGraph) {
                 buffers);
 }
 
-// All but two buffers of what each graph names may leave between launches, and nothing stays.
+// All but two of the buffers that each graph names may be evicted between launches, and nothing is pinned.
 TEST(ApiPaths, GraphsHoldNothingBetweenTheirLaunches) {
   const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_over_time"};
   const ProcessResult plain = run_plain(arguments);
@@ -413,7 +414,7 @@ TEST(ApiPaths, GraphsHoldNothingBetweenTheirLaunches) {
   EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);
 }
 
-// The report names the need of the whole graph, and the advice can be followed.
+// The report gives the requirement of the whole graph, and the advice can be followed.
 TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
   const std::vector<std::string> arguments = {"api_paths/graphs/more_than_fits_at_once"};
   const ProcessResult plain = run_plain(arguments);
@@ -424,7 +425,7 @@ TEST(ApiPaths, AGraphThatDoesNotFitIsRefusedWhole) {
   EXPECT_NE(squeezed.err.find("do     budget = \"32MiB\""), std::string::npos) << squeezed.err;
   EXPECT_EQ(statistic(squeezed, "oom_reports"), 1u);
   expect_same(plain, run_preloaded(arguments, "32MiB"));
-  // What the graph would have done is over and gone.
+  // Leaves out what the graph would have printed.
   const auto behind = [](const ProcessResult& one) { return one.out.substr(one.out.find("behind\n")); };
   EXPECT_EQ(behind(squeezed), behind(plain));
 }
@@ -439,7 +440,7 @@ TEST(ApiPaths, WithASoftLimitTheGraphRunsBeyondTheBudget) {
   EXPECT_EQ(statistic(soft, "oom_reports"), 0u);
 }
 
-// A launch accesses all that is live.
+// A launch accesses everything that is live.
 TEST(ApiPaths, NodesThatTheDeviceChangesFindWhatIsLive) {
   const std::vector<std::string> arguments = {"api_paths/graphs/device_updatable"};
   const ProcessResult plain = run_plain(arguments);
@@ -454,7 +455,7 @@ TEST(ApiPaths, NodesThatTheDeviceChangesFindWhatIsLive) {
   }
 }
 
-// Sanitizers unwind threads in ways of their own.
+// Sanitizers unwind threads in their own way.
 bool sanitizers_unwind() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
@@ -473,7 +474,7 @@ TEST(ApiPaths, CancelledThreadsLeaveTheRestAsItWas) {
   expect_same_bits({"api_paths/process/cancelled"}, kBudget, kBudgetBytes);
 }
 
-// What is said about it is said to its end, and by nobody who must not be unwound.
+// The message about it is complete, and no thread is unwound inside the library.
 TEST(ApiPaths, ThreadsAreCancelledWhileTheyAreRefusedMemory) {
   if (sanitizers_unwind()) GTEST_SKIP() << "under a sanitizer threads are not cancelled";
   const std::vector<std::string> arguments = {"api_paths/process/cancelled", "too much"};
@@ -517,7 +518,7 @@ TEST(ApiPaths, ProcessThatEndsInASignalsHandlerInsideItsRecordingEnds) {
   static_cast<void>(std::remove(file.c_str()));
 }
 
-// Two processes with the same environment, each under the budget.
+// Two processes with the same environment, each with the budget.
 TEST(ApiPaths, ChildrenThatBecomeProgramsComputeTheSame) {
   const std::vector<std::string> arguments = {"api_paths/process/fork_and_execute"};
   const ProcessResult plain = run_plain(arguments);
@@ -540,7 +541,7 @@ TEST(ApiPaths, ChildrenCanBeLeftAlone) {
   EXPECT_EQ(processes_with("false"), 1u);
 }
 
-// Another malloc, found by dlsym inside an allocation, in front of the library and behind it.
+// Another malloc, which calls dlsym inside an allocation, loaded before the library and after it.
 TEST(ApiPaths, AnotherMallocInFrontOrBehindDoesNoHarm) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers bring a malloc of their own";
@@ -559,7 +560,7 @@ TEST(ApiPaths, AnotherMallocInFrontOrBehindDoesNoHarm) {
   }
 }
 
-// Each of two buffers nearly fills the budget.
+// Each of the two buffers nearly fills the budget.
 TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
   expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", 112 * kMiB);
 }
@@ -567,19 +568,19 @@ TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
 TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
   const std::vector<std::string> arguments = {"api_paths/copies/rows_larger_than_the_room"};
   expect_same_bits(arguments, "80MiB", 80 * kMiB);
-  // What is not seen to be accessed must not lead to its copy on the host, and so hide that.
+  // Without a host mapping, an access that was not seen would fault instead of being hidden.
   const ProcessResult squeezed = run_program(
       arguments, {.preload = {LIBRARY_FILE}, .budget = "80MiB", .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
   expect_same(run_plain(arguments), squeezed);
 }
 
-// The buffer that they lie in does not fit beside the program's own memory; what they name does.
+// The buffer that contains them does not fit together with the program's own memory; what they name does.
 TEST(ApiPaths, NodesNeedRoomForWhatTheyNameAlone) {
   constexpr std::uint64_t kRoom = 96 * kMiB;
   expect_same_bits({"api_paths/graphs/parts_of_large_buffers"}, "96MiB", kRoom);
 }
 
-// What is evicted is copied to the host from its host copy, also where nothing could be fetched.
+// Evicted contents are copied to the host from their host copy, also if nothing could be fetched.
 TEST(ApiPaths, CopiesToTheHostOfWhatIsEvictedFetchNothing) {
   const ProcessResult result = run_preloaded({"api_paths/copies/evicted_to_host"}, kBudget);
   EXPECT_EQ(result.status, 0) << result.err;

@@ -24,7 +24,7 @@ std::string read_file(const fs::path& path) {
   return text.str();
 }
 
-// All C++ sources of the tests, one behind the other.
+// All C++ sources of the tests, concatenated.
 const std::string& sources_of_tests() {
   static const std::string all = [] {
     std::string text;
@@ -61,7 +61,7 @@ bool is_program(const std::string& name) {
   return api_paths.find('"' + name + '"') != std::string::npos;
 }
 
-// "suite.name" of each. Once: the search takes long under sanitizers.
+// "suite.name" of each. Computed once, because the search takes long under sanitizers.
 const std::set<std::string>& names_of_tests() {
   static const std::set<std::string> all = [] {
     std::set<std::string> names;
@@ -88,7 +88,7 @@ struct Row {
 
 std::vector<Row> rows_of(const std::string& text) {
   std::vector<Row> rows;
-  std::size_t column = std::string::npos;  // that of the tests
+  std::size_t column = std::string::npos;  // with the tests
   std::stringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("|")) {
@@ -138,7 +138,7 @@ TEST(Compatibility, AllFifteenPitfallsAreThere) {
   EXPECT_EQ(rows_of(text.substr(begin, text.find("\n## ", begin + 1) - begin)).size(), 15u);
 }
 
-// A program that nobody runs tests nothing.
+// A program that no test runs tests nothing.
 TEST(Compatibility, EverySmallProgramIsRun) {
   const std::string api_paths = lists_of_programs();
   int programs = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that use several devices in one process (programs/devices/): each has an engine, and the budget is each
-// device's by itself.
+// Programs that use several devices in one process (programs/devices/): each device has an engine, and the budget
+// applies to each device separately.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,13 +14,13 @@ namespace {
 constexpr const char* kBudget = "20MiB";
 constexpr std::uint64_t kBudgetBytes = 20 * kMiB;
 
-// Of all engines together.
+// The sum over all engines.
 void expect_same_bits_on(int devices, const std::string& program) {
   const std::vector<std::string> arguments = {"api_paths/" + program};
   const ProcessResult plain = run_plain(arguments);
   const ProcessResult fits = run_preloaded(arguments);
   expect_same(plain, fits);
-  // Nothing is said but what was asked for.
+  // Only the requested output is printed.
   EXPECT_EQ(fits.err.find("thermocline: "), fits.err.find("thermocline: peak_live_bytes=")) << fits.err;
   EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
   for (const std::uint64_t order : orders()) {
@@ -31,7 +31,7 @@ void expect_same_bits_on(int devices, const std::string& program) {
     EXPECT_GT(statistic(squeezed, "peak_live_bytes"), static_cast<std::uint64_t>(devices) * kBudgetBytes);
     EXPECT_GT(statistic(squeezed, "restored_bytes"), 0u);
     EXPECT_EQ(statistic(squeezed, "other_contexts"), 0u);
-    // What other devices access need not stay.
+    // Memory that other devices access need not be pinned.
     EXPECT_EQ(statistic(squeezed, "pinned_buffers"), 0u);
   }
 }
@@ -65,8 +65,8 @@ TEST(SeveralDevices, EachSaysItsOwnBudget) {
             "on 1, in its context\n");
 }
 
-// The driver refuses one call, of the program or of the library. Where the program is told, it ends with that; else
-// it prints what it prints without the library, which does without what it could not have.
+// The driver refuses one call, of the program or of the library. If the program gets the error, it ends with it;
+// otherwise it prints the same as without the library, which does without what was refused.
 TEST(SeveralDevices, RefuseCleanlyOrGiveTheSameBitsWhereACallFails) {
   const std::vector<std::string> arguments = {"api_paths/devices/peer_copies"};
   const ProcessResult plain = run_plain(arguments);

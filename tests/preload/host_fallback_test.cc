@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accesses that nobody sees meet the copy on the host, where there is a net.
+// With a host fallback, accesses that the hooks do not see use the copy on the host.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ ProcessResult run_with(const std::string& program, const std::string& net, std::
                        const std::string& faults = "", bool checked = true) {
   Running running{.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = order, .environment = {}};
   running.environment.push_back("THERMOCLINE_HOST_FALLBACK=" + net);
-  // Of a kernel that faults the race checker would say why.
+  // For a kernel that faults the race checker would report the reason.
   if (!checked) running.environment.emplace_back("THERMOCLINE_SIMULATE_CHECK=0");
   if (!faults.empty()) running.environment.push_back("THERMOCLINE_SIMULATE_FAULTS=" + faults);
   return run_program({"tables", program}, running);

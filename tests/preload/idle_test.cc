@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that do nothing for a while, under the library, which then looks (hooks/entry/idle_thread.h).
+// Programs that do nothing for a while, under the library, which then checks for idleness (hooks/entry/idle_thread.h).
 #include <gtest/gtest.h>
 
 #include "tests/preload/running.h"
@@ -13,7 +13,7 @@ TEST_P(Idle, GivesBackWhatItDoesNotUseAndGoesOn) {
   const std::string what = GetParam();
   const ProcessResult plain = run_plain({"idle", what});
   std::vector<std::string> environment = {"THERMOCLINE_IDLE_AFTER=1ms", "THERMOCLINE_IDLE_RESERVE=1"};
-  // The driver waits for streams only where memory is what cuMemHostAlloc gives.
+  // The driver waits for streams only if memory comes from cuMemHostAlloc.
   if (what == "stands") environment.emplace_back("THERMOCLINE_HOST_FALLBACK=off");
   const ProcessResult idle = run_program(
       {"idle", what}, {.preload = {LIBRARY_FILE}, .budget = "16MiB", .environment = std::move(environment)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What dlsym and dlvsym answer under the library: what they answer without it, but that the driver's functions that are
-// hooked are ours.
+// The results of dlsym and dlvsym under the library: the same as without it, except that hooked driver functions are
+// replaced by hooks.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -19,7 +19,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// What a line of the plain run becomes under the library.
+// The expected line under the library for a line of the plain run.
 std::string expected_from(std::string line) {
   const bool hooked = line.find(" cuMemAlloc_v2: libcuda.so") != std::string::npos;
   const bool ours = line.find(" dlsym: libc.so.6") != std::string::npos && line.find("handle") == std::string::npos;
@@ -42,8 +42,8 @@ TEST(Lookups, AreThoseOfTheProgramAloneButForHookedFunctions) {
     if (before[i].starts_with("--")) part = before[i];
     if (after[i] == "default cuMemAlloc_v2: libthermocline.so.1" ||
         after[i] == "next cuMemAlloc_v2: libthermocline.so.1") {
-      // The library's export is in the scope of all; with a driver in the process it is given even to who would not see
-      // that one.
+      // The library's export is in the global scope; if the process has a driver, it is returned even to callers that
+      // could not see that driver.
       EXPECT_NE(part, "-- no driver");
       continue;
     }

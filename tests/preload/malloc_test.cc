@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs under another malloc: jemalloc and tcmalloc as the distribution has them, preloaded in front of the library
-// and behind it, and programs that were built with the address sanitizer, which brings one.
+// Programs with another malloc: the distribution's jemalloc and tcmalloc, preloaded before the library and after it,
+// and programs built with the address sanitizer, which has its own.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ void expect_same_with(const std::string& program, const std::vector<std::string>
 
 struct Malloc {
   const char* name;
-  const char* file;  // empty: not on this machine
+  const char* file;  // empty: not installed on this machine
 };
 
 class Mallocs : public testing::TestWithParam<Malloc> {};
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Preload, Mallocs,
                          testing::Values(Malloc{"jemalloc", JEMALLOC_FILE}, Malloc{"tcmalloc", TCMALLOC_FILE}),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The sanitizer wants to be first, and takes faults for its own unless told not to: the simulated device needs them.
+// The sanitizer must be loaded first, and handles faults itself unless told not to: the simulated device needs them.
 class Sanitized : public testing::TestWithParam<std::string> {};
 
 TEST_P(Sanitized, ProgramsComputeTheSame) {
@@ -63,7 +63,7 @@ TEST_P(Sanitized, ProgramsComputeTheSame) {
                    {"ASAN_OPTIONS=handle_segv=0:detect_leaks=0:protect_shadow_gap=0"});
 }
 
-// Where the library comes first, as it does when LD_PRELOAD names nothing else.
+// If the library is loaded first, as when LD_PRELOAD names nothing else.
 TEST_P(Sanitized, ProgramsComputeTheSameBehindTheLibrary) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "all is built with a sanitizer here";

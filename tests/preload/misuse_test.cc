@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting `debug`: what is wrong is reported with all sites, what is right is not, and nothing else changes.
+// Setting `debug`: errors are reported with all call sites, correct use is not, and nothing else changes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ TEST(Misuse, AWriteByAKernelAfterTheFreeIsReportedTwice) {
   EXPECT_NE(result.err.find(", at byte 100 of a buffer of 5000\n  freed "), std::string::npos) << result.err;
 }
 
-// What has been given up counts no more: the buffer is kept although more than may be kept was freed before it.
+// Buffers that were really freed no longer count: the buffer is kept although more than the limit was freed before it.
 TEST(Misuse, WhatIsFreedAfterMuchElseIsKeptAsWell) {
   const ProcessResult result =
       run_program({"misuse", "kernel-after-many"},
@@ -109,7 +109,7 @@ TEST(Misuse, NothingIsReportedWhereNobodyAsked) {
     EXPECT_EQ(reports(run_misuse(how, "off")), 0u) << how;
 }
 
-// Under a budget that forces buffers out and back, and with several threads.
+// With a budget that forces evictions and fetches, and with several threads.
 TEST(Misuse, AProgramIsTheSameWhileItIsWatched) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"workload"},
                                                     {"workload", "--memory", "in-order", "--streams"},

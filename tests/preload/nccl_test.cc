@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that use NCCL, on a library of its name whose kernels find what they work on where nobody sees it
-// (programs/nccl/fake.cc). Without a host fallback, so that a buffer that is absent is an illegal address.
+// Programs that use NCCL, with a library of its name whose kernels find their operands in a way that nobody sees
+// (programs/nccl/fake.cc). Without a host fallback, so that accessing a non-resident buffer is an illegal address.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,7 +31,7 @@ TEST_P(Nccl, BuffersStayWhereTheyAreWhileItWorksOnThem) {
     EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
     EXPECT_LE(statistic(squeezed, "peak_device_bytes"), kBudgetBytes);
     EXPECT_EQ(statistic(squeezed, "unseen_collectives"), 0u);
-    // What NCCL has allocated, on a thread of its own and for the program, is not ours.
+    // Memory that NCCL has allocated, on a thread of its own and for the program, is not the engine's.
     EXPECT_EQ(statistic(squeezed, "allocations"), 8u);
   }
 }
@@ -62,7 +62,7 @@ TEST(NcclApiPaths, WhatItDoesInTheBackgroundKeepsItsBuffers) {
   EXPECT_NE(squeezed.err.find("a communicator of NCCL does not block"), std::string::npos) << squeezed.err;
 }
 
-// Linked statically its functions are not to be stood in for: that is noticed.
+// If NCCL is linked statically, its functions can not be hooked: that is detected.
 TEST(NcclApiPaths, OneInsideTheProgramIsNoticed) {
   const ProcessResult plain = run_plain({"api_paths/nccl/within"});
   const ProcessResult fits = run_preloaded({"api_paths/nccl/within"});

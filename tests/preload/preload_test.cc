@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever API path a program takes to the driver, it prints the same under the library as without it: when everything
-// fits, and under a budget that forces buffers out and back.
+// Whatever API path a program uses to reach the driver, it prints the same under the library as without it: when
+// everything fits, and with a budget that forces evictions and fetches.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,7 +34,7 @@ TEST(Preload, ACheckedRunEndsWithWhatWasNeverReleased) {
   const ProcessResult plain = run_plain({"workload"});
   EXPECT_NE(plain.err.find("simulated device: races=0\n"), std::string::npos) << plain.err;
   EXPECT_EQ(plain.err.find("memory handles"), std::string::npos) << plain.err;
-  // The library keeps its memory to the end.
+  // The library keeps its memory until the end.
   const ProcessResult preloaded = run_preloaded({"workload"});
   EXPECT_NE(preloaded.err.find("simulated device: never released: "), std::string::npos) << preloaded.err;
   EXPECT_NE(preloaded.err.find("memory handles"), std::string::npos) << preloaded.err;
@@ -197,7 +197,8 @@ TEST(Preload, BufferLargerThanTheBudgetIsOutOfMemoryWithAReport) {
   EXPECT_NE(result.err.find("\n  do     budget = \""), std::string::npos) << result.err;
 }
 
-// At "debug" each eviction has a line with its reason, as it is counted; at the levels below there is none.
+// At "debug" each eviction has a line with its reason, and the lines agree with the counts; at lower levels there are
+// none.
 TEST(Preload, EveryEvictionIsLoggedWithItsReason) {
   const auto run_at = [](const std::string& level) {
     return run_program(

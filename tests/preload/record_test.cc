@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library writes down about a program, whole, within a limit, and where the program was killed.
+// What the library records about a program: complete, within a limit, and if the program was killed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ class Recorded : public testing::Test {
     EXPECT_TRUE(read_events(path, &kept, &error, nullptr)) << error.text();
     return kept.events;
   }
-  // Among what is alive at its beginning is what was allocated long before.
+  // The live buffers at its beginning include some that were allocated long before.
   static bool begins_with_weights(const std::string& path) {
     for (const EventFields& event : events(path)) {
       if (event.kind != "alloc") return false;
@@ -102,11 +102,11 @@ TEST_F(Recorded, WithinALimitTheNewestStepsAreKeptAndWhatWasAliveBeforeIsKnown) 
   const Trace trace = read(parts[0]);
   EXPECT_LT(trace.steps.size(), 500u);
   EXPECT_GT(trace.steps.size(), 20u);
-  // The last two steps are those after the thread; whole steps only.
+  // The last two steps are those after the thread; only whole steps count.
   for (const StepSpan& step : trace.steps) EXPECT_GE(step.end - step.begin, 22u);
   EXPECT_EQ(trace.operators.size(), trace.steps.size() * 20 + 1);
   EXPECT_TRUE(begins_with_weights(parts[0]));
-  // The newer part alone is a recording, too.
+  // The newer part alone is a recording too.
   fs::remove(parts[1]);
   const Trace newer = read(parts[0]);
   EXPECT_LT(newer.steps.size(), trace.steps.size());
@@ -118,7 +118,7 @@ TEST_F(Recorded, OfAProgramThatIsKilledTheWholeBlocksAreThere) {
   EXPECT_EQ(record({"1000", "killed"}, {"THERMOCLINE_RECORD_LIMIT=262144"}).status, 128 + 9);
   std::vector<std::string> warnings;
   const Trace trace = read(files().front(), &warnings);
-  // Blocks are a sixteenth of the limit: no more than that is lost.
+  // Blocks are a sixteenth of the limit: at most that much is lost.
   EXPECT_GT(trace.steps.size(), 100u);
   EXPECT_TRUE(warnings.empty()) << "blocks were written whole";
   // As if the machine had lost the end of the file.
@@ -139,7 +139,7 @@ TEST_F(Recorded, ALimitThatIsNoNumberIsSaidAndTheProgramGoesOn) {
       << result.err;
 }
 
-// The folder may be everybody's.
+// Everybody may be able to write to the folder.
 TEST_F(Recorded, NothingIsWrittenToWhatANameOfTheRecordingLeadsTo) {
   const std::string script = (folder_ / "script").string(), victim = (folder_ / "victim").string();
   for (const char* const make : {"ln -s", "ln"}) {

@@ -11,16 +11,16 @@
 namespace thermocline::test {
 namespace {
 
-// A program that ends early, as one does whose call failed, joins no thread of ours.
+// A program that ends early because a call failed does not join the library's threads.
 const std::string kTsanOptions = "TSAN_OPTIONS=handle_segv=0:report_thread_leaks=0";
 
-// Under sanitizers, where each run takes ten times as long, less is done.
+// Under sanitizers, where each run takes ten times as long, less is tested.
 bool has_time() { return percent_of_seeds() >= 100; }
 
 void expect_that_nothing_moves(const std::vector<std::string>& arguments, const ProcessResult& plain) {
   const ProcessResult fits = run_preloaded(arguments);
   expect_same(plain, fits);
-  // Nothing is said but what was asked for.
+  // Only the requested output is printed.
   EXPECT_EQ(fits.err.find("thermocline: "), fits.err.find("thermocline: peak_live_bytes=")) << fits.err;
   EXPECT_EQ(statistic(fits, "evicted_bytes"), 0u);
   EXPECT_GT(statistic(fits, "allocations"), 0u);
@@ -36,7 +36,7 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
       "NVTX_INJECTION64_PATH=" SIMULATOR_FOLDER "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
       "THERMOCLINE_STATS=line",
-      // What a slow machine takes long for is not what an idle program does.
+      // A slow machine must not look like an idle program.
       "THERMOCLINE_IDLE_AFTER=off",
       "THERMOCLINE_SIMULATE_CHECK=1",
       "THERMOCLINE_TEST_LOCKS=1",
@@ -47,14 +47,14 @@ ProcessResult run_program(const std::vector<std::string>& arguments, const Runni
     return std::any_of(arguments.begin(), arguments.end(),
                        [&](const std::string& argument) { return argument.find(subject) != std::string::npos; });
   };
-  // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's search for
-  // deadlocks can count. These programs fork.
+  // In a fork jemalloc takes all of its locks, more than the 64 in one thread that the thread sanitizer's deadlock
+  // detector can count. These programs fork.
   for (const char* forks :
        {"fork", "exported", "between_processes", "runtime/shared", "contexts/destroyed_while_standing"}) {
     if (is_about(forks)) environment.push_back(kTsanOptions + ":detect_deadlocks=0");
   }
-  // To end in a handler of signals is unsafe, and what these programs are about. That no other thread is in the way
-  // of the statistics then is up to the program (docs/compatibility.md).
+  // Ending in a signal handler is unsafe, and is what these programs test. The program must make sure that no other
+  // thread interferes with the statistics then (docs/compatibility.md).
   if (is_about("ends_in_a_signal")) environment.push_back(kTsanOptions + ":report_signal_unsafe=0:detect_deadlocks=0");
   if (is_about("devices/")) environment.emplace_back("THERMOCLINE_SIMULATE_DEVICES=2");
   // Two copies of a library have two of each variable.
@@ -112,7 +112,7 @@ void expect_same_bits(const std::vector<std::string>& arguments, const std::stri
     const ProcessResult squeezed = run_preloaded(arguments, budget, order);
     expect_same(plain, squeezed);
     EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
-    // What only goes to the host is served from its host copy.
+    // Contents that are only copied to the host are served from their host copy.
     EXPECT_GT(statistic(squeezed, "restored_bytes") + statistic(squeezed, "host_reads"), 0u);
     EXPECT_LE(statistic(squeezed, "peak_device_bytes"), budget_bytes);
     EXPECT_EQ(statistic(squeezed, "unknown_launches"), 0u);

@@ -25,13 +25,13 @@ ProcessResult run_preloaded(const std::vector<std::string>& arguments, const std
                             std::uint64_t order = 0);
 
 void expect_same(const ProcessResult& plain, const ProcessResult& other);
-// The order of time and adversarial ones; one adversarial where fewer seeds are asked for, as under sanitizers.
+// Order of time and adversarial orders; only one adversarial order if fewer seeds are requested, as under sanitizers.
 std::vector<std::uint64_t> orders();
-// The whole of what is promised about one program: it prints the same plain, under the library, and under a budget that
-// forces buffers out and back.
+// The complete guarantee for one program: it prints the same plain, under the library, and with a budget that forces
+// evictions and fetches.
 void expect_same_bits(const std::vector<std::string>& arguments, const std::string& budget, std::uint64_t budget_bytes);
 
-// A field of the line of statistics; fails the test when it is not there.
+// A field of the line of statistics; the test fails if it does not exist.
 std::uint64_t statistic(const ProcessResult& result, const std::string& name);
 
 }  // namespace thermocline::test

@@ -49,7 +49,7 @@ TEST(Sharing, ProcessesExchangeABufferThroughTheRuntime) {
   for (const std::uint64_t order : orders()) expect_same(plain, run_shareable(program, "", order));
 }
 
-// It may leave all the same, and the line says what would help.
+// It may still be evicted, and the line says what would help.
 TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   const ProcessResult result = run_preloaded(kProgram, kBudget);
   EXPECT_EQ(result.status, 0) << result.err;
@@ -60,7 +60,7 @@ TEST(Sharing, RefusalIsTheDriversAndSaidOnceAndCounted) {
   EXPECT_EQ(statistic(result, "pinned_buffers"), 0u);
 }
 
-// Whoever has the descriptor uses the memory at any later time.
+// Whoever has the descriptor may use the memory at any later time.
 TEST(Sharing, WhatTheDriverHasSharedStaysOnTheDevice) {
   const std::vector<std::string> arguments = {"api_paths/memory/shared_with_others", "unfreed"};
   const ProcessResult plain = run_plain(arguments);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `thermocline stats` and a process that it shows.
+// `thermocline stats` with a running process.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST(Stats, IsReadByPeopleAndByPrometheus) {
   EXPECT_NE(result.out.find("thermocline_freed_bytes_total{pid=\""), std::string::npos);
 }
 
-// Only a process that is there is found without its number, and others may be, too.
+// Without a number only running processes are found; there may be others.
 TEST(Stats, FindsTheProcessesThatThereAre) {
   const ProcessResult result = run_shown({kStats + "--json"});
   ASSERT_EQ(result.status, 0) << result.err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels find through tables in device memory is there, however the table came there.
+// What kernels find through tables in device memory is resident, however the table got there.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Preload, Table,
                                          "maps_captured"),
                          [](const auto& test) { return test.param; });
 
-// `checked`: the race checker looks on, and nothing that it finds is right.
+// `checked`: with the race checker, which must find nothing.
 ProcessResult run_without_net(const std::vector<std::string>& arguments, const std::string& operators,
                               bool checked = true) {
   Running running{.preload = {LIBRARY_FILE},
@@ -35,7 +35,7 @@ ProcessResult run_without_net(const std::vector<std::string>& arguments, const s
   return run_program(arguments, running);
 }
 
-// Kernels that write tables are known by name (some to the library, others are named in the settings), or found.
+// Kernels that write tables are known by name (some to the library, others from the settings), or detected.
 TEST(WrittenTables, LeadToWhatTheirKernelWasGiven) {
   const std::vector<std::string> program = {"tables", "written_by_no_name"};
   const ProcessResult plain = run_plain(program);
@@ -51,8 +51,8 @@ TEST(WrittenTables, LeadToWhatTheirKernelWasGiven) {
   }
 }
 
-// One that writes them each time is known after two looks; one that copies words from here to there is looked at anew
-// where these are addresses.
+// A kernel that writes tables each time is known after two probes; one that copies words is probed again when the words
+// are addresses.
 TEST(WrittenTables, AreFoundWhereNothingTellsOfTheirKernels) {
   for (const char* const kind : {"displaced_by_no_name", "displaced_later"}) {
     const std::vector<std::string> program = {"tables", kind};
@@ -73,7 +73,7 @@ TEST(WrittenTables, SmallBuffersThatAreNoneLeadNowhere) {
   EXPECT_EQ(statistic(squeezed, "followed"), 0u);
 }
 
-// By then it leads to three of them: it is read.
+// By then it may point to three of them, so it is read.
 TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
   const std::vector<std::string> program = {"tables", "written_too_often"};
   for (const char* const safety : {"strict", "trusting"}) {
@@ -87,7 +87,7 @@ TEST(WrittenTables, ThatMayLeadToMoreThanFitsAreRead) {
   }
 }
 
-// Whatever the settings, a shortage ends in an error of the launch and never in other bits.
+// Whatever the settings, a shortage of memory causes an error of the launch and never wrong bytes.
 void expect_refused_or_same(const std::vector<std::string>& program, const std::string& safety, const std::string& net,
                             const std::string& budget) {
   SCOPED_TRACE(program[1] + ", " + safety + ", " + net + ", " + budget);
@@ -123,7 +123,7 @@ ProcessResult run_audited(const std::vector<std::string>& arguments) {
   return run_program(arguments, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"THERMOCLINE_AUDIT=true"}});
 }
 
-// What a tensor map names comes and goes like everything else.
+// Buffers that a tensor map names are evicted and fetched like all others.
 TEST(TensorMaps, KeepNothingOnTheDevice) {
   const std::string program = "api_paths/launches/tensor_maps";
   const ProcessResult squeezed = run_preloaded({program}, "20MiB");
@@ -151,7 +151,7 @@ TEST(Audit, SaysSafeOfProgramsWhoseAccessesAreSeen) {
 
 TEST(Audit, NamesTheKernelThatAccessesWhatItWasNotSeenToAccess) {
   expect_same(run_plain({"tables", "unseen"}), run_preloaded({"tables", "unseen"}));
-  // The race checker would say of the kernel what the audit says.
+  // The race checker would report the same about the kernel as the audit.
   const ProcessResult audited =
       run_program({"tables", "unseen"}, {.preload = {LIBRARY_FILE},
                                          .budget = "",

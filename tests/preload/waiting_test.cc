@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs in which one thread waits within a call until another has gone on: nothing that the other needs may be held
-// meanwhile. A program that does not come to its end is ended by a signal.
+// Programs in which one thread waits in a call until another has continued: nothing that the other needs may be locked
+// meanwhile. A program that hangs is ended by a signal.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,15 +36,15 @@ TEST(Waiting, WhoFreesABufferThatOthersUseUnseenKeepsNobodyWaiting) {
   expect_that_nobody_is_kept_waiting("memory/freed_while_standing");
 }
 
-// A launch into a full queue waits within the driver.
+// A launch into a full queue waits in the driver.
 TEST(Waiting, WhoFillsAStreamsQueueKeepsNobodyWaiting) { expect_that_nobody_is_kept_waiting("launches/full_queue"); }
 
-// Not a wait but what stands for one: while a stream records nobody may wait for the context.
+// Equivalent to a wait: while a stream captures, nobody may wait for the context.
 TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
   expect_that_nobody_is_kept_waiting("memory/freed_under_a_texture");
 }
 
-// What could not be waited for is not given to others, and is still there when its context ends.
+// Memory that could not be waited for is not reused, and still exists when its context ends.
 TEST(Waiting, MemoryStaysWhereTheDriverDoesNotWait) {
   const std::vector<std::string> arguments = {api_path("contexts/wait_refused")};
   const std::string destroyed = "cuCtxDestroy(doomed): 0\n";

@@ -37,7 +37,7 @@ void add_logic(std::vector<Rule>* to, unsigned width, Kind kind) {
                  }});
 }
 
-// d[i] for i from 0 on, as the ISA's pseudo-code has it.
+// d[i] for i from 0 on, as in the ISA's pseudo-code.
 std::uint64_t field(std::uint64_t a, std::uint64_t position, std::uint64_t length, unsigned width, bool is_signed) {
   const std::uint64_t pos = position & 255, len = length & 255, top = width - 1;
   const bool sign = is_signed && len != 0 && bit(a, static_cast<unsigned>(std::min(pos + len - 1, top)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons and choices. Source: PTX ISA 9.0, 9.7.6 and 9.7.7.
+// Comparisons and selections. Source: PTX ISA 9.0, 9.7.6 and 9.7.7.
 #include <type_traits>
 
 #include "tests/ptx/rules.h"
@@ -10,7 +10,7 @@ namespace {
 
 using V = const std::uint64_t*;
 
-// -1, 0, 1; 2: one of them is NaN.
+// -1, 0 or 1; 2 if one of them is NaN.
 template <typename T>
 int order(std::uint64_t a, std::uint64_t b) {
   const T x = value<T>(a), y = value<T>(b);

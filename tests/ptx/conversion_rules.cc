@@ -53,7 +53,7 @@ void add_integers(std::vector<Rule>* to) {
       {"cvt.sat" + types, kind_of<To>(), {kind_of<From>()}, [](V v) { return bits(clamped<To>(value<From>(v[0]))); }});
 }
 
-// NaN becomes 0, and what is too large the nearest there is.
+// NaN becomes 0; values out of range become the nearest limit.
 template <typename To, typename From>
 To whole(From x, int mode) {
   if (std::isnan(x)) return 0;

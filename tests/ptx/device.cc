@@ -10,7 +10,7 @@
 namespace ptx_test {
 namespace {
 
-constexpr std::size_t kTableBytes = std::size_t{4} << 26;  // an entry a page, of 47 bits of addresses
+constexpr std::size_t kTableBytes = std::size_t{4} << 26;  // one entry per page, for 47 bits of addresses
 
 void* map(std::size_t bytes) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -30,7 +30,7 @@ Device::Device() {
   const auto first = reinterpret_cast<std::uintptr_t>(map(2 * kBytes));
   memory_ = reinterpret_cast<std::byte*>((first + kBytes - 1) / kBytes * kBytes);
   pages_ = static_cast<std::uint32_t*>(map(kTableBytes));
-  pages_[reinterpret_cast<std::uintptr_t>(memory_) >> 21] = 3u << 28 | 1;  // read and written
+  pages_[reinterpret_cast<std::uintptr_t>(memory_) >> 21] = 3u << 28 | 1;  // readable and writable
 }
 
 Device::~Device() { munmap(pages_, kTableBytes); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs PTX text through libthermocline_ptx.so, without a driver: a kernel `k` with one parameter, the address of memory
-// that is the test's own.
+// that belongs to the test.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Memory that kernels may access, and nothing else.
+  // The only memory that kernels may access.
   std::byte* memory() const { return memory_; }
 
   struct Result {
-    std::string refused;  // why the text, or its kernel, is not run; empty: it ran
+    std::string refused;  // why the text, or its kernel, was refused; empty: it ran
     simulator::ptx::Outcome outcome;
     bool ran() const { return refused.empty() && outcome.fault == simulator::ptx::Fault::kNone; }
   };
@@ -37,10 +37,10 @@ class Device {
   std::uint32_t* pages_;
 };
 
-// Of the whole process: the library stays loaded.
+// One for the whole process, because the library stays loaded.
 const Device& device();
 
-// The head of a module, and a kernel `k` around these lines; %in is the address of the memory.
+// The head of a module, and a kernel `k` with these lines; %in is the address of the memory.
 std::string kernel_text(const std::string& body);
 
 }  // namespace ptx_test

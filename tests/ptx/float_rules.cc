@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating-point numbers. The host's own arithmetic in the rounding that is asked for is the reference; halves are
-// computed in double precision and rounded once. Source: PTX ISA 9.0, 9.7.3 to 9.7.5.
+// Floating-point numbers. The reference is the host's own arithmetic with the requested rounding; halves are computed
+// in double precision and rounded once. Source: PTX ISA 9.0, 9.7.3 to 9.7.5.
 #include <cfenv>
 #include <limits>
 #include <type_traits>
@@ -34,7 +34,7 @@ constexpr Kind kind_of() {
   return std::is_same_v<T, float> ? Kind::kF32 : Kind::kF64;
 }
 
-// The operands are read through volatile: nothing of it is computed at compile time, in another rounding.
+// The operands are read through volatile variables, so that nothing is computed at compile time, with another rounding.
 template <typename T>
 T computed(const std::string& name, T a, T b, T c) {
   volatile T x = a, y = b, z = c;
@@ -88,7 +88,7 @@ void add_saturating(std::vector<Rule>* to) {
   }
 }
 
-// One of two, as IEEE 754-2008's minNum; -0 below +0. With `nan`, NaN wins.
+// The smaller or larger one, as in IEEE 754-2008's minNum; -0 is below +0. With `nan`, NaN wins.
 template <typename T>
 T extreme(T a, T b, bool most, bool nan) {
   if (std::isnan(a) && std::isnan(b)) return a;
@@ -151,8 +151,8 @@ double half_result(const std::string& name, double a, double b, double c, const 
   if (name == "sub") return a - b;
   if (name == "mul") return a * b;
   if (name == "min" || name == "max") return extreme(a, b, name == "max", false);
-  // The product is exact. Where the sum is not, the lost part is kept as a last digit that no half has (rounding to
-  // odd), so that rounding once more is right.
+  // The product is exact. If the sum is not, the lost part is kept as a last digit that no half has (rounding to odd),
+  // so that rounding once more gives the right result.
   const double product = a * b, sum = product + c;
   if (!std::isfinite(sum)) return sum;
   const double back = sum - product;
@@ -196,7 +196,7 @@ void add_approximate(std::vector<Rule>* to) {
   add("rcp", [](double x) { return 1 / x; });
   add("rsqrt", [](double x) { return 1 / std::sqrt(x); });
   add("sqrt", [](double x) { return std::sqrt(x); });
-  // Of large arguments there is no accuracy to be had.
+  // For large arguments no accuracy is defined.
   add("sin", [](double x) { return std::sin(x); });
   add("cos", [](double x) { return std::cos(x); });
   to->push_back({"div.approx.f32",

@@ -33,7 +33,7 @@ std::uint64_t low(Wide value) {
   return bits(static_cast<T>(static_cast<UnsignedWide>(value)));
 }
 
-// The upper half of a product; 64 x 64 bits fit, as unsigned numbers, too.
+// The upper half of a product; 64 x 64 bits fit, also unsigned.
 template <typename T>
 std::uint64_t upper(std::uint64_t a, std::uint64_t b) {
   if constexpr (std::is_signed_v<T>) return low<T>(wide<T>(a) * wide<T>(b) >> 8 * sizeof(T));
@@ -44,7 +44,7 @@ std::uint64_t upper(std::uint64_t a, std::uint64_t b) {
 template <typename T>
 T quotient(std::uint64_t x, std::uint64_t y, bool remainder) {
   const T a = value<T>(x), b = value<T>(y);
-  if (b == 0) return remainder ? a : static_cast<T>(-1);  // as CUDA devices were seen to do
+  if (b == 0) return remainder ? a : static_cast<T>(-1);  // as observed on CUDA devices
   return static_cast<T>(remainder ? wide<T>(x) % wide<T>(y) : wide<T>(x) / wide<T>(y));
 }
 
@@ -93,7 +93,7 @@ std::uint64_t saturated(Wide sum) {
   return low<std::int32_t>(std::clamp<Wide>(sum, Limits::min(), Limits::max()));
 }
 
-// Of the lower 24 bits, which have a sign or have none.
+// The lower 24 bits, signed or unsigned.
 Wide of_24(std::uint64_t bits, bool is_signed) {
   const auto kept = static_cast<std::int64_t>(bits & 0xffffff);
   return is_signed && kept >= 0x800000 ? kept - 0x1000000 : kept;
@@ -115,7 +115,7 @@ void add_24(std::vector<Rule>* to, bool is_signed) {
   }
 }
 
-// Part `index` of so many bits.
+// Part `index` of the word, with `width` bits.
 Wide part(std::uint64_t word, unsigned index, unsigned width, bool is_signed) {
   const auto kept = static_cast<std::int64_t>(word >> index * width & ((1u << width) - 1));
   return is_signed && kept >> (width - 1) != 0 ? kept - (std::int64_t{1} << width) : kept;

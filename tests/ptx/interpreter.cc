@@ -13,7 +13,7 @@ std::uint64_t truncated(std::uint64_t bits, Kind kind) {
   return bits_of(kind) == 64 ? bits : bits & ((std::uint64_t{1} << bits_of(kind)) - 1);
 }
 
-// By name; those with an immediate operand behind the others by name and that.
+// By name; rules with an immediate operand by name and operand.
 const std::map<std::string, const Rule*>& index() {
   static const auto& all = *new std::map<std::string, const Rule*>([] {
     std::map<std::string, const Rule*> made;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads lines of PTX and does what they say to registers, one after another, by the table of rules.h. It shares nothing
-// with the simulator, nor with what writes the programs.
+// Executes lines of PTX on registers, one after the other, by the table in rules.h. It shares no code with the
+// simulator, nor with the generator of the programs.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace ptx_test {
 
-using Registers = std::map<std::string, std::uint64_t>;  // bits by name
+using Registers = std::map<std::string, std::uint64_t>;  // by name: the bits
 
-// Lines such as `@!%p1 add.s32 %r1, %r2, 0x10;`. Throws std::runtime_error where it does not know one.
+// Lines such as `@!%p1 add.s32 %r1, %r2, 0x10;`. Throws std::runtime_error for an unknown one.
 void interpret(const std::string& text, Registers* registers);
 
 }  // namespace ptx_test

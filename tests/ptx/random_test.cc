@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs without jumps: compiled, and by the interpreter of the same text. THERMOCLINE_TEST_SEEDS=33400 tries
-// 100,000; THERMOCLINE_TEST_SEED=n that one.
+// Random programs without jumps, compiled, and interpreted from the same text. THERMOCLINE_TEST_SEEDS=33400 tries
+// 100,000; THERMOCLINE_TEST_SEED=n only that one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace ptx_test {
 namespace {
 
 constexpr std::uint32_t kThreads = 16;
-constexpr std::size_t kOfThread = 512;  // bytes of memory
+constexpr std::size_t kOfThread = 512;  // bytes of memory per thread
 
 struct File {
   Kind kind;
@@ -32,7 +32,7 @@ constexpr File kFiles[] = {{Kind::kPredicate, "%p", "pred", 4}, {Kind::k16, "%h"
 
 const File& file_of(Kind kind) { return kFiles[static_cast<unsigned>(kind)]; }
 
-// Which NaN comes out is open: what lets its bits be seen by others is left out.
+// Which NaN results is undefined, so instructions that let others see its bits are left out.
 bool may_be_in_programs(const Rule& rule) {
   return rule.closeness != Closeness::kAbout && rule.closeness != Closeness::kFloat16 &&
          rule.name.rfind("copysign", 0) != 0;
@@ -60,7 +60,7 @@ class Writer {
     return text.str();
   }
 
-  // Small numbers, edges and anything.
+  // Small numbers, edge values, and any others.
   std::uint64_t number() {
     switch (below(5)) {
       case 0:
@@ -69,7 +69,7 @@ class Writer {
         return ~std::uint64_t{0} << below(64);
       case 2:
         return std::uint64_t{1} << below(64);
-      case 3:  // of which the upper half is a float that is not huge
+      case 3:  // the upper half is a float that is not huge
         return bits(static_cast<double>(static_cast<std::int64_t>(random_())) *
                     std::ldexp(1.0, -static_cast<int>(below(80))));
       default:
@@ -93,7 +93,7 @@ class Writer {
     if (below(5) == 0) text = std::string(below(2) == 0 ? "@" : "@!") + register_of(Kind::kPredicate) + " ";
     text += rule.name + " " + register_of(rule.out);
     for (const Kind kind : rule.in) {
-      // PTX has no numbers of half precision.
+      // PTX has no literals of half precision.
       const bool is_half = rule.name.find("f16") != std::string::npos;
       const bool is_integer = !is_half && (kind == Kind::k16 || kind == Kind::k32 || kind == Kind::k64);
       text += ", " + (is_integer && below(6) == 0 ? std::to_string(of_kind(kind)) : register_of(kind));
@@ -104,7 +104,7 @@ class Writer {
   std::mt19937_64 random_;
 };
 
-// Registers from memory, the program, and back. Predicates are words there.
+// Loads registers from memory, runs the program, and stores them. Predicates are stored as words.
 std::string kernel_around(const std::string& program) {
   std::ostringstream before, behind;
   before << ".reg .b32 %t, %w;\n.reg .b64 %at;\nmov.u32 %t, %tid.x;\nmad.wide.u32 %at, %t, " << kOfThread << ", %in;\n";

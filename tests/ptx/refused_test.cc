@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is missing is refused before anything of the kernel runs, by the name of the instruction.
+// Unsupported instructions are refused by name before anything of the kernel runs.
 #include <gtest/gtest.h>
 
 #include "tests/ptx/device.h"
@@ -68,7 +68,7 @@ TEST(PtxRefused, ClustersOfSeveralBlocksAreRefusedWhereAKernelAsksForItsCluster)
   EXPECT_TRUE(device().run(text("1, 1, 1"), 2, 1).ran());
 }
 
-// Special registers may stand where registers may.
+// Special registers are allowed where registers are.
 TEST(PtxRefused, SpecialRegistersAsOperandsAreNot) {
   const std::string text = kernel_text(
       ".reg .b32 %r<3>;\n.reg .b64 %d1;\nmad.lo.u32 %r1, %ctaid.x, %ntid.x, %tid.x;\ncvt.u32.u16 %r2, %tid.x;\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What instructions of PTX compute, written a second time, in C++ and apart from the simulator: for tests of single
-// instructions and for the interpreter of random programs.
+// What PTX instructions compute, implemented a second time, in C++ and independently of the simulator: for tests of
+// single instructions, and for the interpreter of random programs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ptx_test {
 
-// Of a register, by which it is also declared.
+// The kind of a register, which also determines its declaration.
 enum class Kind : std::uint8_t { kPredicate, k16, k32, k64, kF32, kF64 };
 
 constexpr unsigned bits_of(Kind kind) {
@@ -19,12 +19,12 @@ constexpr unsigned bits_of(Kind kind) {
   return kBits[static_cast<unsigned>(kind)];
 }
 
-// How close a result has to be.
+// How precise a result has to be.
 enum class Closeness : std::uint8_t {
   kExact,
-  kFloat16,  // any NaN for a NaN; halves, two of them in 32 bits
-  kFloat,    // any NaN for a NaN; of the register's size
-  kAbout,    // within 2^-20 of it, or of 1
+  kFloat16,  // any NaN for a NaN; for halves, two of them in 32 bits
+  kFloat,    // any NaN for a NaN; for the register's size
+  kAbout,    // within 2^-20 of the value, or of 1
 };
 
 enum class HalfFormat : std::uint8_t { kNone, kF16, kBf16 };
@@ -33,10 +33,10 @@ struct Rule {
   std::string name;  // `add.s32`
   Kind out = Kind::k32;
   std::vector<Kind> in;
-  std::function<std::uint64_t(const std::uint64_t*)> compute;  // of the operands' bits
+  std::function<std::uint64_t(const std::uint64_t*)> compute;  // from the operands' bits
   Closeness closeness = Closeness::kExact;
-  HalfFormat halves = HalfFormat::kNone;  // of kFloat16
-  std::string suffix{};                   // an immediate operand behind the others: `, 0xca`
+  HalfFormat halves = HalfFormat::kNone;  // for kFloat16
+  std::string suffix{};                   // an immediate operand after the others: `, 0xca`
 };
 
 const std::vector<Rule>& rules();

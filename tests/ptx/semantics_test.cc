@@ -71,7 +71,7 @@ std::vector<std::uint64_t> edges(Kind kind) {
   }
 }
 
-// Floating-point numbers of all sizes, and not only of the largest.
+// Floating-point numbers of all magnitudes, instead of mostly very large ones.
 std::uint64_t any(Kind kind, std::mt19937_64& random) {
   const std::uint64_t bits = random();
   return kind == Kind::kPredicate ? bits & 1
@@ -81,7 +81,7 @@ std::uint64_t any(Kind kind, std::mt19937_64& random) {
 
 using Operands = std::vector<std::uint64_t>;
 
-// All combinations where these are not too many.
+// All combinations if there are not too many.
 std::vector<Operands> cases(const Rule& rule, std::mt19937_64& random) {
   constexpr std::size_t kMost = 1500, kRandom = 100;
   std::vector<Operands> all = {{}};
@@ -112,7 +112,7 @@ const char* type_of(Kind kind) {
   return kNames[static_cast<unsigned>(kind)];
 }
 
-// A thread a case.
+// One thread for each case.
 std::string text_of(const Rule& rule) {
   std::ostringstream text;
   text << ".reg .u32 %t, %n, %c;\n.reg .u64 %at;\n.reg .pred %more;\n"
@@ -216,7 +216,7 @@ TEST(PtxSemantics, CarriesGoFromWordToWord) {
   }
 }
 
-// Of all threads in turn, and of the host at once.
+// Operations of all threads in turn, and of the host at the same time.
 TEST(PtxSemantics, AtomicOperationsOfTheSystemAreTheHostsToo) {
   auto* const words = reinterpret_cast<std::uint32_t*>(device().memory());
   const std::uint32_t before[] = {5, 0xffffffff, 0xf0, 0x0f, 3, 100, 100, 7, 0, 0};

@@ -6,8 +6,8 @@
 namespace ptx_test {
 namespace {
 
-// The largest number with 0 <= number <= magnitude, among the positive ones of the format, which are in order of their
-// bits; infinity is above all.
+// Among the positive numbers of the format, which are in order of their bits, the largest with 0 <= number <=
+// magnitude; infinity is above all.
 template <typename Decode>
 std::uint16_t below(double magnitude, std::uint16_t infinity, Decode decode) {
   std::uint16_t low = 0, high = infinity;
@@ -19,7 +19,7 @@ std::uint16_t below(double magnitude, std::uint16_t infinity, Decode decode) {
   return low;
 }
 
-// `beyond`: what would come next, if the format had one more exponent; half way to it, rounding goes to infinity.
+// `beyond`: the next number if the format had one more exponent; from half way to it on, rounding goes to infinity.
 template <typename Decode>
 std::uint16_t rounded(double value, int rounding, std::uint16_t infinity, double beyond, Decode decode) {
   if (std::isnan(value)) return 0x7fff;

@@ -22,14 +22,14 @@ std::uint64_t bits(T value) {
   return result;
 }
 
-// Subnormal numbers as zeros of their sign.
+// Subnormal numbers become zeros with their sign.
 inline float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
-// Halves: every value of theirs is a double's.
+// Every half is exactly representable as a double.
 double from_f16(std::uint16_t bits);
 double from_bf16(std::uint16_t bits);
 
-// rounding as <cfenv> names it. By search among neighbours, not by arithmetic on bits.
+// `rounding` as in <cfenv>. By search among neighbours, not by arithmetic on bits.
 std::uint16_t to_f16(double value, int rounding);
 std::uint16_t to_bf16(double value, int rounding);
 

@@ -23,7 +23,7 @@ static void make_layers(int rank) {
   CHECK(cuCtxSynchronize());
 }
 
-/* Sums of whole words do not depend on the order in which they are made. */
+/* Sums of whole words do not depend on the order. */
 static void sum_over_ranks(CUdeviceptr gradient, uint32_t* staged) {
   CHECK(cuMemcpyDtoH(staged, gradient, BYTES));
   MPI_Allreduce(MPI_IN_PLACE, staged, WORDS, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of two ranks that exchange through host memory, started by mpirun: the same output with and without a
+// A program of two ranks that exchange data through host memory, started by mpirun: the same output with and without a
 // budget, statistics and traces by rank.
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 const std::string kExchange = PROGRAM_FOLDER "/exchange";
-// What each rank holds.
+// Allocated by each rank.
 constexpr std::uint64_t kHeld = std::uint64_t{48} << 20;
 
 class Ranks : public Command {
@@ -33,7 +33,7 @@ class Ranks : public Command {
     arguments.insert(arguments.end(), command.begin(), command.end());
     return run_process(arguments, with_mpi(std::move(environment)));
   }
-  // Under the command, on a simulated device for each rank.
+  // Under the command, with a simulated device for each rank.
   ProcessResult launch_run(const std::vector<std::string>& flags, std::vector<std::string> environment = {},
                            const std::string& argument = "") const {
     std::vector<std::string> command = {THERMOCLINE_COMMAND, "run", "--simulate", "reference"};
@@ -42,7 +42,7 @@ class Ranks : public Command {
     if (!argument.empty()) command.push_back(argument);
     return launch(command, std::move(environment));
   }
-  // As one machine among none: no remote shell, more ranks than cores, any user.
+  // On a single machine: no remote shell, more ranks than cores, any user.
   std::vector<std::string> with_mpi(std::vector<std::string> environment) const {
     environment.insert(environment.end(),
                        {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm=isolated",
@@ -93,7 +93,7 @@ TEST_F(Ranks, PrintTheSameWithAndWithoutABudgetInEveryOrder) {
   }
 }
 
-// Each needs 48 MiB of the host; the limit holds one of them.
+// Each needs 48 MiB of host memory; the limit is enough for one of them.
 TEST_F(Ranks, OneIsRefusedWhatTheOtherHolds) {
   const ProcessResult result = launch_run({"--budget", "20MiB"}, {"THERMOCLINE_HOST_LIMIT_SHARED=64MiB"});
   EXPECT_NE(result.status, 0);
@@ -106,7 +106,7 @@ TEST_F(Ranks, AreShownByNumberAndAddedUp) {
   ASSERT_EQ(result.status, 0) << result.err;
   const std::vector<std::string> shown = lines_with(result.out, "thermocline-stats/1");
   ASSERT_EQ(shown.size(), 1u) << result.out;
-  // Other programs of this user may be shown, too.
+  // Other programs of this user may be listed too.
   const json all = json::parse(shown[0], nullptr, false);
   std::vector<int> ranks;
   for (const json& process : all["processes"]) {
@@ -133,7 +133,7 @@ TEST_F(Ranks, EachLeavesATraceOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(path("step.jsonl.gz")));
 }
 
-// The command around the launcher, and the number where the name has a place for it.
+// The command around the launcher; the rank replaces the placeholder in the name.
 TEST_F(Ranks, AreToldApartWhereOneCommandRecordsThemAll) {
   const ProcessResult recorded =
       run({"record", "-o", path("step-%r.jsonl.gz"), "--simulate", "reference", "--", MPIRUN, "-n", "2", kExchange},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two plain processes under one limit for pinned host memory, and what happens when one of them is killed.
+// Two processes under one limit for pinned host memory, and what happens when one of them is killed.
 #include <regex>
 
 #include "tests/tool/command_fixture.h"
@@ -7,12 +7,12 @@
 namespace thermocline::test {
 namespace {
 
-// The program holds 24 MiB under a budget of 16 MiB, so it has to have 24 MiB of the host.
+// The program allocates 24 MiB with a budget of 16 MiB, so it needs 24 MiB of host memory.
 const std::string kHolds = PROGRAM_FOLDER "/shown ";
 
 class SharedLimit : public Command {
  protected:
-  // `shown` runs its first command while it holds everything, and its second one after it has freed it.
+  // `shown` runs its first command while it has everything allocated, and its second one after it has freed it.
   ProcessResult run_holder(const std::string& limit, const std::vector<std::string>& commands,
                            const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = {"run", "--simulate",           "reference", "--budget", "16MiB",
@@ -30,7 +30,7 @@ class SharedLimit : public Command {
   }
 
   const std::string group_ = "test-" + std::to_string(getpid());
-  // A second process like the first; "echo" so that the first one goes on whatever becomes of it.
+  // A second process like the first; "echo" lets the first one continue whatever happens to it.
   const std::string second_ =
       THERMOCLINE_COMMAND " run --simulate reference --budget 16MiB -- " + kHolds + "true; echo second ended with $?; ";
 };
@@ -49,7 +49,7 @@ TEST_F(SharedLimit, TheSecondIsRefusedWithTheReasonAndTheFirstGoesOn) {
   EXPECT_TRUE(std::regex_search(result.err, std::regex("host_limit_shared = \"[0-9]+MiB\""))) << result.err;
 }
 
-// It is gone when its parent, the command, has seen it end.
+// It has ended when its parent, the command, has seen it end.
 TEST_F(SharedLimit, WhatAKilledProcessHeldIsThereForTheNext) {
   const ProcessResult result =
       run_holder("40MiB", {second_ + "kill -9 $SHOWN; while [ -e /proc/$SHOWN ]; do :; done; " + second_});

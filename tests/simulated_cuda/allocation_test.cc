@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuMemAlloc and its kin, and managed memory.
+// cuMemAlloc and similar calls, and managed memory.
 #include "tests/simulated_cuda/device_fixture.h"
 
 namespace {

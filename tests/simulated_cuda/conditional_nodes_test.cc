@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that decide on the device: what is run, how often, what else may be done with such graphs, and that what runs
-// in a body is seen by the race checker and by access as anything else is.
+// Conditional nodes: which body runs, how often, what else may be done with such graphs; and that the race checker and
+// the access checks apply to what runs in a body as to anything else.
 #include "tests/simulated_cuda/device_fixture.h"
 
 namespace {
@@ -30,7 +30,7 @@ __attribute__((visibility("default"))) void simulated_decide(void** args, Dim3, 
                                             *parameter<const std::uint32_t*>(args, 1));
 }
 
-// Adds what is left to the total, and goes on while something is.
+// Adds the counter to the total, decrements it, and continues while it is not zero.
 __attribute__((visibility("default"))) void simulated_count_down(void** args, Dim3, Dim3) {
   auto* const left = parameter<std::uint32_t*>(args, 1);
   *parameter<std::uint32_t*>(args, 2) += *left;
@@ -112,7 +112,7 @@ class ConditionalNodesTest : public DeviceTest {
     EXPECT_OK(cuStreamSynchronize(stream_));
   }
 
-  // Streams that stand alone may come before a copy that only was staged.
+  // Non-blocking streams may run before a copy that was only staged.
   void set_words(const std::vector<std::uint32_t>& values) {
     write<std::uint32_t>(words_, values);
     EXPECT_OK(cuCtxSynchronize());
@@ -180,7 +180,7 @@ TEST_F(ConditionalNodesTest, ALaunchBeginsWithTheDefaultWhereThereIsOne) {
   CUgraphNode deciding = add_kernel(graph_, decide_, {without, words_});
   const auto second = add(graph_, without, CU_GRAPH_COND_TYPE_IF, 1, deciding);
   add_set(first[0], words_ + 4, 7);
-  add_kernel(first[0], decide_, {with, words_ + 8});  // holds zero
+  add_kernel(first[0], decide_, {with, words_ + 8});  // contains zero
   add_set(second[0], words_ + 12, 8);
   CUgraphExec exec = instantiate();
   for (int round = 0; round < 2; ++round) {
@@ -298,7 +298,7 @@ TEST_F(ConditionalNodesTest, WhatABodyAccessesIsCheckedWhereItIsRun) {
 
 TEST_F(ConditionalNodesTest, ALoopThatDoesNotEndEndsTheProgramWithALine) {
   const auto goes_round = [this] {
-    SetUp();  // a process of its own begins anew
+    SetUp();  // a new process begins from the initial state
     const auto bodies = add(graph_, make_handle(1), CU_GRAPH_COND_TYPE_WHILE, 1);
     CUgraphNode node = nullptr;
     EXPECT_OK(cuGraphAddEmptyNode(&node, bodies[0], nullptr, 0));

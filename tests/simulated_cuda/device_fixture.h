@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fresh simulated device with a current context for each test.
+// A new simulated device with a current context for each test.
 #pragma once
 
 #include <cuda.h>
@@ -21,7 +21,7 @@ class DeviceTest : public testing::Test {
     control().reset();
     ASSERT_EQ(control().configure("device", "reference"), nullptr);
     ASSERT_EQ(control().configure("memory-bytes", "1073741824"), nullptr);
-    // Nothing runs by itself: what a test sees does not depend on how fast it is.
+    // Nothing runs by itself, so a test's result does not depend on its speed.
     ASSERT_EQ(control().configure("progress", "off"), nullptr);
     ASSERT_OK(cuInit(0));
     ASSERT_OK(cuDevicePrimaryCtxRetain(&context_, 0));
@@ -61,7 +61,7 @@ class DeviceTest : public testing::Test {
     return stream;
   }
 
-  // An operator of that length that accesses nothing.
+  // An operator of that duration that accesses nothing.
   static void busy(CUstream stream, double microseconds) {
     EXPECT_EQ(control().launch_operator(stream, "busy", 0, 0, microseconds, nullptr, 0), 0);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device says about itself.
+// Attributes and properties of the device.
 #include <cstring>
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and sentences of errors, compared with cuda.h, and refusals.
+// Names and descriptions of errors, compared with cuda.h, and refused calls.
 #include <fstream>
 #include <iterator>
 #include <regex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of faults: what they make of calls, what they refuse to mean, and that without one nothing changes.
+// Fault plans: their effect on calls, which plans are rejected, and that without one nothing changes.
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -10,7 +10,7 @@ namespace {
 
 class FaultTest : public DeviceTest {
  protected:
-  // A device with the plan, started over.
+  // Restarts the device with the plan.
   void plan(const char* text) {
     control().reset();
     ASSERT_EQ(control().configure("faults", text), nullptr) << text;

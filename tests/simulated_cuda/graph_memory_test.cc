@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that allocate: from when to when memory is there, who frees it, and what such graphs can not be used for.
+// Graphs that allocate: when the memory exists, who frees it, and what such graphs can not be used for.
 #include "tests/simulated_cuda/device_fixture.h"
 
 namespace {
@@ -12,7 +12,7 @@ class GraphMemoryTest : public DeviceTest {
     ASSERT_OK(cuGraphCreate(&graph_, 0));
   }
 
-  // A node that allocates, behind another or none; its address goes to `at`.
+  // A node that allocates, after another one or none; the address is stored in `at`.
   CUgraphNode add_allocation(CUdeviceptr* at, CUgraphNode after = nullptr, std::size_t bytes = kPage) {
     CUDA_MEM_ALLOC_NODE_PARAMS params{};
     params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -134,7 +134,7 @@ TEST_F(GraphMemoryTest, AllocationsThatTheEdgesKeepApartShareMemory) {
   CUdeviceptr first = 0, second = 0, third = 0;
   CUgraphNode freed = add_free(first, add_set(first, 1, add_allocation(&first)));
   add_free(second, add_set(second, 2, add_allocation(&second, freed)));
-  add_free(third, add_set(third, 3, add_allocation(&third)));  // beside the other two
+  add_free(third, add_set(third, 3, add_allocation(&third)));  // independent of the other two
   EXPECT_NE(first, second);
   CUgraphExec exec = instantiate();
   for (int round = 0; round < 3; ++round) EXPECT_OK(cuGraphLaunch(exec, stream_));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share. The other process is a fork that makes a device of its own.
+// Memory shared between processes. The other process is a fork that creates a device of its own.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ constexpr unsigned kFlags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
 
 class IpcTest : public DeviceTest {
  protected:
-  // True when all that `body` expects in another process with a device of its own holds.
+  // True if all expectations of `body` hold in another process with a device of its own.
   bool elsewhere(const std::function<void()>& body) {
     const pid_t child = fork();
     if (child == 0) {
@@ -28,7 +28,7 @@ class IpcTest : public DeviceTest {
     return status == 0;
   }
 
-  // Copied, and no longer only submitted: processes do not wait for each other's work.
+  // Copies and waits, because processes do not wait for each other's work.
   static void put(CUdeviceptr at, const std::vector<unsigned>& values) {
     write(at, values);
     EXPECT_OK(cuCtxSynchronize());
@@ -259,7 +259,7 @@ TEST_F(IpcTest, RangesOfDeviceMemoryHaveDescriptorsForOtherDevices) {
   EXPECT_EQ(file, -1);
 }
 
-// Contents that are tags can not be had by others.
+// Other processes can not read contents that are tags.
 TEST_F(IpcTest, TagsAreSharedInOneProcessOnly) {
   control().reset();
   ASSERT_EQ(control().configure("memory", "tagged"), nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches: ways to pass parameters, host implementations, mixing, what is refused.
+// Launches: ways to pass parameters, host implementations, mixing, refused launches.
 #include <cstring>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -21,7 +21,7 @@ struct Seen {
 
 }  // namespace
 
-// Of _Z5scalePffi: the mangled name wins over the plain one.
+// For _Z5scalePffi: the mangled name has priority over the plain one.
 extern "C" __attribute__((visibility("default"))) void simulated__Z5scalePffi(void** args, Dim3, Dim3) {
   auto* values = *static_cast<float**>(args[0]);
   for (int i = 0; i < *static_cast<int*>(args[2]); ++i) values[i] *= *static_cast<float*>(args[1]);
@@ -171,7 +171,7 @@ TEST_F(LaunchTest, MixingDoesNotDependOnAddresses) {
   const auto outcome = [&](bool shift) {
     SetUp();
     CUdeviceptr hole = 0;
-    // The program's own reservation moves what comes after it, and is no buffer.
+    // The program's own reservation moves what is allocated after it, and is no buffer.
     if (shift) {
       EXPECT_OK(cuMemAddressReserve(&hole, 64 * kPage, 0, 0, 0));
     }

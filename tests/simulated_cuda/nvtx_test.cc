@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a tool of NVTX: the client here is NVTX's own header, which loads the library that
+// The simulator as an NVTX tool: the client here is NVTX's own header, which loads the library that
 // NVTX_INJECTION64_PATH names.
 #include <nvtx3/nvToolsExtMem.h>
 
@@ -27,7 +27,7 @@ class NvtxTest : public DeviceTest {
 
   static void* pointer(CUdeviceptr at) { return reinterpret_cast<void*>(at); }
 
-  // Pages in the heap, as an allocator of its own would put them there.
+  // Maps pages in the heap, as an allocator would.
   void map(CUdeviceptr at, std::size_t bytes) {
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -107,7 +107,7 @@ TEST_F(NvtxTest, AKernelMixesTheRegionItNamesAndNothingElseOfThePage) {
   EXPECT_EQ(read<unsigned>(to + 1000, 700), std::vector<unsigned>(700, 0));
 }
 
-// The library hands out memory that was somebody else's: what nobody has written since counts as zero, as with
+// The library hands out memory that another buffer used before: what was not written since counts as zero, as with
 // cuMemAlloc.
 TEST_F(NvtxTest, ARegionIsZeroWhenItIsFirstAccessed) {
   map(heap_begin_, kPage);
@@ -147,7 +147,7 @@ TEST_F(NvtxTest, ResettingOrUnregisteringAHeapEndsItsRegions) {
   EXPECT_EQ(statistics().live_bytes, before);
 }
 
-// Ranges of other names, and what comes behind the range, say nothing.
+// Ranges with other names, and copies after the range, have no effect.
 TEST_F(NvtxTest, CopiesInARangeOfThatNameMayReadWhatOthersWrite) {
   CUdeviceptr memory = 0;
   CUstream streams[2] = {};

@@ -10,7 +10,7 @@ struct Dim3 {
 
 }  // namespace
 
-// Not instrumented, as what runs on a device is not: it ends in the middle where it faults.
+// Not instrumented, like code on a device: it ends in the middle if it faults.
 extern "C" __attribute__((visibility("default"), no_sanitize("thread", "address", "undefined"))) void simulated_scale(
     void** args, Dim3, Dim3) {
   auto* values = *static_cast<float**>(args[0]);
@@ -23,7 +23,7 @@ constexpr std::size_t kFew = 8;
 
 class PeerTest : public TwoDevicesTest {
  protected:
-  // By a kernel of the device on `at`, which ends there as the device sees it.
+  // Runs a kernel of the device with `at` as both parameters, and waits for it.
   CUresult mixed_by(int device, CUdeviceptr at) {
     void* parameters[] = {&at, &at};
     return run(device, "mystery", parameters);
@@ -224,7 +224,7 @@ TEST_F(PeerTest, ACopyOfMappedMemoryBetweenDevicesIsOneOfPeers) {
   EXPECT_OK(cuMemcpyPeer(to, contexts_[1], from, contexts_[0], 12));
   use(1);
   EXPECT_EQ(read<unsigned>(to, 3), (std::vector<unsigned>{1, 2, 3}));
-  // As no more than a copy on one device it is that device's, which may not access the source.
+  // As a copy within one device it is done by that device, which may not access the source.
   EXPECT_OK(cuMemcpyDtoD(to, from, 12));
   EXPECT_EQ(cuCtxSynchronize(), kFault);
 }
@@ -275,7 +275,7 @@ TEST_F(PeerTest, InLegacyStreamsItComesBetweenTheWorkOfBothDevices) {
   EXPECT_OK(cuMemcpyDtoD(to, from, 4));
   EXPECT_OK(cuCtxSynchronize());
   EXPECT_GT(control().now_ns(), 3'000'000);
-  // And what follows on the other device is behind the copy: the race checker would say so.
+  // Work that follows on the other device is ordered after the copy: otherwise the race checker would report it.
   use(1);
   EXPECT_OK(cuMemsetD8Async(to, 1, 4, other));
   EXPECT_OK(cuCtxSynchronize());
@@ -334,7 +334,7 @@ TEST_F(PeerTest, ALibrarysKernelsAndVariablesAreOnEachDevice) {
   EXPECT_NE(functions[0], functions[1]);
   write<unsigned>(counters[1], {9});
   EXPECT_EQ(read<unsigned>(counters[0], 1)[0], 7u);
-  // A function is one device's.
+  // A function belongs to one device.
   EXPECT_EQ(cuLaunchKernel(functions[0], 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_OK(cuLibraryUnload(library));
 }

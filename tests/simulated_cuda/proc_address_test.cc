@@ -13,7 +13,7 @@
 
 #include "tests/simulated_cuda/device_fixture.h"
 
-// Stands before the library's function of that name, as an export of a preloaded library would.
+// Overrides the library's function of that name, as an export of a preloaded library would.
 extern "C" __attribute__((visibility("default"))) CUresult cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext,
                                                                         std::size_t) {
   return CUDA_ERROR_UNKNOWN;
@@ -64,7 +64,7 @@ TEST_F(ProcAddressTest, EveryFunctionThatTheHeaderDeclaresIsExported) {
   for (const std::string& name : names) EXPECT_NE(exported(name), nullptr) << name;
 }
 
-// cudaTypedefs.h names every form of a function with the version that brought it.
+// cudaTypedefs.h lists every form of a function with the version that introduced it.
 TEST_F(ProcAddressTest, EveryFormThatTheHeaderNamesIsFoundFromItsVersionOn) {
   if (CUDA_VERSION != 13000) GTEST_SKIP() << "the list of entry points is that of CUDA 13.0";
   const std::string header = read_header("cudaTypedefs.h");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as PTX text. Bodies are never run: kernels with a host implementation call it, the others mix.
+// Kernels as PTX text. Their bodies are never run: kernels with a host implementation call that, the others mix.
 #pragma once
 
 inline constexpr char kPtx[] = R"(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream's queue has an end: who calls into a full one comes back when an operation of it has gone on.
+// A stream's queue is limited: a call that adds to a full one returns when an operation of it has completed.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -22,7 +22,7 @@ class QueueTest : public DeviceTest {
   }
   void TearDown() override { control().configure("queue-limit", "1024"); }
 
-  // How many such calls come back before the stream goes on, and that all do when it has.
+  // Checks how many such calls return before the stream continues, and that all return when it has.
   void expect_room_for(unsigned calls, unsigned more, const std::function<CUresult()>& call) {
     std::atomic<unsigned> back{0};
     std::thread other([&] {

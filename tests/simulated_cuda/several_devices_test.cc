@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two devices in one process: each with its memory, its contexts, its streams and its time.
+// Two devices in one process, each with its own memory, contexts, streams and time.
 #include <cstring>
 #include <string>
 
@@ -152,7 +152,7 @@ TEST_F(SeveralDevicesTest, CopiesOverTwoLinksRunSideBySide) {
     EXPECT_OK(cuCtxSynchronize());
     return control().now_ns() - begin;
   };
-  // The stream is of the second device: the link is that of the memory.
+  // The stream is of the second device, but the link is that of the memory.
   const std::int64_t one = elapsed({1});
   EXPECT_LT(elapsed({0, 0}), 2.1 * static_cast<double>(one));
   EXPECT_GT(elapsed({0, 0}), 1.9 * static_cast<double>(one));
@@ -215,7 +215,7 @@ TEST_F(SeveralDevicesTest, EventsOrderStreamsOfTwoDevices) {
   use(1);
   ASSERT_OK(cuEventCreate(&other, 0));
   const CUstream second = make_stream();
-  // An event is recorded in streams of its own context; any stream may wait for it.
+  // An event can be recorded only in streams of its own context; any stream may wait for it.
   EXPECT_EQ(cuEventRecord(done, second), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_OK(cuEventRecord(done, first));
   EXPECT_OK(cuStreamWaitEvent(second, done, 0));

@@ -115,7 +115,7 @@ TEST_F(StreamTest, AGarbageHandleIsRefused) {
   EXPECT_EQ(cuStreamCreate(&stream, 8), CUDA_ERROR_INVALID_VALUE);
 }
 
-// Its work comes before the origin's: nothing is lost with it.
+// Its work is ordered before the origin's, so nothing is lost with it.
 TEST_F(StreamTest, AStreamThatWasJoinedMayEndWhileItsCaptureGoesOn) {
   for (const bool joins : {true, false}) {
     const CUstream origin = make_stream(), other = make_stream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that streams write or wait for.
+// Values that streams write to memory or wait for.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -42,7 +42,7 @@ TEST_F(StreamValueTest, WaitsCompareAsTheirFlagsSay) {
       EXPECT_OK(cuStreamWaitValue32(stream, word, static_cast<unsigned>(wanted), flags));
     }
     const bool held = is_done(stream);
-    // Whatever it waits for comes.
+    // Writes every value that it may wait for.
     for (const std::uint64_t value : {std::uint64_t{0}, wanted, ~wanted}) write<std::uint64_t>(word, {value});
     EXPECT_OK(cuStreamSynchronize(stream));
     return held;
@@ -132,7 +132,7 @@ TEST_F(StreamValueTest, WhatIsNoWordIsRefused) {
   EXPECT_EQ(value, 0);
 }
 
-// What is written behind the wait, and what was written before the word, access the same bytes.
+// The write after the wait, and the one before the value was written, access the same bytes.
 TEST_F(StreamValueTest, WhoeverHasWaitedComesBehindWhoWrote) {
   for (const char* seed : {"1", "2", "3", "4"}) {
     control().reset();
@@ -158,7 +158,7 @@ TEST_F(StreamValueTest, WhoeverHasWaitedComesBehindWhoWrote) {
     EXPECT_EQ(read<unsigned>(data, 1)[0], 3u);
     ASSERT_OK(cuCtxSynchronize());
     EXPECT_EQ(statistics().races, 0u);
-    // Not so who did not wait.
+    // Without the wait there is a race.
     ASSERT_OK(cuMemsetD32Async(data, 4, 1, waiting));
     ASSERT_OK(cuMemsetD32Async(data, 5, 1, third));
     ASSERT_OK(cuCtxSynchronize());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: what they are refused for, what kernels read from them, and that nothing in them is an address.
+// Tensor maps: invalid arguments, what kernels read through them, and that they contain no readable address.
 #include <cstring>
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -8,7 +8,7 @@ namespace {
 
 class TensorMapTest : public DeviceTest {
  protected:
-  // One that is well formed; a test changes what it is about.
+  // A valid description; tests change the field that they are about.
   struct Tiled {
     CUdeviceptr at = 0;
     CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;

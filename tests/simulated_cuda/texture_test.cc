@@ -43,13 +43,13 @@ class TextureTest : public DeviceTest {
     return made;
   }
 
-  // What a kernel computes from the texture; and into where.
+  // What a kernel computes from the texture and writes to `out`.
   static std::vector<unsigned> fetched(CUtexObject from, CUdeviceptr out) {
     CUmodule module = nullptr;
     CUfunction fetch = nullptr;
     EXPECT_OK(cuModuleLoadData(&module, kFetch));
     EXPECT_OK(cuModuleGetFunction(&fetch, module, "fetch"));
-    EXPECT_OK(cuMemsetD32(out, 0, 1024));  // a kernel mixes in what was there
+    EXPECT_OK(cuMemsetD32(out, 0, 1024));  // a kernel that mixes also reads the former contents
     void* parameters[] = {&out, &from};
     EXPECT_OK(cuLaunchKernel(fetch, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr));
     return read<unsigned>(out, 16);
@@ -87,7 +87,7 @@ TEST_F(TextureTest, OnlyWhatItDescribesIsRead) {
   const CUtexObject columns = texture(rows);
   const auto of_half = fetched(half, out), of_columns = fetched(columns, out);
   EXPECT_NE(of_half, of_columns);
-  write(from + kBytes / 2, words(16, 7));  // behind both
+  write(from + kBytes / 2, words(16, 7));  // after both
   write(from + 400, words(28, 7));         // between two rows
   EXPECT_EQ(fetched(columns, out), of_columns);
   EXPECT_NE(fetched(half, out), of_half);

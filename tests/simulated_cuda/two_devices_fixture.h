@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two fresh simulated devices, the primary context of each retained.
+// Two new simulated devices, with the primary context of each retained.
 #pragma once
 
 #include "tests/simulated_cuda/device_fixture.h"
@@ -15,7 +15,7 @@ class TwoDevicesTest : public DeviceTest {
     ASSERT_OK(cuDevicePrimaryCtxRetain(&contexts_[1], 1));
   }
 
-  // Later tests of this process may want one device again.
+  // Later tests of this process may need a single device again.
   void TearDown() override {
     control().reset();
     ASSERT_EQ(control().configure("devices", "1"), nullptr);
@@ -23,7 +23,7 @@ class TwoDevicesTest : public DeviceTest {
 
   void use(int device) { ASSERT_OK(cuCtxSetCurrent(contexts_[device])); }
 
-  // Makes the device the current one.
+  // Makes the device current.
   std::size_t free_bytes(int device) {
     std::size_t free = 0, total = 0;
     use(device);
@@ -49,7 +49,7 @@ class TwoDevicesTest : public DeviceTest {
     EXPECT_OK(cuMemSetAccess(at, bytes, &access, 1));
   }
 
-  // A new page of the device, mapped, that the device itself may access.
+  // A new page of the device, mapped and accessible to that device.
   static CUdeviceptr mapped_page(int device) {
     CUdeviceptr at = 0;
     EXPECT_OK(cuMemAddressReserve(&at, kPage, 0, 0, 0));

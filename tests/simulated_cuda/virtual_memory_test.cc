@@ -198,7 +198,8 @@ TEST_F(VirtualMemoryTest, WhatIsWrongIsRefused) {
   EXPECT_NE(cuMemAddressFree(at, kPage), CUDA_SUCCESS) << "something is mapped there";
 }
 
-// Its properties name the device. CUDA Driver API, cuMemCreate: an invalid context is not among its errors.
+// Its properties name the device. According to the CUDA Driver API, cuMemCreate does not return an error for an invalid
+// context.
 TEST_F(VirtualMemoryTest, PhysicalMemoryNeedsNoContext) {
   ASSERT_OK(cuCtxSetCurrent(nullptr));
   CUmemAllocationProp properties{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example programs on the simulated device, as a user runs them: results, their sameness, and how they fail.
+// The example programs on the simulated device, as a user runs them: results, their reproducibility, and how they fail.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -89,7 +89,7 @@ TEST(Examples, AMissingWaitIsFoundInEveryOrderAndTheMendedProgramIsSilent) {
   }
 }
 
-// Every third operation looks as if it came from another context, whose streams can not wait for the library's events.
+// Every third operation appears to come from another context, whose streams can not wait for the library's events.
 TEST(Examples, OperationsOfAnotherContextAreOrderedByTheHost) {
   const std::string expected = digest_of(run_program({program("streams")}));
   for (const char* seed : {"time", "1", "2", "3"}) {
@@ -106,7 +106,7 @@ TEST(Examples, OperationsOfAnotherContextAreOrderedByTheHost) {
   }
 }
 
-// Recorded and replayed, two epochs of the program take what they took, and need what they needed.
+// Recorded and replayed, two epochs of the program take the same time and need the same memory.
 TEST(Examples, AProgramIsRecordedAndReplayed) {
   const std::string trace = testing::TempDir() + "digits.jsonl.gz";
   const Outcome recorded = run_program({COMMAND_FILE, "record", "-o", trace, "--simulate", "reference", "--stats=line",

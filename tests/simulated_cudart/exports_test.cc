@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime exports, compared with the headers of CUDA: a new version of them can not add a function or an error
-// unseen.
+// The runtime's exports, compared with CUDA's headers: a new version of these can not add a function or an error
+// unnoticed.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -70,8 +70,8 @@ TEST(RuntimeExports, EveryPerThreadVariantOfTheHeaderIsThere) {
 
 TEST(RuntimeExports, WhatNvccGeneratesCallsToIsThere) {
   const std::string headers = read_header("crt/host_runtime.h") + read_header("crt/device_functions.h");
-  // Textures and surfaces by reference left CUDA with version 12; the header still declares them, NVIDIA's library does
-  // not export them either.
+  // Texture and surface references were removed from CUDA in version 12; the header still declares their functions, but
+  // NVIDIA's library does not export them either.
   std::set<std::string> names = find_all(without_comments(headers), R"(CUDARTAPI\s+(__cuda\w+)\s*\()");
   names.erase("__cudaRegisterTexture");
   names.erase("__cudaRegisterSurface");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc makes of kernels, checked from within: launches of every form, parameters of odd sizes, overloads,
-// templates, device variables. Run as a program by kernels_test; prints one line for each thing that is wrong and
-// exits 1.
+// Kernels compiled by nvcc, checked by the program itself: launches of every form, parameters of odd sizes, overloads,
+// templates, device variables. Run as a program by kernels_test; prints one line for each error and exits with status
+// 1.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -55,13 +55,13 @@ __global__ void unpack(Packed packed) { packed.out[0] = static_cast<float>(packe
 
 __global__ void nothing() {}
 
-// Reads and writes what no host function knows of.
+// Accesses memory that is unknown to host functions.
 __global__ void access_globals(float* out) {
   out[0] = factors[0] + static_cast<float>(counter);
   counter = counter + 1;
 }
 
-// Overloads and templates go by their mangled names.
+// Overloads and templates are found by their mangled names.
 extern "C" void simulated__Z5storeifPf(void** arguments, dim3, dim3) {
   for (int i = 0; i < *static_cast<int*>(arguments[0]); ++i)
     (*static_cast<float**>(arguments[2]))[i] = *static_cast<float*>(arguments[1]);

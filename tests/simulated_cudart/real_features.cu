@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that need more of a device than arithmetic: tensor cores, barriers in memory, textures, surfaces, blocks that
-// wait for one another, memory that kernels allocate. Each is checked by the program itself; the argument says which.
+// Kernels that use more of a device than arithmetic: tensor cores, barriers in memory, textures, surfaces, blocks that
+// wait for one another, memory that kernels allocate. The program checks each of them; the argument says which.
 #include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -21,7 +21,7 @@ void require(cudaError_t error) {
   std::exit(1);
 }
 
-// Memory of the device with these values.
+// Device memory with these values.
 template <typename T>
 T* on_device(const std::vector<T>& values) {
   T* at = nullptr;
@@ -37,7 +37,7 @@ std::vector<T> read_back(const T* from, std::size_t count) {
   return host;
 }
 
-// Small whole numbers: every product and sum of them is exact in all formats here.
+// Small whole numbers: their products and sums are exact in all formats used here.
 int small(int i) { return (i * 7 + i / 5) % 9 - 4; }
 
 template <typename T>
@@ -125,7 +125,7 @@ __global__ void multiply_rows(const __half* a, const __half* b, float* d) {
   for (int i = 0; i < 4; ++i) d[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = c[i];
 }
 
-// Integers and doubles, each in the layout that PTX gives them.
+// Integers and doubles, each in the layout that PTX specifies for them.
 __global__ void multiply_bytes(const signed char* a, const signed char* b, int* d) {
   const int group = threadIdx.x / 4, within = threadIdx.x % 4;
   unsigned ra[4], rb[2];
@@ -339,7 +339,7 @@ int run_heap() {
   require(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 4 << 20));
   int** const kept = on_device(std::vector<int*>(128));
   int* const wrong = on_device(std::vector<int>(1));
-  // As much in all as would not fit if nothing were given back.
+  // More in total than would fit if nothing were freed.
   for (int round = 0; round < 200; ++round) {
     take<<<1, 128>>>(kept);
     give<<<1, 128>>>(kept, wrong);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of nvcc's that use more of a device than arithmetic (real_features.cu): right results, and faults by name.
+// Kernels compiled by nvcc that use more of a device than arithmetic (real_features.cu): right results, and faults with
+// the kernel's name.
 #include <gtest/gtest.h>
 
 #include <string>

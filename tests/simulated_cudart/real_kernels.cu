@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels without a host implementation, each checked by the program itself. The argument says which.
+// Kernels without a host implementation. The program checks each of them; the argument says which.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -159,10 +159,11 @@ __global__ void count(int** elsewhere) {
   if (elsewhere != nullptr) **elsewhere = counter + limit;
 }
 
-// What a kernel writes where no parameter points stays: into variables, and through addresses that lie in memory.
+// What a kernel writes where no parameter points is kept: in variables, and through addresses that are stored in
+// memory.
 int run_unnamed() {
   int wrong = 0;
-  int* target = nullptr;  // nobody but the kernel writes into it
+  int* target = nullptr;  // written only by the kernel
   require(cudaMalloc(&target, sizeof(int)));
   int** table = nullptr;
   require(cudaMalloc(&table, sizeof(int*)));
@@ -177,7 +178,7 @@ int run_unnamed() {
   return wrong;
 }
 
-// Variables begin anew with the device.
+// Variables are initialized again with the device.
 int run_reset() {
   int wrong = 0;
   for (int round = 0; round < 3; ++round) {

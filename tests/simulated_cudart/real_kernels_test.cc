@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of nvcc's whose kernels run their own code on the simulated device, as a user runs them: right results,
-// also under a budget, and how kernels fail.
+// Programs compiled by nvcc whose kernels run their own code on the simulated device, as a user runs them: right
+// results, also under a budget, and how kernels fail.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// `with`: flags of `thermocline run`. The harness asks for made-up kernels; here they are real.
+// `with`: flags of `thermocline run`. The test harness sets made-up kernels; here they are real.
 Outcome run(const std::string& which, const std::vector<std::string>& with = {}, const char* program = PROGRAM,
             const std::string& setting = "THERMOCLINE_SIMULATE_SEED=") {
   std::vector<std::string> command = {COMMAND_FILE, "run", "--simulate", "reference"};
@@ -77,7 +77,7 @@ TEST(RealKernels, ALoopThatNeverEndsIsATimeout) {
   EXPECT_NE(outcome.errors.find("runs without end"), std::string::npos) << outcome.errors;
 }
 
-// Built without PTX: there is nothing to run.
+// Built without PTX, so there is nothing to run.
 TEST(RealKernels, WithoutPtxAreRefusedByName) {
   const Outcome refused = run("affine", {}, PROGRAM_WITHOUT_PTX);
   EXPECT_EQ(refused.status, 1);

@@ -23,7 +23,7 @@ std::string read_back(FILE* file) {
 }  // namespace
 
 Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& settings) {
-  // Files rather than pipes: neither side can wait for the other.
+  // Files instead of pipes: neither side can wait for the other.
   FILE* output = tmpfile();
   FILE* errors = tmpfile();
   const pid_t child = fork();

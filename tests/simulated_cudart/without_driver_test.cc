@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime over a driver that it can not use (broken_driver.c, put first on the library path).
+// The runtime with a driver that it can not use (broken_driver.c, first on the library path).
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 

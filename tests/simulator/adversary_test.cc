@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an adversarial order is worth: it repeats, it varies, it reaches every order of two things that the rules leave
-// open, whatever engine or stream they are on, and none that the rules forbid.
+// Properties of adversarial orders: they are reproducible, they vary, and they reach every order of two operations that
+// the rules leave open, on whatever engines or streams, and none that the rules forbid.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ class AdversaryTest : public CoreTest {
     std::vector<int>* order;
   };
 
-  // One piece of work of the kind, followed in its stream by a host function that tells when it came.
+  // One piece of work of the given kind, followed in its stream by a host function that records its position.
   static void submit(Machine& m, StreamId stream, int kind, const Arena& arena, int tell) {
     const Address at = arena.buffers[kind];
     void* const pinned = reinterpret_cast<void*>(arena.pinned + static_cast<Bytes>(kind) * kBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the simulated device is itself: operations a second with tagged memory behind 2 MiB handles in scattered
-// order, as a replay has them, and bytes a second of mixing with real memory.
+// The speed of the simulated device itself: operations per second with tagged memory in 2 MiB handles in scattered
+// order, as in a replay, and bytes per second of mixing with real memory.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -23,7 +23,8 @@ void start(const char* memory, bool checked = false) {
   if (machine->initialize() != CUDA_SUCCESS) std::abort();
 }
 
-// `count` buffers of `bytes` each, whose pages are dealt out in turn, so that no two neighbours are contiguous.
+// `count` buffers of `bytes` each, whose pages are allocated in turn, so that no two adjacent pages are contiguous in
+// the store.
 std::vector<Address> scattered_buffers(Machine& machine, std::size_t count, Bytes bytes) {
   std::vector<Address> buffers(count);
   for (Address& at : buffers) machine.reserve(bytes, 0, 0, &at);
@@ -38,7 +39,7 @@ std::vector<Address> scattered_buffers(Machine& machine, std::size_t count, Byte
   return buffers;
 }
 
-// One step of operators that read two buffers and write one, each behind a wait for the other stream's event.
+// One step of operators that read two buffers and write one, each after a wait for the other stream's event.
 class Operators {
  public:
   Operators(Bytes bytes, bool checked) : bytes_(bytes) {
@@ -72,7 +73,7 @@ class Operators {
   std::size_t i_ = 0;
 };
 
-// MiB of each buffer; with the race checker or without.
+// Arguments: MiB of each buffer; with the race checker or without.
 void operators(benchmark::State& state) {
   Operators program(static_cast<Bytes>(state.range(0)) << 20, state.range(1) != 0);
   for (auto _ : state) program.run_one();
@@ -81,7 +82,7 @@ void operators(benchmark::State& state) {
 }
 BENCHMARK(operators)->ArgsProduct({{2, 32, 400}, {0, 1}})->ArgNames({"MiB", "check"});
 
-// So many events from the start of a device: the cost of one must not grow with their number.
+// Many events since the start of a device: the cost of one must not grow with their number.
 void run_of_events(benchmark::State& state) {
   const std::int64_t events = state.range(0);
   for (auto _ : state) {
@@ -97,7 +98,7 @@ BENCHMARK(run_of_events)
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 
-// Out and in again, as eviction does.
+// To the host and back, as eviction does.
 void copies(benchmark::State& state) {
   const auto bytes = static_cast<Bytes>(state.range(0)) << 20;
   start("tagged", state.range(1) != 0);

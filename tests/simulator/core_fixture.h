@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fresh simulated device for each test, and the few calls that most tests make.
+// A new simulated device for each test, and the few calls that most tests make.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct Setting {
 
 class CoreTest : public testing::Test {
  protected:
-  // progress is off: nothing may depend on how fast this machine is.
+  // progress is off, so that nothing depends on the speed of this machine.
   static void start(std::initializer_list<Setting> settings = {}) {
     const auto machine = Machine::enter();
     machine->reset();
@@ -36,7 +36,7 @@ class CoreTest : public testing::Test {
   void SetUp() override { start(); }
   void TearDown() override { Machine::enter()->reset(); }
 
-  // A registered buffer in memory as cuMemAlloc gives it.
+  // A registered buffer in memory as cuMemAlloc allocates it.
   static Address buffer(Machine& machine, Bytes bytes) {
     Address at = 0;
     EXPECT_EQ(machine.allocate(bytes, false, &at), CUDA_SUCCESS);

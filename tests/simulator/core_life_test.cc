@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings, the control table, reset, fork and the line at exit.
+// Settings, the control table, reset, fork, and the line at exit.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ TEST_F(CoreLifeTest, OperatorsReadWriteAndCount) {
   EXPECT_EQ(s.peak_physical_bytes, kPageBytes);
 }
 
-// What was written once is written again, elsewhere too, and whoever reads it can not tell.
+// The same data is written again, also at other addresses, and readers can not tell the difference.
 TEST_F(CoreLifeTest, RelaunchWritesWhatTheFirstLaunchWrote) {
   std::uint64_t results[3];
   for (const int variant : {0, 1, 2}) {

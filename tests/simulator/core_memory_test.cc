@@ -13,7 +13,7 @@ class CoreMemoryTest : public CoreTest, public testing::WithParamInterface<const
     CoreTest::TearDown();
   }
 
-  // Equal contents answer the same number.
+  // Equal contents give the same number.
   static std::uint64_t digest(const Machine& machine, Address at, Bytes bytes) { return machine.digest(at, bytes); }
 };
 

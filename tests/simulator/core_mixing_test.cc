@@ -15,7 +15,7 @@ class CoreMixingTest : public CoreTest, public testing::WithParamInterface<const
  protected:
   void SetUp() override { start({{"memory", GetParam()}}); }
 
-  // Two buffers mixed twice, with a set between; `shift` other allocations come first, so that all addresses differ.
+  // Two buffers mixed twice, with a set in between; `shift` other allocations come first, so that all addresses differ.
   static std::uint64_t program(int shift, Bytes lost = 0, Bytes argument_offset = 0) {
     start({{"memory", GetParam()}});
     const auto machine = Machine::enter();
@@ -33,11 +33,11 @@ class CoreMixingTest : public CoreTest, public testing::WithParamInterface<const
     return machine->checksum();
   }
 
-  // A kernel over one word, a structure of which all is known and one of which nothing is, in which 8 bytes from
-  // `changed` on are others: an address, or none.
+  // A kernel over one word, a structure that is completely known and one of which nothing is known; the 8 bytes from
+  // `changed` on are different: an address, or none.
   struct Seen {
     std::uint64_t checksum = 0;
-    bool is_named = false;  // the buffer of that address
+    bool is_named = false;  // whether the buffer of that address is named
   };
 
   static Seen mix_structures(std::size_t changed, bool address) {
@@ -127,7 +127,7 @@ TEST_P(CoreMixingTest, KernelTakesTheTimeToReadAndWriteWhatItNames) {
 
 TEST_P(CoreMixingTest, FreshBufferCountsAsZeroWhateverLivedThere) {
   const auto machine = Machine::enter();
-  const Address keep = buffer(*machine, 4096);  // keeps the shared page, so that the address comes back
+  const Address keep = buffer(*machine, 4096);  // keeps the shared page, so that the address is reused
   const Address old = buffer(*machine, 4096);
   const std::uint64_t zero = machine->digest(old, 4096);
   machine->submit(kLegacyStream, set(old, 4096, 0x77));

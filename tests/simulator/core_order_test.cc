@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs over several streams. With all the event waits that their hazards need, every order that CUDA allows
-// and both kinds of memory give one result; with a wait left out, some order gives another.
+// Random programs over several streams. With all the event waits that they need, every order that CUDA allows and both
+// kinds of memory give the same result; with a wait left out, some order gives another.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -20,14 +20,14 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Happens-before between uses of buffers, kept beside the program: is anything unordered?
+// Tracks happens-before between uses of buffers: is anything unordered?
 class Hazards {
  public:
   static constexpr std::size_t kStreams = 3;
 
   explicit Hazards(std::size_t buffers) : last_(buffers), event_(buffers) {}
 
-  // Stream `waiter` comes behind the newest use of `buffer`.
+  // Stream `waiter` is ordered after the newest use of `buffer`.
   void wait(std::size_t waiter, std::size_t buffer) { raise(clocks_[waiter], event_[buffer]); }
   void use(std::size_t stream, std::size_t first, std::size_t second) {
     for (const std::size_t buffer : {first, second}) {
@@ -39,7 +39,7 @@ class Hazards {
       event_[buffer] = clocks_[stream];
     }
   }
-  // The host has waited for the stream; whatever is submitted later comes behind it.
+  // The host has waited for the stream; everything submitted later is ordered after it.
   void synchronize(std::size_t stream) {
     for (auto& clock : clocks_) raise(clock, clocks_[stream]);
   }
@@ -53,7 +53,7 @@ class Hazards {
 
   std::array<Clock, kStreams> clocks_{};
   std::vector<Clock> last_;   // newest use by each stream
-  std::vector<Clock> event_;  // what the event behind the newest use covers
+  std::vector<Clock> event_;  // what the event after the newest use covers
   bool racy_ = false;
 };
 
@@ -70,8 +70,8 @@ class CoreOrderTest : public CoreTest {
     bool racy = false;
   };
 
-  // Runs program number `number`; leaves out the wait of that ordinal, if any. Each use of a buffer, read or write,
-  // comes behind the one before it: its event is recorded right behind that.
+  // Runs program number `number`; leaves out the wait with that ordinal, if any. Each use of a buffer, read or write,
+  // is ordered after the one before it by an event that is recorded directly after that.
   static Outcome run(unsigned number, std::initializer_list<Setting> settings, int left_out = -1,
                      Facts* facts = nullptr) {
     start(settings);
@@ -125,7 +125,7 @@ class CoreOrderTest : public CoreTest {
     return {machine->checksum(), machine->order_hash(), machine->now()};
   }
 
-  // The first buffer's host copy is used with the first buffer only, so it needs no waits of its own.
+  // The first buffer's host copy is used only with the first buffer, so it needs no waits of its own.
   static void submit_one(Machine& machine, StreamId stream, unsigned kind, Address first, Address second,
                          Address host) {
     switch (kind) {
@@ -150,7 +150,7 @@ class CoreOrderTest : public CoreTest {
   }
 
   static unsigned seeds() {
-    // Two, since one has no order but its own.
+    // At least two, because a single one has only its own order.
     return static_cast<unsigned>(std::max<std::uint64_t>(2, thermocline::scaled_seeds(30)));
   }
 };
@@ -170,8 +170,8 @@ TEST_F(CoreOrderTest, EverySeedGivesTheResultOfTheOrderOfTime) {
   }
 }
 
-// Waits that others imply change nothing whatever the seed. Of the others some order two reads, or writes that are
-// overwritten unread, which no result can tell.
+// Waits that are implied by others change nothing, whatever the seed. Some of the rest order two reads, or writes that
+// are overwritten unread, which no result shows.
 TEST_F(CoreOrderTest, SomeSeedFindsAMissingWait) {
   int needed = 0;
   int found = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tag store against a model that keeps a tag for every 512 bytes, and hashes of bytes.
+// The tag store against a model that has a tag for every 512 bytes; and hashes of bytes.
 #include <random>
 #include <vector>
 

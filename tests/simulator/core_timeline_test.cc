@@ -24,8 +24,8 @@ class CoreTimelineTest : public CoreTest {
     begin_ = machine->now();
   }
 
-  // From the start of the test's work to its end, without the host's calls: those take microseconds, the work takes
-  // milliseconds.
+  // From the start of the test's work to its end, without the host's calls, which take microseconds, while the work
+  // takes milliseconds.
   static Time whole_milliseconds(const Machine& machine, Time begin) {
     return (machine.device_now() - begin + 500 * kMicrosecond) / (1000 * kMicrosecond);
   }
@@ -250,7 +250,7 @@ TEST_F(CoreTimelineTest, SilentHostSeesAHostFunctionsFlag) {
   while (!flag) {
   }
   const auto machine = Machine::enter();
-  // Whoever saw the flag may rely on what came before it; the host's clock did not move meanwhile.
+  // Whoever saw the flag may rely on everything before it; the host's clock has not advanced meanwhile.
   EXPECT_TRUE(machine->query(behind - 1));
   EXPECT_LT(machine->now(), 1'000'000 * kMicrosecond);
   machine->wait(behind);

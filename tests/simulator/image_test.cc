@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device images: what they declare, in every form that nvcc writes, and that no damage to one leads out of it.
+// Device images: what they declare, in every form that nvcc writes; and that a damaged image never causes reads outside
+// of it.
 #include "simulator/image/image.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +73,7 @@ constexpr char kLoads[] = R"ptx(
   .entry body_says_nothing(.param .u32 n, .param .align 4 .b8 s[8]) { ret; }
 )ptx";
 
-// A letter for each byte: read, unknown, not read.
+// One letter for each byte: read, unknown, not read.
 std::string reads(const ImageKernel& kernel) {
   std::string text;
   for (const ParameterByte byte : kernel.reads)
@@ -166,7 +167,7 @@ TEST(PtxImage, WhatIsTooLargeIsRefused) {
   EXPECT_FALSE(read_text(".version 9.0 .global .u32 x = {1, 2};", &image).ok());
 }
 
-// In a block of exactly its size, so that a sanitizer sees the first byte read outside.
+// In a block of exactly its size, so that a sanitizer detects the first byte read outside.
 ImageResult read_exactly(const std::vector<std::byte>& bytes, Image* out) {
   const std::unique_ptr<std::byte[]> block(new std::byte[bytes.size() + 1]);
   std::copy(bytes.begin(), bytes.end(), block.get());
@@ -252,7 +253,7 @@ TEST_P(NvccImage, AFlippedByteLeadsNowhereElse) {
   for (int i = 0; i < 400; ++i) {
     random = random * 6364136223846793005 + 1442695040888963407;
     std::vector<std::byte> damaged = bytes;
-    // Half of the damage where headers are.
+    // Half of the damage is in the headers.
     const std::size_t range = i % 2 == 0 ? std::min<std::size_t>(256, damaged.size()) : damaged.size();
     damaged[(random >> 33) % range] ^= static_cast<std::byte>((random >> 20) | 1);
     Image image;

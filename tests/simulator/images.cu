@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of each kind of declaration that image_test expects to find again in every form of image.
+// One declaration of each kind, which image_test expects to find in every form of image.
 #include <cstddef>
 
 struct __attribute__((packed)) Packed {

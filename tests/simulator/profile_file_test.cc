@@ -16,7 +16,7 @@ class ProfileFile : public testing::Test {
   ~ProfileFile() override {
     for (const std::string& path : written_) std::filesystem::remove(path);
   }
-  // A name of its own: what is read is kept.
+  // A different name each time, because files are read only once.
   std::string write(const std::string& text) {
     written_.push_back((std::filesystem::temp_directory_path() /
                         ("profile_" + std::to_string(getpid()) + "_" + std::to_string(++count_) + ".toml"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of report both ways: the program that is wrong is reported, its ordered twin is not, whatever the order in
-// which the device happens to run them.
+// Every kind of report in both directions: a wrong program is reported, and its ordered twin is not, whatever the order
+// in which the device happens to run them.
 #include <functional>
 
 #include "tests/simulator/core_fixture.h"
@@ -16,7 +16,7 @@ constexpr Operand writes(Address at, Bytes bytes = kBytes) { return {at, bytes, 
 class RaceCheckerTest : public CoreTest {
  protected:
   struct Streams {
-    StreamId a, b;  // stand alone
+    StreamId a, b;  // non-blocking
     StreamId blocking_a, blocking_b;
   };
   using Program = std::function<void(Machine&, const Streams&)>;
@@ -28,7 +28,7 @@ class RaceCheckerTest : public CoreTest {
     return statistics.races;
   }
 
-  // How many findings the program has, and the words of them.
+  // How many findings the program has, and their text.
   static std::uint64_t run(const Program& program, const char* seed, std::string* said, const char* level = "1") {
     start({{"seed", seed}, {"check", level}});
     const auto machine = Machine::enter();
@@ -56,7 +56,7 @@ class RaceCheckerTest : public CoreTest {
     }
   }
 
-  // One finding, in each order, that names all of these.
+  // Expects one finding, in each order, that contains all of these names.
   static void expect_one(const Program& program, std::initializer_list<const char*> names, const char* level = "1") {
     for (const std::string& seed : seeds()) {
       std::string said;
@@ -245,7 +245,7 @@ TEST_F(RaceCheckerTest, ANewStreamOfAnOldNumberIsOrderedWithNothing) {
         const Address at = buffer(m, kBytes);
         m.submit(s.a, named("one", {writes(at)}));
         m.destroy_stream(s.a);
-        while (!m.is_done(1)) m.charge(Cost::kStreamCall);  // the device is done; the program was never told
+        while (!m.is_done(1)) m.charge(Cost::kStreamCall);  // the device is done; the program has not been told
         const StreamId again = m.create_stream(true);
         m.submit(again, named("two", {writes(at)}));
       },
@@ -293,7 +293,7 @@ TEST_F(RaceCheckerTest, AHostFunctionThatRanMayHaveToldTheHost) {
 }
 
 TEST_F(RaceCheckerTest, FreeingAndAllocatingAgainForgetsNothingThatIsStillPending) {
-  // A caching allocator of the program's own: one buffer goes to another stream without a wait.
+  // A caching allocator in the program: one buffer is passed to another stream without a wait.
   expect_one(
       [](Machine& m, const Streams& s) {
         const Address at = buffer(m, kLarge);
@@ -336,7 +336,7 @@ TEST_F(RaceCheckerTest, UnmappingUnderAPendingOperationIsReported) {
       m.submit(s.a, named("user", {writes(at, kPageBytes)}));
       if (waits) m.wait_stream(s.a);
       m.unmap(at, kPageBytes);
-      m.map(at, kPageBytes, 0, other);  // or it would be found missing
+      m.map(at, kPageBytes, 0, other);  // otherwise it would be reported as missing
       m.set_access(at, kPageBytes, Access::kReadWrite);
     };
   };
@@ -420,10 +420,10 @@ TEST_F(RaceCheckerTest, KernelsThatAreGivenOneBufferMayBothReadIt) {
     m.allocate_host(kBytes, &host);
     m.submit(s.a, mixing({at}));
     m.submit(s.b, mixing({at}));
-    m.submit(s.b, to_host(host, at, kBytes));  // they may read, too
+    m.submit(s.b, to_host(host, at, kBytes));  // other streams may read, too
     m.wait_all();
     m.submit(s.a, mixing({at}));
-    m.submit(s.b, to_device(at, host, 100));  // it may use another part
+    m.submit(s.b, to_device(at, host, 100));  // the kernel may use another part
   });
 }
 

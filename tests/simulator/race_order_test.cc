@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs against a model that knows every pair of operations: the checker finds something exactly when two
-// conflicting operations have no order, whatever the order in which they happened to run.
+// Random programs against a model that knows every pair of operations: the checker reports something exactly when two
+// conflicting operations are unordered, whatever the order in which they happened to run.
 #include <array>
 #include <random>
 
@@ -10,7 +10,7 @@
 namespace simulator {
 namespace {
 
-// Happens-before as a set of predecessors for each operation, by CUDA's rules and nothing else.
+// Happens-before as a set of predecessors for each operation, by CUDA's rules alone.
 class Model {
  public:
   using Behind = std::vector<bool>;
@@ -48,7 +48,7 @@ class Model {
     submit(stream, blocking, {});
     return tails_[stream];
   }
-  // A wait is an operation of its stream, too.
+  // A wait is an operation of its stream too.
   void wait(std::size_t stream, bool blocking, const Behind& event) {
     if (event.empty()) return;
     join(tails_[stream], event);
@@ -74,14 +74,14 @@ class Model {
 
 class RaceOrderTest : public CoreTest {
  protected:
-  static constexpr std::size_t kStreams = 5;  // legacy, two blocking, two that stand alone
+  static constexpr std::size_t kStreams = 5;  // legacy, two blocking, two non-blocking
   static constexpr Bytes kArena = 5 * kPageBytes;
 
   struct Outcome {
     bool found, racy;
   };
 
-  // `careful`: the share of operations, in percent, before which a stream waits for everything recorded so far.
+  // `careful`: percentage of operations before which a stream waits for everything recorded so far.
   static Outcome run(unsigned number, const char* seed, unsigned careful) {
     start({{"seed", seed}, {"check", "1"}, {"memory", "tagged"}});
     const auto m = Machine::enter();
@@ -118,7 +118,8 @@ class RaceOrderTest : public CoreTest {
       }
       m->submit(streams[stream], op);
       model.submit(stream, blocking(stream), accesses);
-      // Careful programs record behind each operation, so that waiting for all events is waiting for everything.
+      // Careful programs record an event after each operation, so that waiting for all events is waiting for
+      // everything.
       if (chance(careful > 0 ? 100 : 60)) {
         Event& event = events[careful > 0 ? stream : random() % events.size()];
         m->record_event(event.id, streams[stream]);
@@ -155,7 +156,7 @@ TEST_F(RaceOrderTest, SomethingIsFoundExactlyWhenSomethingHasNoOrder) {
     racy += outcome.racy ? 1 : 0;
   }
   testing::internal::GetCapturedStderr();
-  // Programs of both kinds, or the test would prove nothing.
+  // There must be programs of both kinds, or the test would prove nothing.
   EXPECT_GT(racy, programs / 20);
   EXPECT_LT(racy, programs - programs / 20);
 }

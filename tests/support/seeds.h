@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much a random test tries. THERMOCLINE_TEST_SEEDS is a percentage of what is usual, and means the same in all of
-// them: 100 where it is not set, less under sanitizers (CMakePresets.json), more for a long search.
+// The effort of random tests. THERMOCLINE_TEST_SEEDS is a percentage of the usual number of seeds, with the same
+// meaning in all tests: 100 if it is not set, less under sanitizers (CMakePresets.json), more for a long search.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ inline std::uint64_t percent_of_seeds() {
   return percent != nullptr ? std::strtoull(percent, nullptr, 10) : 100;
 }
 
-// Of what is usual, and one at least.
+// That percentage of the usual number, and at least one.
 inline std::uint64_t scaled_seeds(std::uint64_t usual) {
   return std::max<std::uint64_t>(1, usual * percent_of_seeds() / 100);
 }
 
-// 1, 2, ...; THERMOCLINE_TEST_SEED, set, is the only one.
+// 1, 2, ...; if THERMOCLINE_TEST_SEED is set, only that one.
 inline std::vector<std::uint64_t> test_seeds(std::uint64_t usual) {
   if (const char* one = std::getenv("THERMOCLINE_TEST_SEED"); one != nullptr) return {std::strtoull(one, nullptr, 10)};
   std::vector<std::uint64_t> seeds(scaled_seeds(usual));

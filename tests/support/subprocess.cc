@@ -26,7 +26,7 @@ std::vector<std::string> merged_environment(const std::vector<std::string>& adde
     if (starts_with(text, "THERMOCLINE_") || starts_with(text, "LD_PRELOAD=")) continue;
     variables[text.substr(0, text.find('='))] = text;
   }
-  // The same on every machine, whether or not the simulated device was built to run PTX; tests of that ask for it.
+  // The same on every machine, whether or not the simulated device was built to run PTX; tests of PTX enable it.
   variables["THERMOCLINE_SIMULATE_KERNELS"] = "THERMOCLINE_SIMULATE_KERNELS=made-up";
   for (const std::string& text : added) {
     const std::size_t equals = text.find('=');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program as a subprocess and keeps what it printed. For end-to-end tests.
+// Runs a program as a subprocess and captures its output, for end-to-end tests.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ struct ProcessResult {
   std::string err;
 };
 
-// `arguments[0]` is the program, found along PATH when it has no slash. `environment` holds NAME=VALUE entries that are
-// added to this process's environment (NAME= with nothing behind it removes one). Variables named THERMOCLINE_* and
-// LD_PRELOAD are not inherited. Blocks until the program has ended.
+// `arguments[0]` is the program, searched along PATH if it has no slash. `environment` has NAME=VALUE entries that are
+// added to this process's environment (an empty VALUE removes the variable). THERMOCLINE_* and LD_PRELOAD are not
+// inherited. Blocks until the program has ended.
 ProcessResult run_process(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
 
 }  // namespace thermocline::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of a running process: who asks gets what is so now, whole; and no page outlives its process for long.
+// The live page of a process: a request gets the current, complete statistics; and no page outlives its process for
+// long.
 #include "telemetry/live_page.h"
 
 #include <fcntl.h>
@@ -24,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A reader of a page that is there and alive may take its time.
+// A reader of a page whose process is alive may wait this long.
 constexpr auto kPatience = 60'000ms;
 
 class LivePageTest : public testing::Test {
@@ -35,7 +36,7 @@ class LivePageTest : public testing::Test {
   ~LivePageTest() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path page(int pid) const { return folder_ / ("thermocline." + std::to_string(pid)); }
 
-  // Ends without removing its page, as one that was killed.
+  // Ends without removing its page, like a process that is killed.
   int killed_child() const {
     const pid_t child = fork();
     if (child == 0) _exit(LivePageWriter::create(folder_, "1.2.3").release() != nullptr ? 0 : 1);
@@ -54,7 +55,7 @@ std::uint64_t value(const LiveStatistics& found, const char* name) {
   return found.values.at(static_cast<std::size_t>(row - statistics_table().data()));
 }
 
-// Answers every request until the end, with statistics whose numbers are all the same.
+// Answers every request until the end, with statistics whose numbers are all equal.
 class Answering {
  public:
   explicit Answering(LivePageWriter& writer)
@@ -156,7 +157,7 @@ TEST_F(LivePageTest, ThePageOfAProcessThatWasKilledIsRemovedByTheNextReader) {
   EXPECT_FALSE(std::filesystem::exists(page(other)));
 }
 
-// As if the number had been another process's before.
+// As if the number had belonged to another process before.
 TEST_F(LivePageTest, ANumberThatComesAgainIsAnotherProcess) {
   std::filesystem::copy(page(killed_child()), page(getpid()));
   std::fstream file(page(getpid()), std::ios::binary | std::ios::in | std::ios::out);
@@ -201,7 +202,7 @@ TEST_F(LivePageTest, WhatIsNoPageIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(page(1)));
 }
 
-// The folder is everybody's.
+// Everybody may write to the folder.
 class OtherUsersPageTest : public LivePageTest {
  protected:
   static constexpr uid_t kStranger = 54321;
@@ -210,7 +211,7 @@ class OtherUsersPageTest : public LivePageTest {
     if (geteuid() != 0) GTEST_SKIP() << "only root can play another user";
   }
 
-  // What `play` does as another user; that process then stays until `leave`.
+  // Runs `play` as another user; that process then stays until `leave`.
   template <typename Play>
   pid_t stranger(Play play) {
     int done[2], stay[2];
@@ -268,7 +269,7 @@ TEST_F(OtherUsersPageTest, RootSeesWhoseItIsAndNoTextThatRulesATerminal) {
 TEST_F(OtherUsersPageTest, NobodySpeaksForAnothersProcess) {
   const pid_t ours = getpid();
   const pid_t child = stranger([this, ours] {
-    // One's own page under another's number, and one that says so itself.
+    // The user's own page under another process's number, and one that claims that number itself.
     if (LivePageWriter::create(folder_, "1").release() == nullptr) return false;
     std::filesystem::copy(page(getpid()), page(ours));
     std::filesystem::copy(page(getpid()), page(1));
@@ -294,7 +295,7 @@ TEST_F(OtherUsersPageTest, ANameThatAnotherTookKeepsNobodyFromHavingAPage) {
   }
   EXPECT_EQ(found_.version, "1.2.3");
   EXPECT_EQ(found_.owner, geteuid());
-  // A program that follows in the same process has one page.
+  // A program that is executed in the same process has only one page.
   LivePageWriter* const former = LivePageWriter::create(folder_, "1").release();
   const auto follower = LivePageWriter::create(folder_, "2");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2) << "the other user's, and one";
@@ -310,7 +311,7 @@ TEST_F(OtherUsersPageTest, APipeHoldsUpNobody) {
 }
 
 TEST_F(LivePageTest, APageThatIsCutShortWhileItIsReadEndsNobody) {
-  // Whoever wrote it never looks at it again.
+  // Its process never reads it again.
   const pid_t child = fork();
   if (child == 0) {
     if (LivePageWriter::create(folder_, "1").release() == nullptr) _exit(1);

@@ -66,7 +66,7 @@ TEST(Recording, IsReadAsItWasWritten) {
   EXPECT_FALSE(reader.is_cut());
 }
 
-// As a program that is killed, or a disk that is full, leaves it.
+// As after a kill, or on a full disk.
 TEST(Recording, OfAFileThatEndsEarlyTheWholeBlocksAreRead) {
   RecordingWriter writer;
   write_all_kinds(&writer);

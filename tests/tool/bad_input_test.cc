@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input and output that are not as they should be: one clear line, the right status, and nothing lost or half written.
+// Bad input and output: one clear line, the right status, and nothing lost or half written.
 #include <algorithm>
 #include <csignal>
 
@@ -13,15 +13,16 @@ const std::string kBegin = "{\"schema\":\"thermocline-trace/1\"}\n";
 
 class BadInput : public Command {
  protected:
-  // What runs in the background may have been told to ignore it, and so would all that is started here.
+  // A process in the background may have been told to ignore the signal, and would pass that on to everything it
+  // starts.
   BadInput() { std::signal(SIGINT, SIG_DFL); }
-  // Of the shell, in which $T is the command; jobs have their own process groups, as on a terminal.
+  // Runs a shell script in which $T is the command; jobs have their own process groups, as on a terminal.
   ProcessResult bash(const std::string& script) const {
     return run_process(
         {"/bin/bash", "-c", "set -m\ncd '" + folder_.string() + "'\nT='" THERMOCLINE_COMMAND "'\n" + script},
         with_options({"XDG_CONFIG_HOME=" + folder_.string()}));
   }
-  // Under sanitizers, for a program that has the library preloaded.
+  // For sanitizers, for a program that has the library preloaded.
   static std::vector<std::string> with_options(std::vector<std::string> environment) {
     environment.emplace_back("ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0:detect_leaks=0");
     environment.emplace_back("TSAN_OPTIONS=handle_segv=0");
@@ -38,7 +39,7 @@ class BadInput : public Command {
 struct Bad {
   const char* name;
   std::string contents;
-  std::string line;  // behind the file's name
+  std::string line;  // after the file's name
 };
 
 TEST_F(BadInput, EveryReaderOfTracesRefusesItInTheSameWords) {
@@ -78,7 +79,7 @@ TEST_F(BadInput, EveryReaderOfTracesRefusesItInTheSameWords) {
       const ProcessResult result = run(arguments);
       EXPECT_EQ(result.status, 3) << command[0] << ", " << bad.name;
       EXPECT_EQ(result.out, "");
-      // What is said about a recording that is cut comes before.
+      // The message about a truncated recording comes first.
       EXPECT_TRUE(result.err.ends_with("thermocline: " + file + bad.line + "\n")) << command[0] << ": " << result.err;
       EXPECT_LE(std::ranges::count(result.err, '\n'), 2);
     }
@@ -108,7 +109,7 @@ TEST_F(BadInput, EveryWriterTellsAFullDisk) {
 }
 
 TEST_F(BadInput, CtrlCLeavesTheOldFileAndNothingHalfWritten) {
-  // The command has opened both files when somebody can write into the pipe, and then waits for more of it.
+  // The command has opened both files when the pipe can be written, and then waits for more input.
   for (const char* command : {"convert in old", "convert in old.jsonl.gz"}) {
     const ProcessResult result = bash(
         "echo precious > old; echo precious > old.jsonl.gz; mkfifo in\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the command as a user does, with nobody's settings file but the test's.
+// Runs the command as a user does, without any settings files except the test's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Command : public testing::Test {
     environment.push_back("XDG_CONFIG_HOME=" + folder_.string());
     return run_process(arguments, environment);
   }
-  // One line on stderr, nothing on stdout, and the status.
+  // Expects one line on stderr, nothing on stdout, and the status.
   void expect_refused(std::vector<std::string> arguments, int status, const std::string& line) const {
     const ProcessResult result = run(std::move(arguments));
     EXPECT_EQ(result.status, status) << result.err;

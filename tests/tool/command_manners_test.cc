@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command does for its users' convenience: results on stdout, readers that go, percentages, suggestions.
+// Conventions of the command: results on stdout, readers that close the pipe, percentages, suggestions.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +45,7 @@ TEST_F(Command, ResultsGoToStdoutAndNothingElseIsSaidInAPipe) {
     EXPECT_NE(result.out.find(part), std::string::npos) << arguments.front() << ": " << result.out;
     EXPECT_EQ(result.err, "") << arguments.front();
   }
-  // That there is no device is a notice beside what was found.
+  // A missing device is a notice in addition to the findings.
   const ProcessResult doctor = run({"doctor"}, {"LD_LIBRARY_PATH=/nowhere"});
   EXPECT_NE(doctor.out.find("locked memory"), std::string::npos) << doctor.out;
   EXPECT_EQ(doctor.err.find("locked memory"), std::string::npos) << doctor.err;
@@ -82,7 +82,7 @@ TEST_F(Command, APercentageSaysOfWhatItIsAndWhatWasTaken) {
             std::string::npos)
       << first_line("50%device");
   EXPECT_NE(first_line("5G").find(" 5.00 GiB for the peak "), std::string::npos) << first_line("5G");
-  // What a settings file says is for running: of the device, in a replay, too.
+  // A percentage in a settings file is of the device's memory, also in a replay.
   const std::string file = write("half.toml", "budget = \"50%\"\n");
   const json of_file = replay_json(run({"replay", kUnet, "--config", file, "--steps", "1", "--no-check", "--json"}));
   EXPECT_EQ(of_file["budget"], "50%device");
@@ -139,7 +139,7 @@ TEST_F(Command, EveryFigureOfEveryDeviceHasASource) {
   }
   const std::string table = run({"devices"}).out;
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(table, '\n')), all.size() + 2) << table;
-  // ECC takes a sixteenth of GDDR6, and no half of a GiB is lost in the table.
+  // ECC takes a sixteenth of GDDR6; the table shows half GiBs.
   EXPECT_NE(table.find("\nt4             15 GiB "), std::string::npos) << table;
   EXPECT_NE(table.find("\na10          22.5 GiB "), std::string::npos) << table;
 }

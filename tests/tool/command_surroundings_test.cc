@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command among names that are no text, and with rights that its user has not.
+// The command with names that are no valid text, and with privileges that its user does not have.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command from outside: exit statuses, what goes to stdout and what to stderr, and what is said about wrong input.
+// The command as seen from outside: exit statuses, what goes to stdout and what to stderr, and messages about wrong
+// input.
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -301,7 +302,7 @@ TEST_F(Command, PoliciesAndSettingsFilesAreReplayedSideBySide) {
   EXPECT_EQ(out["runs"][2]["policy"], "reactive");
   for (const json& each : out["runs"]) {
     EXPECT_EQ(each["checksum"], alone["checksum"]);
-    EXPECT_EQ(each["budget_bytes"], alone["budget_bytes"]);  // the flag is over the file's
+    EXPECT_EQ(each["budget_bytes"], alone["budget_bytes"]);  // the flag overrides the file
   }
   const ProcessResult told = run({"replay", kUnet, "--budget", "60%", "--compare", "learned", "none"});
   EXPECT_EQ(told.status, 1);
@@ -457,7 +458,7 @@ TEST_F(Command, DevicesAreListedWithASourceForEveryFigure) {
 }
 
 TEST_F(Command, WithoutADeviceTheDoctorSaysSoInItsStatus) {
-  // A driver that is none, so that the machine's own does not count.
+  // An invalid driver, so that the machine's own is not used.
   std::filesystem::create_directories(folder_ / "empty");
   write("empty/libcuda.so.1", "");
   const ProcessResult result = run({"doctor", "--json"}, {"LD_LIBRARY_PATH=" + path("empty")});
@@ -486,7 +487,7 @@ TEST_F(Command, TheDoctorLooksAtAProgram) {
 
 class Run : public Command {
  protected:
-  // What a shell under `run` prints.
+  // The output of a shell that runs under `run`.
   ProcessResult shell(std::vector<std::string> flags, const std::string& script,
                       std::vector<std::string> environment = {}) const {
     flags.insert(flags.begin(), "run");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor` says of others on the device.
+// What `doctor` says about other processes on the device.
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline export from outside: each format says the same as the replay, and is what its viewer takes.
+// thermocline export from outside: each format agrees with the replay, and is valid for its viewer.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -35,7 +35,7 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
   std::size_t flows = 0;
   for (const json& e : out["traceEvents"]) {
     if (e["ph"] == "X") {
-      // On one lane nothing overlaps: the files' times have a thousandth of a microsecond.
+      // On one lane nothing overlaps; the files' times have a resolution of a thousandth of a microsecond.
       double& end = lane_end[e["tid"]];
       EXPECT_GE(e["ts"].get<double>(), end - 0.002) << e;
       end = e["ts"].get<double>() + e["dur"].get<double>();
@@ -60,7 +60,7 @@ TEST_F(Export, ForPerfettoSlicesNestAndEveryFlowLeadsFromAnEvictionToItsRestore)
   const json replay = replayed();
   EXPECT_EQ(evicted, replay["evicted_bytes"]);
   EXPECT_EQ(most_live, replay["peak_live_bytes"]);
-  // Each copy has the reason by which the replay counts it.
+  // Each copy has the reason under which the replay counts it.
   for (const auto& [name, count] : replay["evictions_by_reason"].items())
     EXPECT_EQ(out_for[name], count["copied_bytes"]) << name;
   for (const auto& [name, count] : replay["restores_by_reason"].items())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `run` sets for frameworks, how it says so, and how it is told not to.
+// What `run` sets for frameworks, its message about that, and how to disable it.
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"
@@ -24,7 +24,7 @@ TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
   EXPECT_EQ(shown({}), "1,cuda_malloc_async,true,platform,false\n");
   EXPECT_EQ(shown({}, {"XLA_PYTHON_CLIENT_ALLOCATOR=bfc", "TF_FORCE_GPU_ALLOW_GROWTH=false", "TF_GPU_ALLOCATOR=bfc"}),
             "1,bfc,false,bfc,false\n");
-  // Who names PyTorch's allocator in another way has chosen, too.
+  // A user who chooses PyTorch's allocator by another variable has decided too.
   for (const char* other : {"PYTORCH_ALLOC_CONF=backend:native", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}) {
     EXPECT_EQ(shown({}, {other}), ",cuda_malloc_async,true,platform,false\n") << other;
   }
@@ -34,7 +34,7 @@ TEST_F(Frameworks, AreSetUpUnlessTheUserHasSpoken) {
   EXPECT_EQ(shown({"--simulate", "reference", "--no-library"}), ",,,,\n");
 }
 
-// A binary that is no interpreter may use a framework all the same, and gets the variables without a word.
+// A binary that is no interpreter may still use a framework: it gets the variables without a message.
 TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns) {
   const std::string line =
       "thermocline: PyTorch, TensorFlow, JAX are told to allocate tensor by tensor ('thermocline doctor' says how; "

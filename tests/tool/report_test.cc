@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline report from outside: a page that needs nothing else, and says what the replay says.
+// thermocline report from outside: a self-contained page that agrees with the replay.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -50,7 +50,7 @@ TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
   EXPECT_EQ(shown["summary"]["compute_ms"], replayed["compute_step_ms"]);
   EXPECT_EQ(shown["budget"], replayed["budget_bytes"]);
   EXPECT_EQ(shown["stepEnds"].size(), 2u);
-  // Memory as the page stacks it has the trace's peak.
+  // Memory as stacked on the page has the trace's peak.
   const json& b = shown["buffers"];
   std::vector<std::pair<std::int64_t, std::int64_t>> changes;
   for (std::size_t i = 0; i < b["n"].size(); ++i) {
@@ -62,7 +62,7 @@ TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
   std::int64_t live = 0, most = 0;
   for (const auto& [at, bytes] : changes) most = std::max(most, live += bytes);
   EXPECT_EQ(most, replayed["peak_live_bytes"]);
-  // Every copy back of the shown steps is there.
+  // Every fetch of the shown steps is there.
   std::int64_t restored = 0;
   for (const json& bytes : shown["in"]["n"]) restored += bytes.get<std::int64_t>();
   EXPECT_GE(restored, replayed["steps"][5]["restored_bytes"].get<std::int64_t>());

@@ -19,7 +19,7 @@ constexpr std::size_t kColumns = 80;
 
 LiveStatistics full(std::uint64_t number) {
   LiveStatistics process;
-  process.pid = 4'194'304;  // the largest there is (proc(5), pid_max)
+  process.pid = 4'194'304;  // the maximum (proc(5), pid_max)
   process.version = "0.1.0";
   process.program =
       "python \"a very long name of a program\" --with --some=arguments\\ --and --even --more --of --them";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// thermocline tune from outside: what it writes is what replay then shows.
+// thermocline tune from outside: what it writes is what a replay then shows.
 #include <nlohmann/json.hpp>
 
 #include "tests/tool/command_fixture.h"
@@ -12,7 +12,8 @@ using nlohmann::json;
 const std::string kTraces = THERMOCLINE_TRACES;
 const std::string kUnet = kTraces + "/unet3d_b1_128.jsonl.gz";
 
-// Forth and back over `layers` activations of a size that goes with the batch, as training does; 4 MiB a sample.
+// Forward and backward over `layers` activations whose size is proportional to the batch, as in training; 4 MiB per
+// sample.
 std::string training(int batch, int layers, bool says_batch = true) {
   std::string text = R"({"schema":"thermocline-trace/1")" +
                      (says_batch ? ",\"batch\":" + std::to_string(batch) : std::string()) + "}\n";
@@ -111,7 +112,7 @@ TEST_F(Tune, OfAPairTheLargestBatchIsWhatAReplayOfThatBatchAllows) {
   ASSERT_TRUE(pair["largest"].is_object()) << pair;
   const int largest = pair["largest"]["batch"].get<int>();
   EXPECT_GE(largest, pair["largest_unswapped"]["batch"].get<int>());
-  // A recording of that batch, and of one more, says the same.
+  // Recordings with that batch, and with one more, agree.
   for (const int batch : {largest, largest + 1}) {
     const std::string real = write("real.jsonl", training(batch, 10));
     const json replayed =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a pickle of plain containers as JSON, as far as the opcodes go that PyTorch's MemoryViz.js knows; a pair
-// becomes an array. Null, and a failure of the test, for anything else.
+// Reads a pickle of plain containers as JSON, with the opcodes that PyTorch's MemoryViz.js supports; a pair becomes an
+// array. For anything else it returns null and fails the test.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trusting, under a plan, addresses keep pages of their own: a steady step makes no mapping calls, and computes what it
-// computed before, in any order of the device, also when something else comes between.
+// With trusting safety and a plan, addresses keep their own pages: a steady step makes no mapping calls, and computes
+// the same as before, in any order of the device, also when something else comes in between.
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -17,8 +17,8 @@ namespace {
 constexpr Bytes kPage = kDefaultPageBytes;
 constexpr int kLayers = 24;
 
-// A step of training as frameworks do it: what each layer keeps is allocated on the way forth and freed on the way
-// back, beside weights that stay. Sizes differ, so that pages change between owners of different sizes.
+// A training step as frameworks do it: what each layer keeps is allocated in the forward pass and freed in the backward
+// pass, in addition to weights that stay. Sizes differ, so that pages change between owners of different sizes.
 class Steps {
  public:
   explicit Steps(int weight_pages = 2) {
@@ -43,7 +43,7 @@ class Steps {
     }
     return end();
   }
-  // The way forth alone, with other sizes.
+  // Only the forward pass, with other sizes.
   Steps& validate() {
     for (int layer = 0; layer < kLayers; ++layer) {
       const int kept = next_++;
@@ -147,7 +147,7 @@ TEST(Aliasing, SomethingElseBetweenStepsLosesNothing) {
   }
 }
 
-// Some pages have changed their owners for good by then.
+// By then some pages have changed their owners permanently.
 TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   Steps steps;
   for (int i = 0; i < 14; ++i) steps.train();
@@ -158,7 +158,7 @@ TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   EXPECT_LE(result.steps.back().maps * 20, result.steps[5].maps);
 }
 
-// Blocks that are kept vacant go before an allocation is refused for want of addresses.
+// Reserved addresses of vacant blocks are released before an allocation is refused for lack of addresses.
 TEST(Aliasing, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
   for (const int weight_pages : {6, 12}) {
     SCOPED_TRACE(weight_pages);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds worked out by hand, and those of the recorded workloads against figures of an independent computation
-// (bench/traces/bounds.json). floor_test.cc holds them against replays.
+// Bounds computed by hand, and those of the recorded workloads against figures of an independent computation
+// (bench/traces/bounds.json). floor_test.cc compares them with replays.
 #include "trace/bounds.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr DeviceRates kReference{.flops_per_second = 40e12,
                                  .link_to_device_bytes_per_second = 50e9,
                                  .link_to_host_bytes_per_second = 50e9,
                                  .launch_seconds = 4e-6};
-// Two milliseconds of the link.
+// Two milliseconds on the link.
 constexpr int kBig = 100'000'000;
 
 Trace recorded(const std::string& name) {
@@ -36,7 +36,7 @@ nlohmann::json parsed(const std::string& path) {
   return nlohmann::json::parse(file);
 }
 
-// Row of the yardstick's file with what we find for its budget; worked out once for all tests.
+// A row of the independent computation's file with the library's results for its budget; computed once for all tests.
 struct YardstickRow {
   std::string workload;
   int percent;
@@ -71,7 +71,7 @@ TEST(Bounds, AgreeWithTheYardstickOnEveryRecordedWorkload) {
     EXPECT_NEAR(found.volume_ms.value(), row["volume_ms"], 1e-3 * *found.volume_ms);
     EXPECT_NEAR(static_cast<double>(found.restored_bytes.value()), row["restored_bytes"],
                 1e-3 * static_cast<double>(*found.restored_bytes));
-    // Tighter, for it knows that what is written has to be copied out again.
+    // Tighter, because it knows that what is written has to be copied out again.
     EXPECT_GE(found.slotted_ms.value(), (1 - 1e-3) * row["slotted_ms"].get<double>());
   }
 }
@@ -86,8 +86,8 @@ TEST(Bounds, TheReferenceProfileIsTheYardsticksDevice) {
   EXPECT_DOUBLE_EQ(static_cast<double>(profile->launch.value) * 1e-9, kReference.launch_seconds);
 }
 
-// Four equal steps of these lines, behind the allocation of what outlives them; `lines` is told the number from which a
-// step counts its buffers.
+// Four equal steps of these lines, after the allocation of what outlives them; `lines` is called with the number from
+// which a step counts its buffers.
 template <typename Lines>
 Trace steps_of(std::vector<std::string> before, Lines lines) {
   before.insert(before.begin(), kHeader);
@@ -98,7 +98,7 @@ Trace steps_of(std::vector<std::string> before, Lines lines) {
   return read_valid(TraceFile(before));
 }
 
-// 100 MB are made, something else of that size is, and the 100 MB are used again; a millisecond each.
+// 100 MB are written, then another buffer of that size, and then the 100 MB are used again; a millisecond each.
 Trace pinched_steps() {
   return steps_of({alloc(0, 8)}, [](int n) {
     return std::vector<std::string>{
@@ -109,7 +109,8 @@ Trace pinched_steps() {
 
 TEST(Bounds, ThePinchIsTheWayOutBeforeThePeakAndTheWayBackAfterIt) {
   const SwapBounds bounds(pinched_steps(), kReference);
-  // At the peak 100 MB must be away: 2 ms out against 1 ms of work, 2 ms back against 2 ms (the peak counts as after).
+  // At the peak 100 MB must be evicted: 2 ms out against 1 ms of work, 2 ms back against 2 ms (the peak counts as
+  // after).
   const Bounds tight = bounds.under(kBig + 8);
   EXPECT_DOUBLE_EQ(tight.compute_ms, 3.0);
   EXPECT_NEAR(tight.pinch_ms.value(), 2.0 + 2.0, 1e-6);
@@ -119,13 +120,13 @@ TEST(Bounds, ThePinchIsTheWayOutBeforeThePeakAndTheWayBackAfterIt) {
 }
 
 TEST(Bounds, SlotsKnowThatNothingComesBackBehindItsUse) {
-  // Out while it is made and behind that, 2 ms; back during the peak, 2 ms; then the use, 1 ms.
+  // Out while it is written and afterwards, 2 ms; back during the peak, 2 ms; then the use, 1 ms.
   const Bounds tight = SwapBounds(pinched_steps(), kReference).under(kBig + 8);
   EXPECT_NEAR(tight.slotted_ms.value(), 5.0, 1e-6);
   EXPECT_NEAR(tight.bound_ms, 5.0, 1e-6);
 }
 
-// 100 MB in two pages of 60 MB: what has to fit is 120 MB, what crosses the link is 100.
+// 100 MB in two pages of 60 MB: 120 MB have to fit, 100 cross the link.
 TEST(Bounds, OfWholePagesOnlyTheContentsCrossTheLink) {
   constexpr Bytes kPage = 60'000'000;
   const SwapBounds bounds(pinched_steps(), kReference, kDefaultSlots, kPage);
@@ -146,7 +147,7 @@ TEST(Bounds, ABudgetBelowWhatAnOperatorUsesIsInfeasible) {
   EXPECT_FALSE(none.pinch_ms || none.volume_ms || none.slotted_ms);
 }
 
-// State of 100 MB is used, and then 100 MB of something else are; a millisecond each.
+// State of 100 MB is used, and then another 100 MB are; a millisecond each.
 Trace state_steps(const std::vector<int>& reads, const std::vector<int>& writes) {
   return steps_of({alloc(0, kBig), op("begin", {}, {0}, 1)}, [&](int n) {
     return std::vector<std::string>{op("update", reads, writes, 1000), alloc(n, kBig), op("peak", {}, {n}, 1000),
@@ -166,7 +167,7 @@ TEST(Bounds, StateThatIsOverwrittenUnreadNeitherLeavesNorReturns) {
   EXPECT_NEAR(SwapBounds(state_steps({}, {0}), kReference).under(kBig).bound_ms, 1.0 + 1.0, 1e-6);
 }
 
-// Made, away, used, away, used again.
+// Written, evicted, used, evicted, used again.
 Trace twice_away(bool is_written_between) {
   return steps_of({alloc(0, 8)}, [=](int n) {
     return std::vector<std::string>{
@@ -180,7 +181,8 @@ Trace twice_away(bool is_written_between) {
 }
 
 TEST(Bounds, AVersionIsCopiedOutOnceHoweverOftenItLeaves) {
-  // Out 2, back 2, between 1, back 2, use 1; written between, it takes 2 more to leave again, of which 1 is hidden.
+  // Out 2, back 2, between 1, back 2, use 1; if it is written in between, 2 more for the second eviction, of which 1 is
+  // hidden.
   EXPECT_NEAR(SwapBounds(twice_away(false), kReference).under(kBig + 8).bound_ms, 8.0, 1e-6);
   EXPECT_NEAR(SwapBounds(twice_away(true), kReference).under(kBig + 8).bound_ms, 9.0, 1e-6);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over equal layers, whose weights alone exceed the budget, as inference runs them: what is live never changes,
-// and every operation looks like the one a layer before. The plan brings in hardly more than Belady's rule would, while
-// the device computes.
+// Loops over equal layers whose weights alone exceed the budget, as in inference: live bytes never change, and every
+// operation looks like the one a layer before. The plan fetches hardly more than Belady's rule would, while the device
+// computes.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -19,11 +19,11 @@ namespace {
 constexpr Bytes kPart = 32 * kMiB;  // offload/residency/part_size.h
 constexpr std::size_t kSteps = 12;
 
-// A model of equal layers; its activations go back and forth between two buffers.
+// A model of equal layers; its activations alternate between two buffers.
 struct Model {
   int first = 0;  // number of its first buffer
   int layers = 24;
-  int parts = 10;  // of the weights of a layer
+  int parts = 10;  // eviction units of the weights of a layer
   double us = 14000;
   std::string kernel = "gemm";
   int weights(int layer) const { return first + layer; }
@@ -35,7 +35,7 @@ constexpr Bytes kActivations = 16 * kMiB;
 
 class Loop {
  public:
-  // `streams`: layers go to them in turn, as far as their activations let them.
+  // `streams`: layers are distributed to them in turn, as far as their activations allow.
   explicit Loop(std::vector<Model> models, int streams = 1) : models_(std::move(models)), streams_(streams) {
     for (const Model& model : models_) {
       for (int i = 0; i < model.layers; ++i) born(model.weights(i), static_cast<Bytes>(model.parts) * kPart);
@@ -78,8 +78,8 @@ class Loop {
   std::vector<std::string> lines_{kHeader};
 };
 
-// The fewest bytes that must come in, on average, for each turn through `layers` of so many parts with room for so
-// many: what is needed again last goes (Belady 1966), part by part.
+// The smallest average number of bytes to fetch for each turn through `layers` of `parts` units each, with room for a
+// given number of units: the one that is needed again last is evicted (Belady 1966), unit by unit.
 class Belady {
  public:
   Belady(std::vector<int> parts_of_layers, int room) : parts_(std::move(parts_of_layers)), room_(room) {}
@@ -97,7 +97,7 @@ class Belady {
   }
 
  private:
-  // Layers until this one is used again, when `at` is in use.
+  // Number of layers until this one is used again, when `at` is in use.
   int distance(int layer, int at) const {
     const int layers = static_cast<int>(parts_.size());
     return (layer - at + layers) % layers;
@@ -199,7 +199,7 @@ TEST(EqualLayers, OfWhichThereAreMany) {
   EXPECT_LE(measured.ms, 1.02 * measured.unlimited_ms);
 }
 
-// What the other one has is left alone while one runs: it goes first, and does not count as memory that is taken.
+// The other model's weights are not used while one runs: they are evicted first, and do not count as memory in use.
 TEST(EqualLayers, OfAModelThatRunsWhileAnotherRests) {
   const Model first;
   const Model second{.first = 100, .layers = 20, .parts = 12, .us = 16000, .kernel = "conv"};

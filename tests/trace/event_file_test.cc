@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of a trace: what goes into one comes out of it, and what is cut, damaged or of another version is told.
+// The forms of a trace: a conversion keeps everything, and a truncated, damaged or unknown file is reported.
 #include "trace/event_file.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders of execution: what they gain is worked out by hand, and on random steps by trying every order; that each keeps
-// all dependences is looked up in the step itself.
+// Orders of execution: their gains are computed by hand and, for random steps, by trying every order; the step itself
+// shows whether an order keeps all dependences.
 #include "trace/execution_order.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr DeviceRates kAny{1e12, 1e12, 1e9, 1e9, 0};
 
 SteadyStep step_of(const std::vector<std::string>& lines) { return steady_step(read_valid(TraceFile(lines)), kAny); }
 
-// Written or read by both, and written by one.
+// Accessed by both, and written by at least one.
 bool conflict(const SteadyStep& step, std::uint32_t a, std::uint32_t b) {
   return std::ranges::any_of(step.buffers, [&](const StepBuffer& buffer) {
     const auto use = [&buffer](std::uint32_t op) { return std::ranges::find(buffer.uses, op, &StepUse::op); };
@@ -37,7 +37,7 @@ bool is_legal(const SteadyStep& step, const std::vector<std::uint32_t>& order) {
   return std::set<std::uint32_t>(order.begin(), order.end()).size() == step.operators();
 }
 
-// Slowly, and otherwise than the scheduler does: for each operator, what has been used by then and is used again.
+// A slow, independent computation: for each operator, what has been used by then and is used again.
 Bytes peak_of(const SteadyStep& step, const std::vector<std::uint32_t>& order) {
   std::vector<std::uint32_t> place(order.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
@@ -57,7 +57,7 @@ Bytes peak_of(const SteadyStep& step, const std::vector<std::uint32_t>& order) {
   return most;
 }
 
-// Two large results, each of which becomes a small one: made one after the other they never meet.
+// Two large results, each of which is reduced to a small one: made one after the other, they are never alive together.
 TEST(ExecutionOrder, ALargeResultIsUsedUpBeforeTheNextIsMade) {
   const SteadyStep step =
       step_of({kHeader, alloc(1, 8), alloc(2, 1000), op("make", {1}, {2}, 1), alloc(3, 1000), op("make", {1}, {3}, 1),
@@ -88,7 +88,7 @@ TEST(ExecutionOrder, WhatIsFreedLateCountsOnlyAsRecorded) {
   EXPECT_EQ(found.best_peak, 200u);
 }
 
-// A step of `operators`, each writing one new buffer and reading or updating some that are there.
+// A step of `operators`, each writing one new buffer and reading or updating some existing ones.
 SteadyStep random_step(std::mt19937& random, int operators) {
   std::vector<std::string> lines{kHeader, alloc(0, 1 + random() % 50)};
   std::vector<int> alive{0};

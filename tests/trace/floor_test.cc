@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps as this library runs them, beside the least time that swapping can take: never less, for then the bound or the
-// replay is wrong, and not much more. Time is the simulated device's.
+// Steps as this library runs them, compared with the least time that swapping can take: never less, because then the
+// bound or the replay would be wrong, and not much more. Time is the simulated device's.
 #include <gtest/gtest.h>
 
 #include "tests/support/seeds.h"
@@ -14,8 +14,8 @@ namespace {
 
 // The replay's clock is a float.
 constexpr double kRounding = 1e-6;
-// A recorded step, and how many times the bound it takes at most: what planning and pages of 2 MiB cost. The planner
-// was not made on those of the folder `holdout`.
+// A recorded step, and the largest factor over the bound: the cost of planning and of pages of 2 MiB. The planner was
+// not developed on the steps in the folder `holdout`.
 struct RecordedStep {
   const char* trace;
   double most_over_the_bound;

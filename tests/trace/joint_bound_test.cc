@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joint bounds worked out by hand, and those of recorded workloads against an independent computation
+// Joint bounds computed by hand, and those of recorded workloads against an independent computation
 // (bench/traces/joint_bounds.json).
 #include "trace/joint_bound.h"
 
@@ -18,9 +18,9 @@ constexpr DeviceRates kReference{.flops_per_second = 40e12,
                                  .link_to_device_bytes_per_second = 50e9,
                                  .link_to_host_bytes_per_second = 50e9,
                                  .launch_seconds = 4e-6};
-// Two milliseconds of the link.
+// Two milliseconds on the link.
 constexpr int kBig = 100'000'000;
-// So many that every operator of these steps is an edge.
+// So many slots that every operator of these steps is an edge.
 constexpr std::size_t kEverywhere = 24;
 
 template <typename Lines>
@@ -38,7 +38,7 @@ double joint_ms(const Trace& trace, Bytes budget) {
   return bounds.under(budget).bound_ms.value();
 }
 
-// 100 MB are made, something else of that size is, and the 100 MB are used again.
+// 100 MB are written, then another buffer of that size, and then the 100 MB are used again.
 Trace made_in(double microseconds) {
   return steps_of([=](int n) {
     return std::vector<std::string>{
@@ -48,14 +48,14 @@ Trace made_in(double microseconds) {
 }
 
 TEST(JointBound, WhatIsCheapIsMadeAgainInPart) {
-  // Half of it leaves while it is made, for nothing, and returns behind the peak's beginning, for nothing. Making the
-  // other half again takes 0.5 ms.
+  // Half of it is evicted while it is written, at no cost, and fetched after the beginning of the peak, at no cost.
+  // Recomputing the other half takes 0.5 ms.
   EXPECT_NEAR(joint_ms(made_in(1000), kBig + 8), 3.5, 1e-5);
 }
 
 TEST(JointBound, WhatIsExpensiveIsFetched) {
-  // All of it leaves while it is made. During the peak a part y is made again and the rest fetched: 1 + 10 y = 2 (1 -
-  // y).
+  // All of it is evicted while it is written. During the peak a fraction y is recomputed and the rest fetched: 1 + 10 y
+  // = 2 (1 - y).
   EXPECT_NEAR(joint_ms(made_in(10'000), kBig + 8), 10 + 1 + 10.0 / 12 + 1, 1e-5);
 }
 
@@ -74,8 +74,8 @@ TEST(JointBound, InputsThatAreGoneHaveToBeMadeAgainToo) {
                                     op("use", {n + 1}, {0}, 1000),
                                     release(n + 1)};
   });
-  // Before the peak the link carries half of a, and a twentieth of b, and fetches both during it. What of a is not
-  // fetched is made again, 0.45 ms, but for what b does not need of it; what of b is not, 0.095 ms.
+  // Before the peak the link transfers half of a, and a twentieth of b, and fetches both during it. The rest of a is
+  // recomputed, 0.45 ms, apart from what b does not need of it; and the rest of b, 0.095 ms.
   EXPECT_NEAR(joint_ms(trace, 2 * kBig + 8), 1.1 + 1 + 0.45 + 0.095 + 1, 1e-5);
 }
 

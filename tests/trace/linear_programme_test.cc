@@ -6,7 +6,7 @@
 namespace thermocline::test {
 namespace {
 
-// x + y is least at (1.6, 1.2), where both rows meet.
+// x + y has its minimum at (1.6, 1.2), where both rows meet.
 class TwoRows : public testing::Test {
  protected:
   TwoRows() {

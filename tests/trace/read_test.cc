@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read from a trace, and what is refused with which words.
+// What is read from a trace, and what is rejected with which message.
 #include "trace/read.h"
 
 #include <gtest/gtest.h>

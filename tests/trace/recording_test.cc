@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recording to a trace that replays read.
+// From a recording to a trace that replays can read.
 #include "trace/convert.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST_F(RecordingToTrace, AddressesBecomeBuffers) {
   allocate(8192, 100);
   const DeviceAddress second{kBase + 4096};
   operate(0, {{DeviceAddress{kBase + 10}}, {DeviceAddress{kBase + 8192 + 100}}});  // inside, and one past the end
-  operate(0, {{second}});  // the end of one, the begin of another
+  operate(0, {{second}});  // the end of one buffer, the beginning of another
   operate(1, {{second, 8, Access::kRead}, {DeviceAddress{kBase}, 8, Access::kWrite}, {DeviceAddress{kBase + 9000}}});
   free(4096);
   allocate(4096, 4096);

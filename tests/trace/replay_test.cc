@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays drive the library itself on the simulated device: whatever the budget, the policy, the order or what the
-// engine is told, the results are the same.
+// Replays drive the library itself on the simulated device: the results are the same whatever the budget, the policy,
+// the order, or what the engine is told.
 #include "trace/replay.h"
 #include "driver/page_size.h"
 
@@ -57,7 +57,7 @@ ReplayResult unlimited(const Trace& trace, std::size_t steps = 0) {
   return result;
 }
 
-// Three steps over six buffers of three pages, used in turn: forth and back, as training does.
+// Three steps over six buffers of three pages, used in turn forward and backward, as in training.
 std::vector<std::string> forth_and_back(int streams) {
   std::vector<std::string> lines{kHeader};
   constexpr int kBuffers = 6;
@@ -90,7 +90,7 @@ TEST(Replay, AStepTakesTheTimeOfItsOperatorsWhenEverythingFits) {
 TEST(Replay, UnderABudgetTheResultsAreTheSameAndTheBudgetHolds) {
   const Trace trace = read_valid(TraceFile(forth_and_back(1)));
   const std::uint64_t expected = unlimited(trace).checksum;
-  // A slab of small buffers is on the device, too.
+  // A slab of small buffers is on the device too.
   for (const Bytes budget : {20 * kPage, 16 * kPage, 14 * kPage}) {
     const ReplayResult result = run(trace, {.budget = budget});
     ASSERT_EQ(result.outcome, ReplayOutcome::kOk) << budget << "\n" << result.report;
@@ -133,7 +133,7 @@ TEST(Replay, OneOtherByteOfTheProgramGivesAnotherChecksum) {
 }
 
 TEST(Replay, ContentsThatOnlyTheEndLooksAtCountToo) {
-  // Buffer 0 is written once and never read by the program; its bytes must survive the pressure of the others.
+  // Buffer 0 is written once and never read by the program; its bytes must survive the memory pressure of the others.
   std::vector<std::string> lines{kHeader, alloc(0, 4 * kPage), op("write", {}, {0}, 10)};
   for (int b = 1; b < 6; ++b) {
     lines.push_back(alloc(b, 4 * kPage));
@@ -164,7 +164,7 @@ TEST(Replay, StepsRepeatAsOftenAsAsked) {
 }
 
 TEST(Replay, CarriedBuffersAreThoseOfTheStepBefore) {
-  // Each step reads what the step before left, and leaves another in its place.
+  // Each step reads what the step before left, and leaves another buffer in its place.
   const Trace trace = read_valid(TraceFile({kHeader, alloc(0, kPage), op("make", {}, {0}, 10), step(0), alloc(1, kPage),
                                             op("make", {0}, {1}, 10), release(0), step(1)}));
   const std::uint64_t twice = unlimited(trace, 2).checksum;
@@ -199,8 +199,8 @@ TEST(Replay, AnUnknownDeviceOrLibraryIsRefusedWithASentence) {
   EXPECT_EQ(reason, "unknown device 'abacus'");
 }
 
-// Under a budget at which the host has to wait for what leaves, nothing that has been brought back is thrown out again:
-// a step takes what the plan said, and what leaves comes back once.
+// With a budget at which the host has to wait for copies out, nothing that has been fetched is evicted before its use:
+// a step takes as long as the plan said, and each evicted byte is fetched once.
 TEST(Replay, AStepTakesWhatItsPlanPredicts) {
   const Trace trace = recorded("resnet50_b64");
   const ReplayResult result =
@@ -224,8 +224,7 @@ TEST(Median, IsOfAllButTheFirstTwoStepsAndOfTheLastWhereThereAreNoMore) {
   EXPECT_EQ(median_steady_ms({}, std::nullopt), 0);
 }
 
-// The promise itself, on every recorded training step: at every budget that is feasible at all, same bits, within the
-// budget.
+// The main guarantee, for every recorded training step: with every feasible budget the same bits, within the budget.
 class Recorded : public testing::TestWithParam<const char*> {};
 
 TEST_P(Recorded, ComputesTheSameBitsAtEveryFeasibleBudget) {
@@ -250,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Recorded,
                          testing::Values("resnet50_b64", "unet3d_b1_128", "gpt2_b8", "nmt_b128_t50", "nmt_varlen_b128",
                                          "cifar_resnet1001_b64"));
 
-// Few huge buffers of many sizes are among them: no freed one fits the next.
+// These include few huge buffers of many sizes, none of which fits where another was freed.
 class Roomy : public testing::TestWithParam<const char*> {};
 
 TEST_P(Roomy, TakesHardlyMoreThanLivesWhereEverythingFits) {

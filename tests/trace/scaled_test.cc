@@ -9,7 +9,7 @@
 namespace thermocline::test {
 namespace {
 
-// A parameter of 1000 bytes, an activation of 64 a sample, an operator of 3 us a sample and 10 besides.
+// A parameter of 1000 bytes, an activation of 64 bytes per sample, an operator of 3 us per sample plus 10 us.
 Trace at_batch(int batch, const std::string& last = "b") {
   return read_valid(TraceFile({kHeader, alloc(0, 1000), alloc(1, 64 * batch), op("a", {0}, {1}, 10 + 3 * batch),
                                op(last, {1}, {0}, 5), release(1), step(0)}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is copied before anybody asks for it must not cost more than it brings: steps of varying shape, for which no
-// plan can be made, and steps that run without one take hardly longer than under plain least recently used on demand.
-// Time is the simulated device's.
+// Copies that are made ahead of need must not cost more than they gain: steps of varying shape, for which no plan can
+// be made, and steps that run without one take hardly longer than with plain least-recently-used on demand. Time is the
+// simulated device's.
 #include <gtest/gtest.h>
 
 #include "trace/read.h"
@@ -19,7 +19,7 @@ struct Mode {
 };
 
 struct Speculation : testing::TestWithParam<std::pair<const char*, std::size_t>> {
-  // All steps behind the first, in which everything is new.
+  // All steps after the first one, in which everything is new.
   double milliseconds(const Trace& trace, Mode mode, Bytes budget) const {
     StepProgram program;
     std::string reason;

@@ -57,7 +57,7 @@ TEST(Spread, AWriterWaitsForReadersToo) {
   const Trace trace = spread({kHeader, alloc(0, 64), alloc(1, 64), alloc(2, 64), op("make", {}, {0}, 5),
                               op("read", {0}, {1}, 50), op("short", {0}, {2}, 5), op("write", {}, {0}, 5), step(0)},
                              2);
-  // "write" can begin on neither stream before "read" has ended, and goes where that was.
+  // "write" can begin on neither stream before "read" has ended, so it goes to the stream of that.
   EXPECT_EQ(streams_of(trace, EventKind::kOperator), Streams({0, 0, 1, 0}));
 }
 
@@ -108,7 +108,7 @@ ReplayResult replayed(const Trace& trace, std::size_t steps, Bytes budget, Polic
   return result;
 }
 
-// The first to use it clears it, which is a write as any other.
+// The first operator to use it clears it, which is a write like any other.
 TEST(Spread, MemoryThatNobodyWroteCanBeReadInTwoStreams) {
   const Trace trace = read_valid(TraceFile({kHeader, alloc(0, 4 << 20, 0), alloc(1, 4 << 20, 0), alloc(2, 4 << 20, 1),
                                             op("a", {0}, {1}, 5, 0), op("b", {0}, {2}, 5, 1), step(0)}));

@@ -14,9 +14,9 @@ inline constexpr const char* kHeader = R"({"schema":"thermocline-trace/1","model
 
 class TraceFile {
  public:
-  // Gzip-compressed, a line feed behind each line.
+  // Gzip-compressed, with a line feed after each line.
   explicit TraceFile(const std::vector<std::string>& lines);
-  // These very bytes.
+  // Exactly these bytes.
   static TraceFile of_bytes(const std::string& bytes);
   ~TraceFile();
 
@@ -31,7 +31,7 @@ class TraceFile {
   std::string path_;
 };
 
-// The trace, which is valid; a failure of the test where it is not.
+// The trace, which must be valid; otherwise the test fails.
 Trace read_valid(const TraceFile& file);
 // The error, without the file's path: "3: buffer 1 is not alive".
 std::string read_error(const TraceFile& file);

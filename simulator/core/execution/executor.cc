@@ -17,9 +17,9 @@ namespace simulator {
 namespace {
 
 thread_local bool inside_host_function = false;
-thread_local Conditions* conditions_of_kernel = nullptr;  // that runs
+thread_local Conditions* conditions_of_kernel = nullptr;  // of the kernel that is running
 
-// A loop that has gone round so often is taken for one that does not end.
+// A loop with this many rounds is considered endless.
 constexpr std::uint64_t kMostRounds = 1 << 20;
 
 struct HostFunctionScope {
@@ -77,7 +77,7 @@ std::optional<Address> Executor::denied(DeviceId device, Address at, Bytes bytes
   if (bytes == 0) return std::nullopt;
   const auto first = table_.first_denied(at, bytes, needed, device);
   if (!first) return std::nullopt;
-  // Pinned host memory is every device's to access, too.
+  // Pinned host memory is accessible to every device.
   const auto pinned = host_.find(at);
   if (pinned && at + bytes <= pinned->begin + pinned->bytes) return std::nullopt;
   return first;
@@ -109,7 +109,7 @@ void Executor::fault(const Operation& operation, Address at) {
   if (checker_ != nullptr) checker_->inaccessible(operation, at);
 }
 
-// Effects of each kind of work. Each answers the address of an illegal access, if any.
+// The effects of each kind of work. Each function returns the address of an illegal access, if there was one.
 struct Executor::Run {
   Executor& executor;
   const Operation& operation;
@@ -234,7 +234,7 @@ struct Executor::Run {
     });
   }
 
-  // While the race checker looks, and the system shows memory as the kernel's device sees it.
+  // While the race checker is active, and the system's page protection is that of the kernel's device.
   template <typename Body>
   std::optional<Address> watched(Kernel& kernel, Body run) {
     const HostFunctionScope scope;
@@ -292,7 +292,7 @@ void Executor::run(const Operation& operation, ConditionalNode& node) {
   }
 }
 
-// False: it met a fault.
+// False: there was a fault.
 bool Executor::run(const Operation& operation, const Step& step) {
   Operation own;
   own.id = operation.id;
@@ -306,7 +306,7 @@ bool Executor::run(const Operation& operation, const Step& step) {
   return error_ == CUDA_SUCCESS;
 }
 
-// Only where pages stand behind it: an operation that accesses the rest faults by itself.
+// Only where pages are mapped: an operation that accesses the rest faults by itself.
 void Executor::clear_fresh(const Operation& operation) {
   for (const Buffers::Slot slot : operation.fresh_buffers) {
     const auto buffer = buffers_.take_fresh(slot);
@@ -331,7 +331,7 @@ void Executor::execute(Operation& operation) {
   if (checker_ != nullptr) checker_->executed(operation);
 }
 
-// One that can not look meets its fault when it goes on.
+// An operation that can not read the word meets its fault when it continues.
 bool Executor::may_go_on(const Operation& operation) {
   const auto* wait = std::get_if<WaitValue>(&operation.work);
   if (wait == nullptr || error_ != CUDA_SUCCESS) return true;

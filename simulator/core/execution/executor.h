@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does what operations say: checks every device range that they name against mappings and access, clears fresh buffers,
-// moves contents, runs host functions and kernels. After the first fault nothing has an effect any more: the context is
-// lost.
+// Executes operations: checks every device range that they name against mappings and access rights, clears fresh
+// buffers, moves contents, runs host functions and kernels. After the first fault nothing has any effect: the context
+// is lost.
 #pragma once
 
 #include <cuda.h>
@@ -43,20 +43,20 @@ class Executor final : public Effects {
 
   CUresult error() const { return error_; }
   std::uint64_t checksum() const { return checksum_; }
-  const SimulatedStatistics& counts() const { return counts_; }  // of work alone
+  const SimulatedStatistics& counts() const { return counts_; }  // only the counters of executed work
 
-  // Inside a host function or kernel, on this thread.
+  // True on a thread that is inside a host function or kernel.
   static bool in_host_function();
-  // Inside a kernel of a graph that has this condition, on this thread; false: there is none.
+  // To be called on a thread inside a kernel of a graph that has this condition; false: there is none.
   static bool set_condition(std::uint64_t handle, std::uint32_t value);
 
  private:
-  struct Run;  // one operation's effects
+  struct Run;  // the effects of one operation
 
   void clear_fresh(const Operation& operation);
   void run(const Operation& operation, ConditionalNode& node);
   bool run(const Operation& operation, const Step& step);
-  // The first address of the range that the device must not access so.
+  // The first address of the range for which the device lacks the needed access.
   std::optional<Address> denied(DeviceId device, Address at, Bytes bytes, Access needed) const;
   std::optional<Address> denied(DeviceId device, Address at, const Shape& shape, Access needed) const;
   void fault(const Operation& operation, Address at);
@@ -71,10 +71,10 @@ class Executor final : public Effects {
   Events& events_;
   const bool tagged_;
   const bool has_several_devices_;
-  RaceChecker* const checker_;         // nullptr: nobody checks
-  TimelineFile* const timeline_file_;  // nullptr: nobody wants one
+  RaceChecker* const checker_;         // nullptr: races are not checked
+  TimelineFile* const timeline_file_;  // nullptr: no timeline is written
   CUresult error_ = CUDA_SUCCESS;
-  std::optional<KernelFault> kernel_fault_;  // of the kernel that just ended so
+  std::optional<KernelFault> kernel_fault_;  // of the kernel that has just ended with it
   std::uint64_t checksum_ = 0;
   SimulatedStatistics counts_{};
 };

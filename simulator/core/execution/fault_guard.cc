@@ -17,12 +17,13 @@ namespace {
 thread_local sigjmp_buf jump_target;
 thread_local volatile sig_atomic_t guarded = 0;
 thread_local volatile Address fault_address = 0;
-thread_local sigset_t fault_mask;  // of signals, as it was where the fault happened
+thread_local sigset_t fault_mask;  // the signal mask at the point of the fault
 
 struct sigaction previous_segv;
 struct sigaction previous_bus;
 
-// As if we had never been there. A default action can only be taken by faulting again without a handler.
+// Passes the signal on to the previous handler. A default action can only be triggered by faulting again without a
+// handler.
 void pass_on(int signal, siginfo_t* info, void* context) {
   const struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
@@ -50,8 +51,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 void install() {
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
-  // The jump leaves the handler without restoring the signal mask. NODEFER keeps this signal out of it; a sanitizer
-  // that stands between the system and handlers blocks all of them meanwhile, so run_guarded() restores it.
+  // The jump leaves the handler without restoring the signal mask. NODEFER keeps this signal out of the mask; but a
+  // sanitizer that interposes signal handlers blocks all signals meanwhile, so run_guarded() restores the mask.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   const bool installed =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs code that may access absent device memory and turns the fault into an answer. Faults outside such code go to the
-// handler that the program had installed.
+// Runs code that may access unmapped device memory, and reports the fault. Faults outside such code go to the handler
+// that the program had installed.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace simulator {
 
-// Returns the faulting address, or nothing when `body` came to its end. A fault abandons `body` where it stands:
-// destructors of its frames do not run, so it must be plain code on memory. Not nested.
+// Returns the faulting address, or nothing if `body` returned. A fault abandons `body` at that point, without running
+// the destructors of its frames, so it must be plain code on memory. Must not be nested.
 std::optional<Address> run_guarded(void (*body)(void*), void* data);
 
-// Whether faults come here at present: nobody else has taken their handler. Installs it the first time.
+// Whether the fault handler is installed now, that is, nobody else has replaced it. Installs it at the first call.
 bool catches_faults();
 
 template <typename Body>

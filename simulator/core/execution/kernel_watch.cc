@@ -34,7 +34,7 @@ KernelWatch::KernelWatch(std::span<const Buffer> buffers, std::uint64_t salt) {
   }
   accesses_.resize(pages_.size() * 2);
   active_.store(this);
-  // Refused (too many mappings): the kernel runs all the same, and less is seen.
+  // If this is refused (too many mappings), the kernel still runs, and fewer accesses are seen.
   for (const Page& page : pages_) protect(page.begin, PROT_NONE);
 }
 
@@ -65,7 +65,7 @@ bool KernelWatch::on_fault(Address at) {
   return opened;
 }
 
-// The first fault may have been a read or a write: the second tells.
+// The first fault may have been a read or a write; a second fault at the same page is a write.
 bool KernelWatch::open(Address at) {
   const auto found =
       std::find_if(pages_.begin(), pages_.end(), [at](const Page& page) { return at - page.begin < kSystemPage; });
@@ -87,7 +87,7 @@ bool KernelWatch::open(Address at) {
     case State::kOpen:
       break;
   }
-  return true;  // another thread was quicker
+  return true;  // another thread has opened the page already
 }
 
 }  // namespace simulator

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees some of the addresses that a kernel's host implementation accesses: takes access to a few pages of each of its
-// buffers away while it runs, and gives it back at the first fault in each: the first page, the last, and two between
-// them that `salt` chooses. What is reported was certainly accessed; what is not may have been.
+// Detects some of the addresses that a kernel's host implementation accesses. While it runs, access to a few pages of
+// each of its buffers is removed, and restored at the first fault in each page: the first page, the last one, and two
+// in between that `salt` selects. A reported access has certainly happened; others may have happened too.
 //
-// Contract: one at a time, while kernels run under run_guarded(), which installs the handler. Where somebody else has
-// taken the handler of SIGSEGV since, nothing is watched. Only whole pages of the system inside a buffer are watched.
+// Contract: one object at a time, while kernels run under run_guarded(), which installs the handler. If somebody else
+// has replaced the SIGSEGV handler since, nothing is watched. Only whole system pages inside a buffer are watched.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct KernelAccess {
 
 class KernelWatch {
  public:
-  // All are readable and writable.
+  // All buffers must be readable and writable.
   KernelWatch(std::span<const Buffer> buffers, std::uint64_t salt);
   ~KernelWatch();
   KernelWatch(const KernelWatch&) = delete;
@@ -33,7 +33,7 @@ class KernelWatch {
 
   std::span<const KernelAccess> accesses() const { return {accesses_.data(), count_}; }
 
-  // In a signal handler, on any thread: true when the access may be tried again.
+  // Called in a signal handler, on any thread: true if the access can be repeated.
   static bool on_fault(Address at);
 
  private:
@@ -41,7 +41,7 @@ class KernelWatch {
   struct Page {
     Address begin = 0;
     State state = State::kClosed;
-    std::size_t read = 0;  // where its first read stands in accesses_
+    std::size_t read = 0;  // index in accesses_ of its first read
   };
 
   void close(const Buffer& buffer, std::uint64_t salt);
@@ -50,7 +50,7 @@ class KernelWatch {
   static std::atomic<KernelWatch*> active_;
 
   std::vector<Page> pages_;
-  std::vector<KernelAccess> accesses_;  // room for all: a handler must not allocate
+  std::vector<KernelAccess> accesses_;  // with all capacity reserved: a signal handler must not allocate
   std::size_t count_ = 0;
   std::atomic_flag busy_;
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kWord = sizeof(Address);
 constexpr std::uint32_t kTensorMapAlignment = 64;
-constexpr Address kLowestAddress = 0x10000;  // no mapping lies below; small integers need no look-up
+constexpr Address kLowestAddress = 0x10000;  // no mapping is below; so small integers need no look-up
 
 class Scanner {
  public:
@@ -38,7 +38,7 @@ class Scanner {
         at += kTensorMapBytes;
         continue;
       }
-      // A lone word that is no address counts whole; larger parameters are searched at every byte.
+      // A parameter of one word that is no address counts as a whole; larger parameters are searched at every byte.
       std::uint64_t plain = 0;
       const std::uint32_t bytes = parameter.size == kWord && at == 0 && whole_word(place) ? kWord : 1;
       std::memcpy(&plain, data + at, bytes);
@@ -54,7 +54,7 @@ class Scanner {
     return kernel_.counted == nullptr ? CountedByte::kYes : (*kernel_.counted)[place];
   }
 
-  // An address of which a byte is not loaded is none.
+  // An address of which some byte is not loaded does not count.
   bool whole_word(std::uint32_t place) const {
     for (std::uint32_t i = 0; i < kWord; ++i) {
       if (counted(place + i) == CountedByte::kNo) return false;
@@ -68,7 +68,7 @@ class Scanner {
     return take_texture(address) || take(address, alone);
   }
 
-  // A texture is known by its shape, not by its handle: that is new with each.
+  // A texture counts by its shape, because its handle is different each time.
   bool take_texture(std::uint64_t handle) {
     const Textures::Texture* const found = textures_.find(handle);
     if (found == nullptr) return false;
@@ -80,7 +80,7 @@ class Scanner {
     return true;
   }
 
-  // It counts as what it says, and its tensor is named by it.
+  // A tensor map counts by its contents, and names the buffer that contains its tensor.
   bool take_tensor_map(const std::byte* from) {
     TensorMap map;
     if (!decode(from, &map)) return false;

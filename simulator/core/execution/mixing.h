@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel without a host implementation does: it reads each buffer that its parameters name, whole, and writes
-// each whole, from a hash of everything that it read. Any lost, stale or early byte changes all that it writes.
+// The effect of a kernel without a host implementation: it reads each buffer that its parameters name completely, and
+// overwrites each completely, with contents derived from a hash of everything that it read. So any lost, stale or early
+// byte changes everything that the kernel writes.
 //
-// It does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as (number,
-// offset); one that points elsewhere into reserved or pinned addresses counts as "some address". Words are taken where
-// a parameter of 8 bytes stands, and in larger ones (structs) at every byte. Bytes that the kernel does not load count
-// for nothing: padding inside a struct is whatever the caller's stack held. Where it is not known what of a struct is
-// loaded (`CountedByte::kInAnAddress`), the addresses in it count and the rest does not. A tensor map names the buffer
-// that its tensor lies in; a texture is what it reads, a surface what it writes.
+// The result does not depend on addresses. A parameter word that points into a buffer, or one past its end, counts as
+// (number, offset); one that points elsewhere into reserved or pinned addresses counts as "some address". A parameter
+// of 8 bytes is one word; in larger ones (structs) there is a word at every byte. Bytes that the kernel does not load
+// do not count: padding in a struct has arbitrary contents from the caller's stack. If it is unknown which parts of a
+// struct are loaded (`CountedByte::kInAnAddress`), only the addresses in it count. A tensor map names the buffer that
+// contains its tensor; a texture counts as what it reads, a surface as what it writes.
 #pragma once
 
 #include "simulator/core/execution/textures.h"
@@ -23,7 +24,7 @@ namespace simulator {
 void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& addresses, const HostMemory& host,
                   const Textures& textures);
 
-// All named buffers are accessible. Returns the hash of what was read, from which everything written follows.
+// All named buffers must be accessible. Returns the hash of what was read, which determines everything written.
 std::uint64_t mix_buffers(const Kernel& kernel, Contents& contents);
 
 }  // namespace simulator

@@ -74,7 +74,7 @@ void RaceChecker::access(const Operation& operation, Accessed accessed, Address 
 void RaceChecker::access_device(const Mark& mark, const Clock& clock, Address at, Bytes bytes) {
   const auto part = [&](Address from, Bytes length) {
     const PageTable::Entry entry = table_.entry(from);
-    if (length == 0 || !PageTable::is_device(entry)) return;  // the operation itself meets the fault
+    if (length == 0 || !PageTable::is_device(entry)) return;  // the operation itself faults there
     const Bytes begin = from % kPageBytes;
     device_.access(PageTable::page(entry), begin, begin + length, mark, clock, order_.host(), conflicts_);
   };
@@ -141,7 +141,8 @@ void RaceChecker::access_lifetime(const Operation& operation, const Lifetime& li
   mark.begins = lifetime.begins;
   mark.ends = !lifetime.begins;
   if (lifetime.begins) {
-    // What was submitted earlier has passed, as the driver saw to; what came later and is here already did not wait.
+    // Work that was submitted earlier has completed, which the driver has made sure of. Work that was submitted later
+    // and has been executed already did not wait.
     for_marks(mark.address, mark.bytes, [&](const Mark& early) {
       if (early.operation > operation.id) findings_.unordered(early, mark);
     });
@@ -158,11 +159,11 @@ struct RaceChecker::Accessor {
   void operator()(const Record&) const {}
   void operator()(const HostFunction&) const {}
   void operator()(const Internal&) const {}
-  void operator()(const Conditional&) const {}  // its steps do
+  void operator()(const Conditional&) const {}  // its steps access memory
 
   void operator()(const Lifetime& lifetime) const { checker.access_lifetime(operation, lifetime); }
 
-  // A source that was staged was read before the call returned.
+  // A staged source was read before the call returned.
   void operator()(const Copy& copy) const {
     if (copy.staged.empty() && !copy.reads_without_order) {
       checker.access_rows(operation, Accessed::kRead, copy.from, copy.from_shape);
@@ -170,7 +171,7 @@ struct RaceChecker::Accessor {
     checker.access_rows(operation, Accessed::kWrite, copy.to, copy.to_shape);
   }
 
-  // Looking at a word again and again collides with nobody.
+  // Polling a word does not race with anything.
   void operator()(const WaitValue&) const {}
   void operator()(const WriteValue& write) const {
     checker.access(operation, Accessed::kWrite, write.to, write.bytes);
@@ -230,7 +231,7 @@ void RaceChecker::kernel_accessed(const Operation& operation, std::span<const Ke
   }
 }
 
-// A host function may tell the host anything: that it ran, and so everything before it.
+// A host function may tell the host that it has run, and so that everything before it has.
 void RaceChecker::executed(const Operation& operation) {
   if (std::holds_alternative<HostFunction>(operation.work)) order_.host_knows(operation.id);
   order_.executed(operation.id);

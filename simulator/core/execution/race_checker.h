@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The race checker: turns operations and calls into orders and accesses (simulator/check/) and says what is wrong. It
-// only watches: nothing that the device does depends on it.
+// The race checker: derives orders and accesses (simulator/check/) from operations and calls, and reports errors. It
+// only observes: nothing that the device does depends on it.
 //
-// When: an operation's place in the order is settled at its submission. Its accesses are looked at when it is executed,
-// which happens in an order that the rules allow, so what was executed earlier can not come behind it. Calls of the
-// host that take memory away look at once at what was executed, and leave a note for what is still pending.
+// When: an operation's place in the order is determined when it is submitted. Its accesses are checked when it is
+// executed, which happens in an order that the rules allow; so an operation that was executed earlier can not be
+// ordered after it. Calls of the host that remove memory are checked at once against everything that was executed, and
+// leave a note for operations that are still pending.
 //
-// Where: device memory by physical page, so that two mappings of one page collide; pinned memory by its address.
-// Addresses of a finding are the ones that the operations named.
+// Where: device memory is tracked by physical page, so that accesses through two mappings of one page collide; pinned
+// memory by its address. A finding reports the addresses that the operations named.
 #pragma once
 
 #include <set>
@@ -34,22 +35,23 @@ class RaceChecker {
   Order& order() { return order_; }
   const Findings& findings() const { return findings_; }
 
-  // Before its effects, while its ranges are still what they are.
+  // Called before the operation's effects, while its ranges still have their former contents.
   void executes(const Operation& operation);
-  // Buffers of the kernel that can be watched while its host implementation runs.
+  // The kernel's buffers that can be watched while its host implementation runs.
   std::vector<Buffer> to_watch(const Kernel& kernel, DeviceId device) const;
-  // What it was seen to access.
+  // The accesses that the kernel was seen to make.
   void kernel_accessed(const Operation& operation, std::span<const KernelAccess> accesses);
   void executed(const Operation& operation);
   void inaccessible(const Operation& operation, Address at);
 
-  // The host unmaps (or takes access away), while operations up to `newest` are submitted.
+  // The host unmaps memory (or removes access) when operations up to `newest` have been submitted.
   void unmaps(const char* call, Address at, Bytes bytes, OperationId newest);
-  // The host gives up memory that only operations it knows to be over may access. All operations have been executed.
+  // The host frees memory, which requires that it knows all operations on that memory to be complete. All operations
+  // must have been executed.
   void frees(const char* call, Address at, Bytes bytes);
-  // The driver hands out memory that nobody uses any more: whatever accessed it has passed.
+  // The driver hands out memory that is no longer in use: all former accesses have completed.
   void handed_out(Address at, Bytes bytes);
-  // The host may access this memory by itself, at any time.
+  // The host may access this memory itself, at any time.
   void host_may_access(Address at) { shared_with_host_.insert(at); }
   void discarded(PageRun run);
 
@@ -83,11 +85,11 @@ class RaceChecker {
   Shadow pinned_;
   SparseTable<std::uint32_t> pinned_pages_;  // number of the page in pinned_, plus 1
   std::uint32_t next_pinned_page_ = 0;
-  SparseTable<OperationId> unmapped_;  // the newest submission when the page was last unmapped
-  OperationId newest_unmapped_ = 0;    // the largest of them
-  Label label_ = 0;                    // of the operation in hand
-  std::vector<Shadow::Page> whole_;    // in hand; kept for their memory
-  std::vector<std::uint32_t> stamps_;  // by device page: in which access it was last seen
+  SparseTable<OperationId> unmapped_;  // the newest operation submitted when the page was last unmapped
+  OperationId newest_unmapped_ = 0;    // the maximum of unmapped_
+  Label label_ = 0;                    // of the current operation
+  std::vector<Shadow::Page> whole_;    // scratch, kept for its capacity
+  std::vector<std::uint32_t> stamps_;  // by device page: the access that last visited it
   std::uint32_t stamp_ = 0;
   Shadow::Conflicts conflicts_;
 };

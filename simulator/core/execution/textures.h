@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Textures and surfaces: handles that kernels are given in place of addresses, and what memory they lead to.
+// Texture and surface objects: handles that kernels are given in place of addresses, and the memory that they describe.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace simulator {
 
 class Textures {
  public:
-  // A handle never comes again, and is no address and no small number: a parameter that holds one means it.
+  // Handles are never reused, and equal no address and no small number, so a parameter with such a value is the handle.
   std::uint64_t add(const Fetch& fetch, bool writes) {
     live_.emplace(++last_, Texture{fetch, writes});
     return last_;
@@ -21,7 +21,7 @@ class Textures {
 
   struct Texture {
     Fetch fetch;
-    bool writes = false;  // a surface: what is behind it is written, too
+    bool writes = false;  // a surface: its memory is also written
   };
   const Texture* find(std::uint64_t handle) const {
     const auto found = live_.find(handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C table of simulator/control.h over the machine. It is found in the simulator's shared library by name; nothing
+// Implements the C table of simulator/control.h. Tools look it up by name in the simulator's shared library; nothing
 // refers to it.
 #include "simulator/control.h"
 

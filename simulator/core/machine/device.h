@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the simulated devices, made together from settings and dropped together. Declared in order of
+// The parts of the simulated devices, created together from the settings and destroyed together. Declared in order of
 // dependency: each part refers to earlier ones only.
 #pragma once
 
@@ -27,7 +27,7 @@
 
 namespace simulator {
 
-// Host time: moves when calls charge it and when the host waits for the device.
+// Host time: advances when calls are charged, and when the host waits for the device.
 class HostClock {
  public:
   Time now() const { return now_; }
@@ -61,7 +61,7 @@ struct Device {
                           }};
   SharedFiles shared{physical, *contents};
   AddressSpace addresses{table, physical, *contents};
-  std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one a device first, then those of pools
+  std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one per device, followed by those of pools
   HostMemory host{*contents};
   Buffers buffers;
   Textures textures;
@@ -76,8 +76,8 @@ struct Device {
   Streams streams{timeline, settings.devices};
   std::uint64_t ordinal = 0;  // of the newest kernel or operator
   std::uint64_t maps = 0, unmaps = 0, set_accesses = 0, reserves = 0;
-  Bytes reserved_bytes = 0;      // of the program's, at present
-  std::size_t reservations = 0;  // of the program's, at present
+  Bytes reserved_bytes = 0;      // reserved by the program now
+  std::size_t reservations = 0;  // of the program now
 };
 
 }  // namespace simulator

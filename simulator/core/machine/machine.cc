@@ -30,7 +30,7 @@ void print_stats(const Machine& machine, const Profile& profile) {
                number(machine.checksum()), number(s.order_hash), number(s.races));
 }
 
-// Other threads give a lock back; what this one interrupted does not.
+// Another thread will release a lock that it holds; the code that this thread interrupted will not.
 bool comes_free(std::mutex& mutex) {
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
@@ -68,8 +68,8 @@ Machine::Entry Machine::enter() { return Entry(instance()); }
 
 bool Machine::in_host_function() { return Executor::in_host_function(); }
 
-// A program may end inside a host function, or in the handler of a signal that came in the middle of a call, with the
-// lock held: then there is nothing to say.
+// A program may end inside a host function, or in a signal handler that interrupted a call, with the lock held: then
+// nothing is reported.
 void Machine::at_exit() {
   Machine& machine = instance();
   if (in_host_function() || machine.state_->forked || !comes_free(machine.mutex_)) return;
@@ -170,7 +170,8 @@ CUresult Machine::fault(std::string_view symbol) { return device().faults.on_cal
 
 const FaultPlan& Machine::fault_plan() const {
   if (state_->device) return device().settings.faults;
-  // Programs ask for the driver's version before they start it. What is wrong with the plan is said when they do.
+  // Programs ask for the driver's version before they initialize it. Errors in the fault plan are reported at
+  // initialization.
   if (!state_->early) {
     state_->early.emplace().set_from_environment();
     for (const auto& [key, value] : state_->configured) state_->early->set(key, value);

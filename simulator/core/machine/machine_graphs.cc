@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of graphs, and the memory that comes and goes behind them.
+// Addresses of graphs, and mapping memory there.
 #include "simulator/core/check.h"
 #include "simulator/core/machine/machine.h"
 #include "simulator/core/machine/machine_state.h"

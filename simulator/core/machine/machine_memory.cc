@@ -22,13 +22,12 @@ bool answer(const std::optional<Span>& span, Address* begin, Bytes* bytes) {
 
 }  // namespace
 
-// Pending work may hold memory that it gives back when it completes: then the host waits for it, as drivers do under
-// pressure.
+// Pending work may free memory when it completes: then the host waits for it, as drivers do under pressure.
 CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace place, DeviceId on) {
   Device& d = device();
   CUresult result = d.physical.create(bytes, out, place, on);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && !d.timeline.idle()) {
-    // Not for what stands: it may be this thread that lets it go on.
+    // Does not wait for blocked work: this thread may be the one that unblocks it.
     d.clock.wait_until(d.timeline.finish_all().value_or(0));
     if (error() != CUDA_SUCCESS) return error();
     result = d.physical.create(bytes, out, place, on);
@@ -123,7 +122,7 @@ CUresult Machine::set_access(Address at, Bytes bytes, Access access, DeviceId of
   return result;
 }
 
-// What has ended by now ended before the unmapping; what has not may meet its absence.
+// Operations that have ended by now ended before the unmapping; others may find the memory missing.
 CUresult Machine::unmap(Address at, Bytes bytes) {
   poll();
   Device& d = device();
@@ -156,7 +155,7 @@ bool Machine::reservation_at(Address at, Address* begin, Bytes* bytes) const {
 
 Access Machine::access_at(Address at, DeviceId of) const { return device().table.access(at, of); }
 
-// The driver does for itself what a program does with handles, so it costs the same.
+// The driver makes the same calls for itself as a program with handles would, so it costs the same.
 CUresult Machine::allocate(Bytes bytes, bool own_pages, Address* out, std::size_t heap) {
   Device& d = device();
   DeviceHeap& from = *d.heaps[heap];
@@ -185,7 +184,7 @@ CUresult Machine::wait_to_free(const char* call, Address at, Bytes bytes, bool p
   const CUresult result = owner ? error() : finish_all();
   if (!d.checker) return result;
   if (!promised || d.settings.check == Checking::kStrict) d.checker->frees(call, at, bytes);
-  // Whether or not it had to: a driver that waits here has waited.
+  // Not in strict mode: a driver that waits here has waited, whether or not it had to.
   if (d.settings.check != Checking::kStrict) {
     if (owner) {
       d.checker->order().host_knows_device(*owner);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the one machine holds besides its lock: the device, and what outlives it over reset().
+// The state of the machine besides its lock: the devices, and what is kept over reset().
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ struct Machine::State {
   explicit State(std::mutex& lock);
 
   Settings settings;
-  std::vector<std::pair<std::string, std::string>> configured;  // wins over the environment
-  std::optional<Settings> early;                                // before there is a device, for who asks
-  std::string complaint;                                        // what configure() answered last
+  std::vector<std::pair<std::string, std::string>> configured;  // has priority over the environment
+  std::optional<Settings> early;                                // for queries before there is a device
+  std::string complaint;                                        // the last result of configure()
   std::unique_ptr<Device> device;                               // while initialised
   Progress progress;
   std::function<void()> on_reset;
   StreamResolver resolver = nullptr;
   std::string (*leftovers)(const Machine&) = nullptr;
-  bool forked = false;  // in a child of an initialised parent
+  bool forked = false;  // this is a child of an initialised parent
 };
 
 }  // namespace simulator

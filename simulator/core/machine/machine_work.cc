@@ -16,12 +16,12 @@
 namespace simulator {
 namespace {
 
-// Completed operations are dropped now and then even when the host asks nothing.
+// Removes completed operations now and then even if the host makes no queries.
 constexpr OperationId kPollEvery = 1024;
 
 constexpr std::chrono::microseconds kBetweenLooks{200};
 
-// Every device range that a submission names.
+// Visits every device range that a submission names.
 template <typename Visit>
 void for_ranges(const Work& work, Visit visit) {
   const auto extent = [](const Shape& shape) {
@@ -55,7 +55,7 @@ Cost cost_of(const Work& work) {
   return std::holds_alternative<HostFunction>(work) ? Cost::kCopy : Cost::kStreamCall;
 }
 
-// A kernel's code accesses what it likes: its module's variables, and what it finds the addresses of in memory.
+// A kernel's code may access anything: its module's variables, and memory whose addresses it finds in memory.
 bool runs_code(const Work& work) {
   if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->real != nullptr;
   const auto* conditional = std::get_if<Conditional>(&work);
@@ -94,7 +94,7 @@ CUresult Machine::resolve_stream(const void* handle, StreamId* out) const {
   return CUDA_SUCCESS;
 }
 
-// A link is the device's whose memory it leads to.
+// A copy uses the link of the device whose memory it accesses.
 void Machine::prepare_copy(Operation& operation, Copy& copy) {
   const Device& d = device();
   const auto as = [&](Address at) {
@@ -123,8 +123,8 @@ Bytes Machine::external_bytes(const Work& work, DeviceId on) const {
   return external;
 }
 
-// In a legacy stream it comes behind all that both devices were given in blocking streams, and before what they are
-// given later (CUDA Programming Guide, "Peer-to-peer memory copy").
+// In a legacy stream it is ordered after everything submitted before to blocking streams of both devices, and before
+// everything submitted to them later (CUDA Programming Guide, "Peer-to-peer memory copy").
 OperationId Machine::queue_between_devices(StreamId stream, Copy copy) {
   std::vector<StreamId> others;
   for (const auto owner : {owner_at(copy.from), owner_at(copy.to)}) {
@@ -185,7 +185,7 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   Streams::Operations after;
   if (!order.detached) d.streams.predecessors(stream, after);
   after.insert(after.end(), order.after.begin(), order.after.end());
-  if (d.checker) note_order(stream, operation.work, order);  // it may be executed at once
+  if (d.checker) note_order(stream, operation.work, order);  // before: it may be executed at once
   const OperationId id = d.timeline.submit(std::move(operation), {after.data(), after.size()});
   if (!order.detached) d.streams.submitted(stream, id);
   if (id % kPollEvery == 0) poll();
@@ -201,8 +201,8 @@ void Machine::note_order(StreamId stream, const Work& work, const Order& order) 
   if (std::holds_alternative<Lifetime>(work)) known.keep(id);
 }
 
-// Drivers queue so many launches, and the next one waits until one has gone on; in the call of a program that stands
-// behind another thread, that thread has to come in.
+// A driver's queue holds this many launches, and the next launch waits until one has progressed. If the stream is
+// blocked by another thread, that thread has to be let in.
 void Machine::wait_for_queue(StreamId stream) {
   Device& d = device();
   if (d.settings.queue_limit == 0) return;
@@ -229,8 +229,8 @@ OperationId Machine::submit(StreamId stream, Work work, const Order& order) {
 
 OperationId Machine::tail(StreamId stream) const { return device().streams.tail(stream); }
 
-// What it waits for may come behind a value that another thread writes, or has a stream write: the lock is open
-// meanwhile. Nobody who calls nothing for so long will do that any more.
+// The operation may be ordered after a value that another thread writes, or makes a stream write: so the lock is
+// released meanwhile. If no thread makes a call for this long, none is going to.
 void Machine::wait_until(const std::function<std::optional<Time>()>& ended) {
   std::optional<Time> end = ended();
   std::uint64_t heard = state_->progress.signs();
@@ -360,7 +360,7 @@ CUresult Machine::elapsed(EventId begin, EventId end, Time* out) {
     const OperationId newest = d.events.newest(event);
     if (newest == 0) return CUDA_ERROR_INVALID_HANDLE;
     if (!query(newest)) return CUDA_ERROR_NOT_READY;
-    // Happened early: the time line catches up, the host does not wait.
+    // Its effects happened early: the time line catches up, the host does not wait.
     d.timeline.finish(newest);
   }
   *out = d.events.time(end) - d.events.time(begin);

@@ -11,7 +11,7 @@
 namespace simulator {
 namespace {
 
-// The entry of an address-ordered map that covers `at`, given how to measure an entry.
+// The entry of an address-ordered map that contains `at`; `size` returns the size of an entry.
 template <typename Map, typename Size>
 auto covering(Map& map, Address at, Size size) {
   auto entry = map.upper_bound(at);
@@ -22,7 +22,7 @@ auto covering(Map& map, Address at, Size size) {
 
 Bytes bytes_of(Bytes bytes) { return bytes; }
 
-// Reserved, inaccessible, aligned; 0 when there is no room. Takes the hint when it is free and aligned.
+// Reserved, inaccessible, aligned; 0 when there is no room. Uses the hint if it is free and aligned.
 Address reserve_addresses(Bytes bytes, Bytes alignment, Address hint) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (hint != 0 && hint % alignment == 0) {
@@ -102,7 +102,7 @@ AddressSpace::Mappings::iterator AddressSpace::whole_mappings(Address at, Bytes 
   return expected == at + bytes ? first : mappings_.end();
 }
 
-// Runs that continue each other in the store, and are shown alike, are shown in one call.
+// Runs that are contiguous in the store and have the same access are mapped with one call.
 CUresult AddressSpace::set_rights(Address at, Bytes bytes, Rights rights, Rights mask) {
   const auto changed = [&](Rights before) {
     return Rights{static_cast<std::uint16_t>((before.bits & ~mask.bits) | (rights.bits & mask.bits))};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reservations and mappings, by the rules that CUDA documents for cuMemAddressReserve, cuMemMap, cuMemSetAccess,
-// cuMemUnmap and cuMemAddressFree. Wrong use changes nothing and answers the documented number.
+// cuMemUnmap and cuMemAddressFree. Wrong use changes nothing and returns the documented error.
 //
-// Invariants (validate()): reservations and mappings do not overlap, each mapping lies in one reservation, and the page
-// table shows a page of the mapping's run, with its access, behind each of its addresses, and nothing anywhere else in
+// Invariants (validate()): reservations and mappings do not overlap; each mapping lies in one reservation; the page
+// table has, for each address of a mapping, the page of its run with its access, and nothing for all other addresses of
 // a reservation.
 #pragma once
 
@@ -28,12 +28,12 @@ class AddressSpace {
  public:
   AddressSpace(PageTable& table, PhysicalMemory& physical, Contents& contents)
       : table_(table), physical_(physical), contents_(contents) {}
-  ~AddressSpace();  // gives all reservations back to the system
+  ~AddressSpace();  // returns all reservations to the system
 
   CUresult reserve(Bytes bytes, Bytes alignment, Address hint, Address* out);
   CUresult release(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId id);
-  // Of the devices that have bits in `mask`; the others keep theirs.
+  // For the devices whose bits are set in `mask`; the others keep their rights.
   CUresult set_rights(Address at, Bytes bytes, Rights rights, Rights mask);
   CUresult unmap(Address at, Bytes bytes);
 
@@ -41,11 +41,11 @@ class AddressSpace {
   std::optional<Span> reservation_at(Address at) const;
   std::optional<Span> mapping_at(Address at) const;
   std::optional<PhysicalId> physical_at(Address at) const;
-  // What is mapped from `at` on without a gap, up to `bytes` further.
+  // What is mapped from `at` on, up to the first gap and at most `bytes` further.
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;
   bool is_reserved(Address at) const { return reservation_at(at).has_value(); }
 
-  // Calls visit(address, bytes, rights) for each mapping of memory on a device.
+  // Calls visit(address, bytes, rights) for each mapping of device memory.
   template <typename Visit>
   void for_device_mappings(Visit visit) const {
     for (const auto& [at, mapping] : mappings_) {
@@ -64,9 +64,9 @@ class AddressSpace {
   };
   using Mappings = std::map<Address, Mapping>;
 
-  // The first mapping of [at, at + bytes) when that range is whole mappings side by side, else end().
+  // The first mapping of [at, at + bytes) if that range consists of whole adjacent mappings, else end().
   Mappings::iterator whole_mappings(Address at, Bytes bytes);
-  // The device has no access and the system shows nothing there.
+  // The device has no access, and the system's mapping is inaccessible.
   void set_entries(Address at, const Mapping& mapping);
 
   PageTable& table_;

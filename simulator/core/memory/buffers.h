@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program asked for: buffers by address, numbered in order of registration, and the heaps whose inside is
-// nobody's buffer.
+// The program's buffers by address, numbered in order of registration; and heaps, inside which mappings are not
+// buffers.
 //
-// Freshness. What was not written since a buffer was handed out counts as zero, though addresses and pages are used
-// again: the first operation to access a fresh buffer, when it is executed, clears it. Which buffers an operation
-// accesses is settled at submission, because an operation on the buffer that lived there before may still be pending
-// when the next one is registered. A kernel's code may access any: it clears all that are fresh.
+// Freshness. Memory that was not written since its buffer was handed out counts as zero, although addresses and pages
+// are reused: the first operation to access a fresh buffer clears it when it is executed. Which buffers an operation
+// accesses is determined when it is submitted, because an operation on the former buffer at these addresses may still
+// be pending when the next one is registered. A kernel's code may access any buffer, so it clears all that are fresh.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -28,7 +28,7 @@ class Buffers {
   using Slot = std::uint32_t;
   using Slots = boost::container::small_vector<Slot, 2>;
 
-  // False when it would overlap another buffer.
+  // False if it would overlap another buffer.
   bool add(Address at, Bytes bytes, bool fresh);
   bool remove(Address at);
   std::optional<Buffer> find(Address at) const;
@@ -37,11 +37,11 @@ class Buffers {
   void remove_heap(Address at) { heaps_.erase(at); }
   bool in_heap(Address at) const;
 
-  // Notes the fresh buffers that [at, at + bytes) accesses, each held until let_go().
+  // Appends the fresh buffers that an access to [at, at + bytes) affects; each is held until let_go().
   void hold_fresh(Address at, Bytes bytes, Slots& out);
   // The same for every fresh buffer.
   void hold_all_fresh(Slots& out);
-  // The buffer to clear when it still is fresh; it is not afterwards.
+  // The buffer to clear, if it is still fresh; afterwards it is not.
   std::optional<Buffer> take_fresh(Slot slot);
   void let_go(Slot slot);
 

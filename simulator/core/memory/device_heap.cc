@@ -13,7 +13,7 @@ namespace {
 constexpr Bytes kSmallest = 512;
 constexpr Bytes kLargestShared = kPageBytes / 2;  // a slot; two of them fill a page
 
-// The size class that leaves at least one byte behind the allocation.
+// The size class that leaves at least one byte after the allocation.
 Bytes slot_for(Bytes bytes) {
   const Bytes needed = bytes + 1;
   const Bytes step = std::max(kSmallest, std::bit_floor(needed) / 4);

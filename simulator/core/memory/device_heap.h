@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of one device as cuMemAlloc gives it, and which devices may access it: addresses with pages and access behind
-// them, 512-byte aligned. Below 1 MiB, allocations of one size class (four classes an octave) share pages; larger ones
-// own whole pages.
+// Memory of one device as cuMemAlloc returns it, and which devices may access it: mapped, accessible, and 512-byte
+// aligned. Allocations below 1 MiB share pages with others of their size class (four classes per octave); larger ones
+// have whole pages of their own.
 //
-// The address behind an allocation never begins another one: a pointer one past the end, which kernels take, must not
-// name a neighbour, or what a kernel mixes would depend on where things lie.
+// No allocation begins directly at the end of another one: a pointer one past the end, which kernels take, must not
+// name a neighbour, because then what a kernel mixes would depend on the placement of buffers.
 #pragma once
 
 #include <cuda.h>
@@ -20,7 +20,7 @@ namespace simulator {
 
 class DeviceHeap {
  public:
-  // The device itself may access all of it.
+  // The device itself may access everything.
   DeviceHeap(AddressSpace& addresses, PhysicalMemory& physical, DeviceId device)
       : addresses_(addresses),
         physical_(physical),
@@ -29,10 +29,10 @@ class DeviceHeap {
 
   DeviceId device() const { return device_; }
 
-  // `new_pages` tells how many pages were created for it, 0 when it fitted into what was there. With pages of its own
-  // it is every device's to access.
+  // `new_pages`: the number of pages that were created, 0 if existing pages were enough. An allocation with pages of
+  // its own is accessible to every device.
   CUresult allocate(Bytes bytes, bool own_pages, Address* out, Bytes* new_pages);
-  // Of what is there, and of what will be.
+  // For existing and future allocations.
   void set_access(DeviceId device, Access access);
   Access access(DeviceId device) const { return rights_.of(device); }
   CUresult free(Address at);
@@ -41,8 +41,8 @@ class DeviceHeap {
  private:
   struct Allocation {
     Bytes bytes = 0;
-    Bytes slot = 0;    // size of its class; 0: whole pages
-    Address page = 0;  // where its page begins, or its pages
+    Bytes slot = 0;    // size of its class; 0: it has whole pages
+    Address page = 0;  // beginning of its page or pages
     bool is_for_all = false;
   };
   struct SharedPage {
@@ -60,7 +60,7 @@ class DeviceHeap {
   Rights rights_;
   std::map<Address, Allocation> allocations_;
   std::map<Address, SharedPage> shared_;
-  std::map<Bytes, std::vector<Address>> open_;  // pages with room, by size of slot
+  std::map<Bytes, std::vector<Address>> open_;  // pages with room, by slot size
 };
 
 }  // namespace simulator

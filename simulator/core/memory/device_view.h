@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// While it lives, the system shows memory of devices as one of them may access it: kernels that run as host functions
-// then fault where that device would. Between kernels it is shown as any device may access it, for copies do.
+// While an object of this class lives, the system's protection of device memory is what one of the devices may access,
+// so that kernels that run as host functions fault where that device would. Between kernels the protection allows what
+// any device may access, because of copies.
 //
-// Contract: with the machine's lock held, and no mapping changes meanwhile. Memory on the host is left as it is, for
-// the program's own threads may be in it.
+// Contract: the machine's lock is held, and no mapping changes meanwhile. Host memory is not changed, because the
+// program's own threads may be accessing it.
 #pragma once
 
 #include <vector>
@@ -23,7 +24,7 @@ class DeviceView {
   struct Changed {
     Address at = 0;
     Bytes bytes = 0;
-    Access shown = Access::kNone;  // otherwise
+    Access shown = Access::kNone;  // the protection otherwise
   };
   std::vector<Changed> changed_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory: allocated here, or the program's own and registered. Allocated memory is not real before it is
-// accessed, which in tagged mode it never is.
+// Pinned host memory: allocated here, or allocated by the program and registered. Allocated memory takes no real memory
+// before it is accessed, which in tagged mode it never is.
 #pragma once
 
 #include <cuda.h>

@@ -44,7 +44,7 @@ std::optional<Address> PageTable::first_denied(Address at, Bytes bytes, Access n
   std::size_t page = at / kPageBytes;
   const std::size_t last = (end + kPageBytes - 1) / kPageBytes;
   const Entry mask = needs | kHost;
-  // Several at a time: large buffers are hundreds of pages, and nearly always all granted.
+  // Checks several entries at a time: large buffers have hundreds of pages, and nearly always all are accessible.
   constexpr std::size_t kSome = 16;
   for (; page + kSome <= last; page += kSome) {
     Entry wrong = 0;

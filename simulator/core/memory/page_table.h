@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pages of this process's address space to what stands behind them: a flat table of 4 bytes a page, so that
-// looking up, mapping and checking a range costs an array access a page. The table is virtual memory that only becomes
-// real where it is written. With several devices a second table says what each of them may do; the first then shows
-// what any of them may.
+// Maps pages of this process's address space to what is mapped there: a flat table of 4 bytes per page, so that looking
+// up, mapping and checking a range cost one array access per page. The table is virtual memory that takes real memory
+// only where it is written. With several devices a second table has the rights of each; the first then has what any of
+// them may do.
 #pragma once
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace simulator {
 
 enum class Access : std::uint8_t { kNone = 0, kRead = 1, kReadWrite = 3 };
 
-// What each device may do: two bits of Access for each, the first device's lowest.
+// The rights of each device: two bits of Access for each, the first device's lowest.
 struct Rights {
   std::uint16_t bits = 0;
 
@@ -28,7 +28,7 @@ struct Rights {
     const unsigned cleared = bits & ~(3u << (2 * device));
     return {static_cast<std::uint16_t>(cleared | (static_cast<unsigned>(access) << (2 * device)))};
   }
-  // The most that any device may.
+  // The union of all devices' rights.
   Access of_any() const {
     return (bits & 0xaaaa) != 0 ? Access::kReadWrite : bits != 0 ? Access::kRead : Access::kNone;
   }
@@ -44,12 +44,12 @@ class PageTable {
   PageTable(const PageTable&) = delete;
   PageTable& operator=(const PageTable&) = delete;
 
-  // One entry a page of all addresses; for what looks them up by itself.
+  // One entry for each page of the address space, for code that reads the table directly.
   const Entry* entries() const { return entries_; }
   Entry entry(Address at) const { return at < kEnd ? entries_[at / kPageBytes] : 0; }
 
   static std::uint32_t page(Entry entry) { return (entry & kPageMask) - 1; }
-  // Of any device; and of one.
+  // The access of any device; and of one device.
   static Access access(Entry entry) { return static_cast<Access>((entry >> kAccessShift) & 3); }
   static bool is_host(Entry entry) { return (entry & kHost) != 0; }
   static bool is_device(Entry entry) { return entry != 0 && !is_host(entry); }
@@ -64,7 +64,7 @@ class PageTable {
     entries_[at / kPageBytes] = (page + 1) | (static_cast<Entry>(rights.of_any()) << kAccessShift);
     if (rights_ != nullptr) rights_[at / kPageBytes] = rights.bits;
   }
-  // Contents of host memory are followed in tagged mode only.
+  // Contents of host memory are tracked in tagged mode only.
   void set_host(Address at, std::uint32_t page) {
     check(at, page);
     entries_[at / kPageBytes] = (page + 1) | kHost;
@@ -74,8 +74,8 @@ class PageTable {
     if (rights_ != nullptr) rights_[at / kPageBytes] = 0;
   }
 
-  // The first address of [at, at + bytes) that does not grant `needed` to any device, or to the one; nothing when all
-  // of it does.
+  // The first address of [at, at + bytes) that does not grant `needed` to any device, or to the given one; nothing if
+  // all do.
   std::optional<Address> first_denied(Address at, Bytes bytes, Access needed) const;
   std::optional<Address> first_denied(Address at, Bytes bytes, Access needed, DeviceId device) const;
 
@@ -92,7 +92,7 @@ class PageTable {
   }
 
   Entry* entries_;
-  std::uint16_t* rights_ = nullptr;  // with several devices: Rights, 0 where there is no device page
+  std::uint16_t* rights_ = nullptr;  // with several devices: Rights, 0 if no device page is mapped
 };
 
 }  // namespace simulator

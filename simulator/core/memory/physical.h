@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory: runs of 2 MiB pages. Those of a device are counted against its capacity, those of the host are
-// not. A run lives while it has a handle or a mapping.
+// Physical memory: runs of 2 MiB pages. Runs on a device count against its capacity, runs on the host do not. A run
+// lives as long as it has a handle or a mapping.
 //
-// Page numbers are positions in the store behind (file offsets, tag pages), not a scarce resource: capacity is a count.
-// A run is contiguous, so freed runs are reused by runs of the same length only; the numbers used never exceed the sum
-// of each length's peak.
+// Page numbers are positions in the backing store (file offsets, tag pages), not a scarce resource: capacity is only a
+// count. A run is contiguous, so a freed run is reused only for runs of the same length; the numbers in use never
+// exceed the sum of the peaks of all lengths.
 #pragma once
 
 #include <cuda.h>
@@ -26,16 +26,16 @@ struct PageRun {
 
 class PhysicalMemory {
  public:
-  // `discard` is told of every run that nobody uses any more: its contents become zero.
-  // `capacity`: of each device; `others`: of that, what other processes hold.
+  // `discard` is called for every run that is no longer in use: its contents become zero. `capacity`: of each device;
+  // `others`: the part of it that other processes hold.
   PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard);
 
   CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice, DeviceId device = 0);
   CUresult retain(PhysicalId id);
   CUresult release(PhysicalId id);
-  // nullptr: no such handle, or all its handles are released.
+  // nullptr: no such handle, or it has been released completely.
   const PageRun* find(PhysicalId id) const;
-  bool exists(PhysicalId id) const { return runs_.count(id) != 0; }  // by a handle or a mapping
+  bool exists(PhysicalId id) const { return runs_.count(id) != 0; }  // has a handle or a mapping
 
   DeviceId device(PhysicalId id) const { return runs_.at(id).device; }
   bool on_host(PhysicalId id) const { return runs_.at(id).place == PhysicalPlace::kHost; }
@@ -57,7 +57,7 @@ class PhysicalMemory {
     PhysicalPlace place = PhysicalPlace::kDevice;
     DeviceId device = 0;
   };
-  using Runs = std::unordered_map<PhysicalId, Run>;  // looked up, never walked
+  using Runs = std::unordered_map<PhysicalId, Run>;  // never iterated, so its order does not matter
 
   void drop_if_unused(Runs::iterator run);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as bytes: pages of one sparse memfd, shown by mapping them. A page that nothing is behind is PROT_NONE, so
-// host implementations of kernels fault on it as a device would.
+// Contents as bytes: the pages of one sparse memfd, mapped at device addresses. Addresses without a page are PROT_NONE,
+// so that host implementations of kernels fault there as a device would.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ class RealContents final : public Contents {
   }
   ~RealContents() override { close(file_); }
 
-  // Runs that continue each other come as one, also where one of them is adopted.
+  // Contiguous runs are passed as one, even if one of them is adopted.
   bool show(Address at, PageRun run, Access access) override {
     while (run.count > 0) {
       const auto adopted = adopted_.lower_bound(run.first);
@@ -85,7 +85,7 @@ class RealContents final : public Contents {
 
   void forget_host(Address, Bytes) override {}
 
-  // Large ranges become holes: a buffer that nobody has written takes no memory of the host.
+  // Large ranges become holes in the file: a buffer that was never written takes no host memory.
   void zero(Address at, Bytes bytes) override {
     const bool may_be_a_hole = bytes >= kLeastHole && at % kSystemPage == 0 && bytes % kSystemPage == 0;
     if (!may_be_a_hole || madvise(pointer(at), bytes, MADV_REMOVE) != 0) std::memset(pointer(at), 0, bytes);
@@ -97,7 +97,7 @@ class RealContents final : public Contents {
       std::memset(to, static_cast<int>(value & 0xff), bytes);
       return;
     }
-    // Doubling: each round copies what the rounds before it have written.
+    // Doubling: each round copies everything that was written before.
     std::memcpy(to, &value, std::min<Bytes>(element, bytes));
     for (Bytes done = element; done < bytes;) {
       const Bytes part = std::min(done, bytes - done);
@@ -109,7 +109,7 @@ class RealContents final : public Contents {
   void copy(Address to, Address from, Bytes bytes) override { std::memmove(pointer(to), pointer(from), bytes); }
   void write(Address to, const void* from, Bytes bytes) override { std::memcpy(pointer(to), from, bytes); }
 
-  // Threads of the program may look at, or write, the same word.
+  // The program's threads may read or write the same word.
   std::uint64_t word(Address at, std::uint32_t bytes) override {
     if (bytes == 8) return __atomic_load_n(static_cast<const std::uint64_t*>(pointer(at)), __ATOMIC_ACQUIRE);
     return __atomic_load_n(static_cast<const std::uint32_t*>(pointer(at)), __ATOMIC_ACQUIRE);

@@ -31,7 +31,7 @@ CUresult SharedFiles::share(PhysicalId id) {
     close(file);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  // Where contents are tags the file only says who it is.
+  // If contents are tags, the file serves only as an identity.
   static_cast<void>(contents_.adopt(run, file, 0));
   runs_[run.first] = {id, file, look_at(file)->st_ino};
   return CUDA_SUCCESS;
@@ -46,7 +46,7 @@ int SharedFiles::file_of(PhysicalId id) const {
 
 CUresult SharedFiles::import(int file, PhysicalId* out, DeviceId device) {
   const auto facts = look_at(file);
-  // Only files of memory have seals to ask for.
+  // Only memory files have seals.
   if (!facts || facts->st_size <= 0 || static_cast<Bytes>(facts->st_size) % kPageBytes != 0 ||
       fcntl(file, F_GET_SEALS) < 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -71,7 +71,7 @@ CUresult SharedFiles::open(const FilePlace& place, Bytes bytes, PhysicalId* out,
   return adopt(file, 0, bytes, place.offset, out, device);
 }
 
-// Takes `file` over.
+// Takes ownership of `file`.
 CUresult SharedFiles::adopt(int file, std::uint64_t inode, Bytes bytes, Bytes offset, PhysicalId* out,
                             DeviceId device) {
   const CUresult result = physical_.create(bytes, out, PhysicalPlace::kElsewhere, device);

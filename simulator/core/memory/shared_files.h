@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Physical memory that other processes can have, too: each such run lives in a file of memory, and the file is what
-// crosses (as a descriptor, or by the name that it has in its process's folder in /proc).
+// Physical memory that can be shared with other processes: each such run is in a memory file of its own. What is passed
+// to the other process is the file, as a descriptor or as a path in its process's folder in /proc.
 //
-// One file is one run in a process, however often it is imported. The memory of another process's run is counted there:
-// here it takes nothing. A file does not say whose memory it is: who takes it in says which device's it is here.
+// One file is one run in a process, however often it is imported. The memory of another process's run is counted there,
+// not here. A file does not say which device has the memory; the importer says which device it belongs to here.
 #pragma once
 
 #include <cuda.h>
@@ -23,18 +23,18 @@ class SharedFiles {
   SharedFiles(const SharedFiles&) = delete;
   SharedFiles& operator=(const SharedFiles&) = delete;
 
-  // A run that was just created gets a file of its own.
+  // Gives a run that was just created a file of its own.
   CUresult share(PhysicalId id);
-  // Its descriptor, which stays ours; -1 where it has none.
+  // Its descriptor, which this object owns; -1 if it has none.
   int file_of(PhysicalId id) const;
-  // The run in the file; one more release is due. The descriptor stays the caller's.
+  // The run in the file; needs one more release. The caller keeps the descriptor.
   CUresult import(int file, PhysicalId* out, DeviceId device = 0);
-  // `bytes` at a place of another process's memory; INVALID_HANDLE where there is no such thing any more.
+  // `bytes` at a place in another process's memory; INVALID_HANDLE if it no longer exists.
   CUresult open(const FilePlace& place, Bytes bytes, PhysicalId* out, DeviceId device = 0);
-  // Where a run of this process is that has no file of its own; nothing where contents are not bytes.
+  // The place of a run that has no file of its own; nothing if contents are not bytes.
   std::optional<FilePlace> place_of(PageRun run) const;
 
-  // To be told of every run that ends.
+  // Must be called for every run that ends.
   void discarded(PageRun run);
 
  private:
@@ -47,7 +47,7 @@ class SharedFiles {
 
   PhysicalMemory& physical_;
   Contents& contents_;
-  std::unordered_map<std::uint32_t, Shared> runs_;  // by first page; looked up, or searched for the one that matches
+  std::unordered_map<std::uint32_t, Shared> runs_;  // by first page; iterated only to find the one that matches
 };
 
 }  // namespace simulator

@@ -63,7 +63,7 @@ void TagStore::write(std::uint32_t page, Bytes begin, Bytes end, Tag tag, Bytes 
   const auto earlier = [](const Mark& m, Bytes b) { return m.begin < b; };
   auto first = std::lower_bound(marks.begin(), marks.end(), begin, earlier);
   auto last = std::lower_bound(first, marks.end(), end, earlier);
-  // What the last piece overlapped still holds behind the new one.
+  // The end of the last overlapped piece remains after the new one.
   const Mark& covering = *std::prev(last);  // the first mark begins at 0, before any end
   const Mark rest{end, covering.tag, covering.offset_at(end)};
   const bool has_rest = end < kPageBytes && (last == marks.end() || last->begin > end);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as tags: each byte of a page holds (tag, offset), meaning "byte `offset` of the data named `tag`". A page is
-// one piece as long as one piece covers it, and else a sorted list of pieces.
+// Contents as tags: each byte of a page is (tag, offset), meaning "byte `offset` of the data named `tag`". A page that
+// is covered by one piece is stored as such, others as a sorted list of pieces.
 //
-// Normal form: tag 0 is zero. A constant tag (0, or the lowest bit set) is the same everywhere, its offset is 0. Two
-// neighbours continue each other when they are one constant, or one tag whose offsets continue. How a range was
-// written, in which parts and onto which pages, never shows in the pieces read back.
+// Normal form: tag 0 is zero. A constant tag (0, or the lowest bit set) is the same everywhere, and its offset is 0.
+// Two adjacent pieces are merged if they are the same constant, or the same tag with contiguous offsets. So in which
+// parts, and to which pages, a range was written never shows in the pieces that are read.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ struct Piece {
   Bytes offset = 0;
 };
 
-// Appends, merging with the last piece where it is continued.
+// Appends a piece, merging it with the last one if possible.
 inline void append(std::vector<Piece>& pieces, Piece piece) {
   if (!pieces.empty()) {
     Piece& last = pieces.back();
@@ -37,8 +37,8 @@ inline void append(std::vector<Piece>& pieces, Piece piece) {
 
 class TagStore {
  public:
-  // The page's tag and the offset of its first byte when the page is one piece; pages beyond all that were written are.
-  // Large buffers are all pages of one piece: these two are what their operators cost.
+  // The page's tag and the offset of its first byte, if the page is one piece; pages that were never written are. Large
+  // buffers consist of such pages: these two functions determine the cost of operators on them.
   bool whole(std::uint32_t page, Tag* tag, Bytes* offset) const {
     if (page >= pages_.size()) {
       *tag = *offset = 0;
@@ -56,13 +56,13 @@ class TagStore {
     return true;
   }
 
-  // Pages come into being, as zero, when they are first written.
+  // Pages are created, as zero, when they are first written.
   void read(std::uint32_t page, Bytes begin, Bytes end, std::vector<Piece>& out) const;
   void write(std::uint32_t page, Bytes begin, Bytes end, Tag tag, Bytes offset);
   void clear(std::uint32_t page);
 
  private:
-  struct Mark {  // from `begin` to the next mark
+  struct Mark {  // valid from `begin` to the next mark
     Bytes begin = 0;
     Tag tag = 0;
     Bytes offset = 0;
@@ -71,7 +71,7 @@ class TagStore {
   };
   using Marks = std::vector<Mark>;
   struct Page {
-    Mark whole;               // while `marks` is kWhole
+    Mark whole;               // if `marks` is kWhole
     std::uint32_t marks = 0;  // index into marks_; 0: one piece
   };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents as tags (core/tag_store.h): no byte of device or host memory is accessed. Host memory is followed by its
-// address, a page at a time from its first write on; host memory that was never written counts as zero.
+// Contents as tags (core/tag_store.h): no byte of device or host memory is accessed. Host memory is tracked by its
+// address, one page at a time from its first write on; host memory that was never written counts as zero.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -30,7 +30,7 @@ class TaggedContents final : public Contents {
 
   void forget_host(Address at, Bytes bytes) override {
     write_piece(at, {bytes, 0, 0});
-    // Pages that lie wholly inside belong to nobody else.
+    // Only pages that are completely inside the range belong to it alone.
     for (Address page = round_up(at, kPageBytes); page + kPageBytes <= at + bytes; page += kPageBytes) {
       const PageTable::Entry entry = table_.entry(page);
       if (entry == 0) continue;
@@ -42,7 +42,7 @@ class TaggedContents final : public Contents {
   void zero(Address at, Bytes bytes) override { write_piece(at, {bytes, 0, 0}); }
 
   void fill(Address at, Bytes bytes, std::uint64_t value, std::uint32_t element) override {
-    std::uint64_t pattern = 0;  // the same bytes give the same tag, whatever element they were written with
+    std::uint64_t pattern = 0;  // equal bytes give equal tags, whatever element size they were written with
     for (std::uint32_t shift = 0; shift < 64; shift += element * 8) {
       const std::uint64_t part = element == 8 ? value : value & ((std::uint64_t{1} << (element * 8)) - 1);
       pattern |= part << shift;
@@ -59,11 +59,11 @@ class TaggedContents final : public Contents {
   }
 
   void write(Address to, const void* from, Bytes bytes) override {
-    // Bytes from outside have no tag: their hash is one, and it continues nothing.
+    // Bytes from outside have no tag: their hash becomes one, which is contiguous with nothing.
     write_piece(to, {bytes, hash_bytes(from, bytes, 0) & ~std::uint64_t{1}, 0});
   }
 
-  // A tag does not tell the value: those that were written are remembered by what they look like.
+  // The value of a word can not be derived from its tag, so the values that were written are remembered.
   std::uint64_t word(Address at, std::uint32_t bytes) override {
     const auto known = words_.find(digest(at, bytes));
     return known == words_.end() ? 0 : known->second;
@@ -149,7 +149,7 @@ class TaggedContents final : public Contents {
   TagStore host_;
   std::uint32_t host_pages_ = 0;
   std::vector<std::uint32_t> free_host_;
-  std::unordered_map<std::uint64_t, std::uint64_t> words_;  // values, by digest
+  std::unordered_map<std::uint64_t, std::uint64_t> words_;  // values, by digest of their tag
   std::vector<Piece> pieces_;                               // of the last read; kept for its capacity
 };
 

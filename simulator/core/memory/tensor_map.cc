@@ -13,7 +13,7 @@ constexpr std::size_t kWords = kTensorMapBytes / sizeof(std::uint64_t);
 constexpr std::size_t kCheck = kWords - 1;
 using Words = std::array<std::uint64_t, kWords>;
 
-// Each word by a bijection of its own, so that no address stands anywhere.
+// Applies a different bijection to each word, so that no word of the map is an address.
 std::uint64_t hide(std::uint64_t word, std::size_t place) { return std::rotl(word ^ mix(place + 1), 7); }
 std::uint64_t show(std::uint64_t word, std::size_t place) { return std::rotr(word, 7) ^ mix(place + 1); }
 

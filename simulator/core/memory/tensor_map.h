@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tensor map (CUtensorMap) of the simulated device holds. CUDA's is opaque, and so is this one: nothing in its
-// 128 bytes is an address as it stands, and only what encode() has made is taken for one.
+// The contents of a tensor map (CUtensorMap) of the simulated device. CUDA's is opaque, and so is this one: its 128
+// bytes contain no readable address, and decode() accepts only what encode() has made.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct TensorMap {
   Address address = 0;
   std::uint8_t rank = 0;
   std::uint8_t element_bytes = 0;
-  std::uint32_t rest = 0;  // stands for all that the simulated device does not act upon
+  std::uint32_t rest = 0;  // represents all properties that the simulated device ignores
   std::array<std::uint64_t, kMostTensorDimensions> extents{};
   std::array<std::uint64_t, kMostTensorDimensions> strides{};  // in bytes; the first is an element
   std::array<std::uint32_t, kMostTensorDimensions> box{};

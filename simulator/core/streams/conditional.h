@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of graphs that decide on the device which of their bodies is run, and how often. Such a node is one operation
-// on the time line: its bodies run within it, step by step, as the compute engine would. To everything else in the
-// graph and in other streams each of their accesses is the node's.
+// Conditional nodes of graphs, which decide on the device which of their bodies runs, and how often. Such a node is one
+// operation on the time line: its bodies run within it, step by step, as the compute engine would. For other operations
+// in the graph and in other streams, all accesses of the bodies are the node's.
 //
-// Simplification: steps of a body that the graph leaves unordered run in an order of the graph, one after the other.
+// Simplification: steps of a body that the graph leaves unordered run one after the other, in an order that the graph
+// allows.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,7 @@ namespace simulator {
 struct Step {
   Work work;
   DeviceId device = 0;
-  Time duration = 0;  // filled in at submission
+  Time duration = 0;  // set at submission
 };
 using Body = std::vector<Step>;
 
@@ -27,9 +28,9 @@ struct ConditionalNode {
   std::uint64_t handle = 0;
   std::shared_ptr<Conditions> conditions;
   std::vector<Body> bodies;
-  Time took = 0;  // filled in when it has run
+  Time took = 0;  // set when it has run
 
-  // What is run as things stand; null: nothing.
+  // The body to run in the present state; null: none.
   Body* chosen();
 };
 

@@ -32,7 +32,7 @@ struct Costing {
     return {Engine::kCompute, std::max(time, between_devices(external)) + profile.launch.value};
   }
 
-  // By what the kernel is, so that the same launch of the next iteration takes as long.
+  // Drawn from the kernel's identity, so that the same launch in the next iteration takes as long.
   Time drawn(const Kernel& kernel) const {
     const double share = static_cast<double>(combine(kernel.identity, 1) >> 11) * 0x1p-53;
     return std::llround(1000 * settings.kernel_low * std::pow(settings.kernel_high / settings.kernel_low, share));
@@ -75,7 +75,8 @@ struct Costing {
   Service operator()(const Lifetime&) const { return {}; }
   Service operator()(const WriteValue&) const { return {}; }
   Service operator()(const WaitValue&) const { return {}; }
-  Service operator()(const Conditional&) const { return {Engine::kCompute, 0}; }  // what it runs, when it has run
+  // its duration is known when it has run
+  Service operator()(const Conditional&) const { return {Engine::kCompute, 0}; }
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work costs on the device's time line and which engine serves it.
+// How long work takes on the device's time line, and which engine executes it.
 //
 // Kernels, sets and copies on the device share the compute engine; each direction of the link has an engine; everything
-// else takes no time. A copy from one device to another crosses both links at once, at the rate of the slower direction
-// (assumed: devices without a link of their own between them), and takes the sender's engine to the host. A kernel
-// whose arithmetic nobody declares takes the time to read and write the buffers that it names, plus the launch; or,
-// where the settings name a shortest and a longest time, one between them, log-uniform.
+// else takes no time. A copy from one device to another uses both links at once, at the rate of the slower direction
+// (assumption: devices have no direct link), and occupies the sender's engine for copies to the host. A kernel of
+// undeclared arithmetic takes the time to read and write the buffers that it names, plus the launch overhead; or, if
+// the settings name a shortest and a longest time, a log-uniform random time between them.
 #pragma once
 
 #include "simulator/core/settings.h"
@@ -19,8 +19,8 @@ struct Service {
   Time duration = 0;
 };
 
-// `external`: how many bytes of another device's memory it names. A kernel, set or operator whose time nobody has said
-// is no faster than these come over the link (assumed, as for copies).
+// `external`: bytes of another device's memory that it names. A kernel, set or operator without a given time takes at
+// least as long as transferring these over the link (assumption, as for copies).
 Service service_of(const Work& work, const Settings& settings, Bytes external = 0);
 
 }  // namespace simulator

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: the newest record of each, and when it completed. Waits and queries name the operation that recorded, not the
-// event, so recording again later changes nothing for them. A generation keeps a pending record from answering for a
-// later event of the same id.
+// Events: the newest record of each, and when it completed. Waits and queries refer to the operation that recorded, not
+// to the event, so recording again later does not affect them. A generation prevents a pending record from being
+// attributed to a later event with the same id.
 #pragma once
 
 #include <vector>

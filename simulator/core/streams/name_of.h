@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What messages call a piece of work, and the rows of a shape.
+// Names of work for messages, and iteration over the rows of a shape.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace simulator {
 
 std::string_view name_of(const Work& work);
 
-// Calls `row(offset in this shape, bytes)` for each contiguous stretch.
+// Calls `row(offset in this shape, bytes)` for each contiguous range.
 template <typename Row>
 void for_rows(const Shape& shape, Row row) {
   const Bytes slice = shape.width * shape.height;

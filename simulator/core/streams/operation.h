@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be queued in a stream. An operation is a description: nothing happens before the timeline completes it.
-// Everything that it needs is in it by value, except device memory and pinned host memory, which are read and written
-// when it completes.
+// The operations that can be queued in a stream. An operation is a description: nothing happens before the timeline
+// completes it. It contains everything that it needs by value, except device memory and pinned host memory, which are
+// read and written when it completes.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -19,7 +19,8 @@
 
 namespace simulator {
 
-// A rectangle in memory: `depth` slices of `height` rows of `width` bytes. Rows of one row or slice ignore the pitches.
+// A box in memory: `depth` slices of `height` rows of `width` bytes. With a single row or slice the pitches are
+// ignored.
 struct Shape {
   Bytes width = 0;
   Bytes height = 1;
@@ -32,7 +33,7 @@ struct Shape {
 
 enum class Direction : std::uint8_t { kToDevice, kToHost, kOnDevice, kOnHost };
 
-// `from` and `to` have the same width, height and depth.
+// `from` and `to` must have the same width, height and depth.
 struct Copy {
   Direction direction = Direction::kOnDevice;
   Address to = 0;
@@ -40,16 +41,16 @@ struct Copy {
   Shape to_shape;
   Shape from_shape;
   std::vector<std::byte>
-      staged;  // pageable source, rows packed, taken at submission; where not empty it replaces `from`
-  // As which device each end is accessed. Not given: memory of a device's heap by that device, other memory by the
-  // stream's. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync wherever memory is mapped
-  // or a pool's and is not accessible to both.
+      staged;  // contents of a pageable source, rows packed, read at submission; if not empty, it replaces `from`
+  // The device whose access rights apply to each end. If not set: for memory of a device's heap, that device; for other
+  // memory, the stream's device. Source: PyTorch's allocators, which copy across devices by cudaMemcpyPeerAsync if the
+  // memory is mapped, or a pool's, and not accessible to both devices.
   std::optional<DeviceId> to_as = std::nullopt, from_as = std::nullopt;
-  bool is_between_devices = false;   // filled in at submission
-  bool reads_without_order = false;  // others may write there meanwhile: the race checker says nothing
+  bool is_between_devices = false;   // set at submission
+  bool reads_without_order = false;  // others may write there meanwhile: the race checker ignores these reads
 };
 
-// Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of it.
+// Fills with `value`, `element` bytes (1, 2, 4, 8) at a time; widths are multiples of `element`.
 struct Set {
   Address to = 0;
   Shape shape;
@@ -61,7 +62,7 @@ struct Dim3 {
   unsigned x = 1, y = 1, z = 1;  // same layout and calling convention as CUDA's dim3
 };
 
-// args[i] points at parameter i.
+// args[i] points to parameter i.
 using KernelFunction = void (*)(void** args, Dim3 grid, Dim3 block);
 
 struct Parameter {
@@ -69,16 +70,17 @@ struct Parameter {
   std::uint32_t size = 0;
 };
 
-// What counts of a byte of the parameters where a kernel mixes (mixing.h).
+// How a byte of the parameters counts if a kernel mixes (mixing.h).
 enum class CountedByte : std::uint8_t { kNo, kInAnAddress, kYes };
 
-// What a texture reads, row by row.
+// The memory that a texture reads, row by row.
 struct Fetch {
   Address address = 0;
   Shape shape;
 };
 
-// Values by handle, of one launchable graph; the kernels of its launches set them (control.h: set_condition).
+// By handle: the values of conditions of one executable graph. Kernels of its launches set them (control.h:
+// set_condition).
 using Conditions = std::map<std::uint64_t, std::uint32_t>;
 
 struct Kernel {
@@ -87,24 +89,24 @@ struct Kernel {
   std::uint32_t shared_bytes = 0;
   std::vector<Parameter> parameters;
   std::vector<std::byte> block_of_parameters;                 // packed, by the offsets above
-  std::shared_ptr<const std::vector<CountedByte>> counted{};  // of each byte; nullptr: all count
-  KernelFunction function = nullptr;                          // of the host, in place of the kernel's code
-  std::shared_ptr<const RealKernel> real{};                   // its code; neither: it mixes the buffers that it names
+  std::shared_ptr<const std::vector<CountedByte>> counted{};  // for each byte; nullptr: all count
+  KernelFunction function = nullptr;                          // a host function that replaces the kernel's code
+  std::shared_ptr<const RealKernel> real{};  // its code; if neither is set, it mixes the buffers that it names
 
-  bool is_cooperative = false;  // its blocks wait for one another
-  // What its code's malloc takes from, where it has one. Another generation is another heap.
+  bool is_cooperative = false;  // its blocks may wait for one another
+  // The heap for malloc in the kernel's code, if it has one. A new generation means another heap.
   Address heap = 0;
   Bytes heap_bytes = 0;
   std::uint64_t heap_generation = 0;
 
-  // Filled in at submission.
+  // Set at submission.
   std::uint64_t ordinal = 0;
   std::vector<Buffer> named;         // buffers that the parameters name, each once, in order of first mention
-  std::vector<bool> named_directly;  // of each: a parameter of its own points into it
+  std::vector<bool> named_directly;  // for each: a whole parameter points into it
   std::vector<Fetch> fetched;        // what its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
 
-  std::shared_ptr<Conditions> conditions{};  // of a graph that has some (conditional.h)
+  std::shared_ptr<Conditions> conditions{};  // of a graph that has any (conditional.h)
 };
 
 struct Operand {
@@ -123,16 +125,17 @@ struct Operator {
   double microseconds = -1;
   boost::container::small_vector<Operand, 8> operands;
 
-  std::uint64_t ordinal = 0;  // filled in at submission; of a relaunch: the first launch's
+  std::uint64_t ordinal = 0;  // set at submission; for a relaunch: that of the first launch
   bool is_relaunch = false;
 };
 
-// Runs on the thread that completes the operation, with the machine's lock held: it must not call the driver.
+// Runs on the thread that completes the operation, with the machine's lock held, so it must not call the driver.
 struct HostFunction {
   std::function<void()> function;
 };
 
-// Like a host function, but the simulator's own: it may call the machine (give memory back, ...), not submit or wait.
+// Like a host function, but internal to the simulator: it may call the machine (for example to free memory), but must
+// not submit or wait.
 struct Internal {
   std::function<void()> function;
 };
@@ -142,18 +145,18 @@ struct Record {
   std::uint32_t generation = 0;
 };
 
-// Nothing happens; orders what comes behind it.
+// Does nothing; orders what is ordered after it.
 struct Marker {};
 
-// Memory that the driver hands out, or takes back, at this place of the stream. Nothing happens; the race checker knows
-// who may access it from the one to the other.
+// The driver hands out memory, or takes it back, at this point of the stream. No effect; tells the race checker who may
+// access the memory in between.
 struct Lifetime {
   Address address = 0;
   Bytes bytes = 0;
   bool begins = true;
 };
 
-// A word of 4 or 8 bytes that a stream writes; whoever finds it there comes behind what the stream did before.
+// A stream writes a word of 4 or 8 bytes. Whoever reads that value is ordered after the stream's earlier work.
 struct WriteValue {
   Address to = 0;
   std::uint64_t value = 0;
@@ -163,7 +166,7 @@ struct WriteValue {
 // CUstreamWaitValue_flags, in words.
 enum class Until : std::uint8_t { kReaches, kEquals, kHasAnyOf, kLacksAnyOutside };
 
-// The stream stands until the word there is what it waits for.
+// The stream is blocked until the word there fulfils the condition.
 struct WaitValue {
   Address at = 0;
   std::uint64_t value = 0;
@@ -171,7 +174,7 @@ struct WaitValue {
   Until until = Until::kReaches;
 };
 
-// A node of a graph that decides what it runs (conditional.h).
+// A conditional node of a graph (conditional.h).
 struct ConditionalNode;
 struct Conditional {
   std::shared_ptr<ConditionalNode> node;

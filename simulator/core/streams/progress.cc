@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kSilence{5};
 
-// The program's signals are for the program's threads; faults stay ours.
+// Blocks signals in this thread: the program's signals are for its own threads. Synchronous faults are not blocked.
 void leave_signals_alone() {
   sigset_t all;
   sigfillset(&all);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code of a kernel, where it can be run. Who implements it need not be known here (simulator/cuda/module/ptx.cc).
+// The interface to a kernel's code, if it can be run. The implementation is elsewhere (simulator/cuda/module/ptx.cc).
 #pragma once
 
 #include <cuda.h>
@@ -15,24 +15,24 @@ namespace simulator {
 
 struct Kernel;
 
-// How a kernel ended that did not come to its end. The context is lost.
+// The error with which a kernel ended. The context is lost.
 struct KernelFault {
   CUresult error = CUDA_ERROR_LAUNCH_FAILED;
   Address address = 0;
   std::string message;
 };
 
-// Whether memory may be accessed that the page table says nothing of: pinned memory of the host.
+// Whether memory that is not in the page table may be accessed: pinned host memory.
 using MayTouch = std::function<bool(Address at, Bytes bytes, Access needed)>;
 
 class RealKernel {
  public:
   virtual ~RealKernel() = default;
-  // It calls malloc or free.
+  // Whether it calls malloc or free.
   virtual bool needs_heap() const { return false; }
-  // It asks for the cluster that its block is in: only clusters of one block can be run then.
+  // Whether it uses its block's cluster: then only clusters of one block can be run.
   virtual bool uses_clusters() const { return false; }
-  // On this thread, to its end or a fault. May be left by a jump out of a signal handler (fault_guard.h).
+  // Runs on this thread, to the end or to a fault. May be left by a jump out of a signal handler (fault_guard.h).
   virtual std::optional<KernelFault> run(const Kernel& kernel, const PageTable& table,
                                          const MayTouch& may_touch) const = 0;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: which operations a new one comes behind. Each stream is a queue; an operation in a device's legacy stream
-// also comes behind all earlier work of its blocking streams, and work in a blocking stream behind all earlier work of
-// the legacy stream (CUDA Runtime API, stream synchronization behavior). Non-blocking streams stand alone.
+// Streams: which operations a new one is ordered after. Each stream is a queue. In addition, an operation in a device's
+// legacy stream is ordered after all earlier work of its blocking streams, and work in a blocking stream after all
+// earlier work of the legacy stream (CUDA Runtime API, stream synchronization behavior). Non-blocking streams are
+// independent.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -29,13 +30,13 @@ class Streams {
   bool is_legacy(StreamId stream) const { return stream < devices_; }
   DeviceId device(StreamId stream) const { return streams_[stream].device; }
 
-  // What the next operation in `stream` comes behind; completed ones are left out.
+  // What the next operation in `stream` is ordered after, without completed ones.
   void predecessors(StreamId stream, Operations& out) const;
   void submitted(StreamId stream, OperationId id) { streams_[stream].tail = id; }
-  // What the host has put into the stream by a call each, oldest first; completed ones are left out when they are
-  // asked for.
+  // Operations that host calls have put into the stream, oldest first; completed ones are removed when the queue is
+  // read.
   void queued(StreamId stream, OperationId id) { streams_[stream].queue.push_back(id); }
-  // The operation that has to end before the stream has fewer than `most` of them; 0: it has.
+  // The operation that has to end before the stream has fewer than `most` operations; 0: it has fewer now.
   OperationId holding_up(StreamId stream, std::size_t most);
   OperationId tail(StreamId stream) const { return streams_[stream].tail; }
 
@@ -44,7 +45,7 @@ class Streams {
     OperationId tail = 0;
     bool non_blocking = false;
     DeviceId device = 0;
-    bool alive = true;  // a dead blocking stream still holds up the legacy stream until its tail has completed
+    bool alive = true;  // a destroyed blocking stream still delays the legacy stream until its tail has completed
     std::deque<OperationId> queue;
   };
 
@@ -55,7 +56,7 @@ class Streams {
   const Timeline& timeline_;
   const DeviceId devices_;
   std::vector<Stream> streams_;  // the legacy ones first, by device
-  std::vector<StreamId> dead_;   // in order of death
+  std::vector<StreamId> dead_;   // destroyed streams, in order
 };
 
 inline StreamId Streams::create(bool non_blocking, DeviceId device) {

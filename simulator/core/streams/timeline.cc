@@ -42,7 +42,7 @@ Timeline::Timeline(Effects& effects, std::optional<std::uint64_t> seed, DeviceId
   if (seed) random_.emplace(*seed);
 }
 
-// Called where the next operation is the first of a block.
+// Called when the next operation is the first of a block.
 void Timeline::begin_block() {
   const OperationId oldest = base_ / kBlock, newest = next_ / kBlock;
   if (newest - oldest == blocks_.size()) {
@@ -84,7 +84,7 @@ OperationId Timeline::submit(Operation operation, std::span<const OperationId> a
   }
   ++unexecuted_;
   if (slot.waits_for == 0) become_ready(slot);
-  // A device may be as fast as it likes: some operations run before the host does anything else.
+  // A device may be arbitrarily fast: some operations run before the host does anything else.
   if (random_ && random_->one_in(8)) run_until(0);
   return id;
 }
@@ -101,7 +101,7 @@ void Timeline::become_ready(Operation& operation) {
   }
 }
 
-// What has seen its value goes on, whatever becomes of the value.
+// An operation that has seen its value continues, even if the value changes afterwards.
 void Timeline::release_blocked(Time now) {
   for (std::size_t i = 0; i < blocked_.size();) {
     Operation& operation = at(blocked_[i]);
@@ -170,8 +170,8 @@ void Timeline::start_next(std::size_t lane) {
   engine_free_[lane] = operation.end;
 }
 
-// The earliest thing that can happen by `limit`. At one time completions come first, since they make others ready;
-// starts last.
+// Executes the earliest step that can happen by `limit`. At equal times completions come first, since they make others
+// ready, and starts last.
 bool Timeline::step(Time limit) {
   Time earliest = kForever;
   std::size_t completes = queues_.size();
@@ -213,7 +213,7 @@ std::size_t Timeline::pick_at_random() {
   std::uint64_t highest = 0;
   for (std::size_t i = 0; i < allowed_.size(); ++i) {
     const Operation& operation = at(allowed_[i]);
-    // Detached operations of one stream are unordered among themselves: the engine tells them apart.
+    // Detached operations of one stream are unordered among themselves, so their engine distinguishes them.
     const std::uint64_t priority = mix(
         favour_ ^ combine(operation.stream + (operation.branch << 32), static_cast<std::uint64_t>(operation.engine)));
     if (priority <= highest) continue;
@@ -229,7 +229,7 @@ void Timeline::step_at_random() {
   allowed_[pick] = allowed_.back();
   allowed_.pop_back();
   settle_duration(operation);
-  // Times mean little in this order; they only never run backwards.
+  // Times mean little in this order; they only never decrease.
   operation.end = std::max(operation.ready, last_end_) + operation.duration;
   complete(operation);
 }
@@ -255,7 +255,7 @@ std::optional<Time> Timeline::finish(OperationId id) {
     }
     if (random_) step_at_random();
   }
-  return at(id).end;  // the slot stays as it is until a later submission takes it
+  return at(id).end;  // the slot is unchanged until a later submission reuses it
 }
 
 std::optional<Time> Timeline::finish_all() {
@@ -284,9 +284,9 @@ void Timeline::run_early() {
   }
 }
 
-// True: what stood may go on by now, because of what came later.
+// True: a blocked operation may continue by now because of later work.
 bool Timeline::run_early_once() {
-  std::vector<bool> behind;  // what stands, by operation from base_ on
+  std::vector<bool> behind;  // by operation from base_ on: it is ordered after a blocked one
   std::vector<OperationId> stood;
   for (OperationId id = base_; id < next_ && unexecuted_ > 0; ++id) {
     Operation& operation = at(id);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's time line: operations with dependencies on engines, executed in order of virtual time or, with a seed,
+// The device's time line: operations with dependencies, on engines, executed in order of virtual time or, with a seed,
 // in any order that the dependencies allow.
 //
-// Order of time is a discrete-event simulation. An operation becomes ready at the latest of its submission and its
-// dependencies' ends; an engine serves the operations that are ready, in order of that time, one at a time. Nothing
-// that happens after the given time is committed, since a later submission could still come first. An operation's
-// effects happen at its end.
+// Order of time is a discrete-event simulation. An operation becomes ready at the latest of its submission and the ends
+// of its dependencies. An engine executes the operations that are ready, in order of that time, one at a time. Nothing
+// after the given time is committed, since a later submission could still come first. An operation's effects happen at
+// its end.
 //
-// Adversarial order gives each stream a random priority and runs the ready operation whose stream has the highest; at
-// random moments all priorities are drawn anew. So one stream runs far ahead while another starves, which finds a
-// missing wait far sooner than a coin for each step (the idea of Burckhardt et al., A randomized scheduler with
-// probabilistic guarantees of finding bugs, ASPLOS 2010).
+// Adversarial order gives each stream a random priority and runs the ready operation whose stream has the highest one;
+// at random moments all priorities are drawn again. So one stream runs far ahead while another starves, which finds a
+// missing wait much sooner than a random choice at each step (the idea of Burckhardt et al., A randomized scheduler
+// with probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
-// A node that decides what it runs happens at its start, since only then is it known how long it takes.
+// The effects of a conditional node happen at its start, since only then is its duration known.
 //
-// An operation that waits for a value stands, when it has become ready, until its effects say that it may go on; that
-// is looked at whenever something has happened, or somebody asks.
+// An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; that is
+// checked whenever something has happened, or somebody asks.
 //
-// Invariants (validate() recomputes them): dependencies point to earlier operations only; an operation waits for as
-// many as have an edge to it; it is ready, running or stands when it waits for none; everything below `base_` is
-// completed.
+// Invariants (checked by validate()): dependencies refer to earlier operations only; an operation waits for as many
+// operations as have an edge to it; it is ready, running or blocked when it waits for none; every operation below
+// `base_` is completed.
 #pragma once
 
 #include <array>
@@ -35,34 +35,34 @@
 namespace simulator {
 
 enum class Engine : std::uint8_t { kCompute, kToDevice, kToHost, kNone };
-inline constexpr std::size_t kEngines = 3;  // of each device: those that serve one operation at a time
+inline constexpr std::size_t kEngines = 3;  // of each device: the engines that execute one operation at a time
 
 struct Operation {
   OperationId id = 0;
   StreamId stream = 0;
-  DeviceId device = 0;       // that does it: its stream's
-  DeviceId served_by = 0;    // whose engine
+  DeviceId device = 0;       // that executes it: its stream's
+  DeviceId served_by = 0;    // the device whose engine is used
   std::uint64_t branch = 0;  // of a graph: which of its nodes
   Engine engine = Engine::kNone;
   bool completed = false;
-  bool executed = false;  // effects have happened
+  bool executed = false;  // its effects have happened
   Time submitted = 0;
   Time duration = 0;
   Time ready = 0;
   Time end = 0;
   std::uint32_t waits_for = 0;
-  std::uint32_t first_edge = 0;  // operations that wait for this one; 0: none
+  std::uint32_t first_edge = 0;  // list of the operations that wait for this one; 0: none
   // Slots of registered buffers that were fresh at submission and that this operation accesses (core/buffers.h).
   boost::container::small_vector<std::uint32_t, 2> fresh_buffers;
   Work work;
 };
 
-// What an operation does. Called by the timeline, which must not be submitted to meanwhile.
+// The effects of operations. Called by the timeline; nothing may be submitted to it meanwhile.
 class Effects {
  public:
   virtual void execute(Operation& operation) = 0;    // once, at the end or early (run_early)
   virtual void completed(Operation& operation) = 0;  // once, when the time line has passed its end
-  // Of one that waits for a value: whether it is there.
+  // For an operation that waits for a value: whether it is there.
   virtual bool may_go_on(const Operation&) { return true; }
 
  protected:
@@ -76,23 +76,24 @@ class Timeline {
 
   OperationId submit(Operation operation, std::span<const OperationId> after);
 
-  // Everything that ends by `now`. Adversarial: any allowed amount.
+  // Executes everything that ends by `now`; in adversarial order, any allowed amount.
   void run_until(Time now);
-  // Runs until it is completed; returns its end, 0 if it had completed before. Nothing: it comes behind what stands,
-  // and all else has happened.
+  // Runs until the operation is completed; returns its end, 0 if it had completed before. Nothing: it is ordered after
+  // a blocked operation, and everything else has been executed.
   std::optional<Time> finish(OperationId id);
   // Returns the last end, 0 if nothing was pending.
   std::optional<Time> finish_all();
-  // What the device does, and all that it waits for. Returns the last end of it, 0 if nothing was pending.
+  // Finishes what the device executes, and everything that this waits for. Returns the last end of it, 0 if nothing was
+  // pending.
   std::optional<Time> finish_device(DeviceId device);
-  // Lets all effects happen now, in order of submission. The time line does not move: times and order stay what they
+  // Executes all effects now, in order of submission. The time line does not advance: times and order stay what they
   // would have been.
   void run_early();
 
   bool completed(OperationId id) const { return id < base_ || at(id).completed; }
   bool executed(OperationId id) const { return id < base_ || at(id).executed; }
   bool has_unexecuted() const { return unexecuted_ > 0; }
-  // The first that stands; null: none does.
+  // The first blocked operation; null: there is none.
   const Operation* standing() const { return blocked_.empty() ? nullptr : &at(blocked_.front()); }
   bool idle() const { return base_ == next_; }
   OperationId newest() const { return next_ - 1; }
@@ -100,7 +101,7 @@ class Timeline {
   Time last_end() const { return last_end_; }
   std::uint64_t order_hash() const { return order_hash_; }
   std::uint64_t completed_count() const { return completed_count_; }
-  // Of all devices together.
+  // The sum over all devices.
   Time busy(Engine engine) const { return busy_[static_cast<std::size_t>(engine)]; }
 
   void validate() const;
@@ -141,19 +142,19 @@ class Timeline {
 
   Effects& effects_;
   std::optional<Random> random_;
-  // A ring of blocks, a power of two of them: however many operations are pending, none is moved.
+  // A ring of blocks, whose number is a power of two. However many operations are pending, none is moved.
   std::vector<std::unique_ptr<Operation[]>> blocks_;
-  OperationId base_ = 1;  // oldest that is not completed
+  OperationId base_ = 1;  // the oldest operation that is not completed
   OperationId next_ = 1;
   std::vector<Edge> edges_;  // [0] unused
   std::uint32_t free_edges_ = 0;
   // By device and engine: see lane().
   std::vector<Queue> queues_;
-  Queue instants_;                    // ready, on no engine
+  Queue instants_;                    // ready operations that use no engine
   std::vector<OperationId> running_;  // 0: idle
   std::vector<Time> engine_free_;
   std::vector<OperationId> allowed_;  // adversarial: ready operations
-  std::uint64_t favour_ = 0;          // adversarial: which streams go first at present
+  std::uint64_t favour_ = 0;          // adversarial: seed of the present priorities
   std::vector<OperationId> blocked_;
   Time host_time_ = 0;  // as far as it is known here
   std::array<Time, kEngines + 1> busy_{};

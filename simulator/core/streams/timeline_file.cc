@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<const char*, kEngines> kRows = {"compute", "link to device", "link to host"};
 constexpr double kNsPerUs = 1e3;
 
-// Names come from programs: what JSON does not allow as it is becomes an underscore.
+// Names come from programs: characters that JSON does not allow unescaped become underscores.
 std::string plain(std::string_view name) {
   std::string result(name);
   for (char& c : result) {
@@ -30,7 +30,7 @@ Bytes bytes_of(const Work& work) {
   return 0;
 }
 
-// Of the device's side of a copy over the link; 0 for anything else.
+// The device address of a copy over the link; 0 for anything else.
 Address device_address_of(const Work& work) {
   const auto* copy = std::get_if<Copy>(&work);
   if (copy == nullptr) return 0;
@@ -38,7 +38,7 @@ Address device_address_of(const Work& work) {
   return copy->direction == Direction::kToHost ? copy->from : 0;
 }
 
-// Which of the operators and kernels it is, from 1 in order of submission; 0: neither.
+// The number of the operator or kernel, from 1 in order of submission; 0: neither.
 std::uint64_t ordinal_of(const Work& work) {
   if (const auto* op = std::get_if<Operator>(&work)) return op->ordinal;
   const auto* kernel = std::get_if<Kernel>(&work);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes down when each operation ran, in the trace event format that Perfetto (ui.perfetto.dev) and chrome://tracing
-// open: one row for computing, one for each direction of the link, device time in microseconds. The format allows the
-// closing bracket to be missing, so that a file is usable whenever its program ends.
+// Writes when each operation ran, in the trace event format that Perfetto (ui.perfetto.dev) and chrome://tracing read:
+// one row for computing, one for each direction of the link, device time in microseconds. The format allows the closing
+// bracket to be missing, so the file is usable whenever its program ends.
 #pragma once
 
 #include <cstdio>
@@ -16,7 +16,7 @@ struct Operation;
 
 class TimelineFile {
  public:
-  // Null with `path` empty. One that can not be written says so once on stderr, and then stays silent.
+  // Null if `path` is empty. A file that can not be written is reported once on stderr.
   static std::unique_ptr<TimelineFile> open(const std::string& path, DeviceId devices = 1);
 
   void ran(const Operation& operation);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts and the stack of them that every thread has.
+// Contexts, and each thread's stack of them.
 #include "simulator/cuda/context/context.h"
 #include "simulator/cuda/context/ipc.h"
 #include "simulator/cuda/context/peer.h"
@@ -41,7 +41,7 @@ CUresult create(CUcontext* out, unsigned version, unsigned flags, CUdevice devic
   return CUDA_SUCCESS;
 }
 
-// nullptr stands for the current one. Answers whether it is alive.
+// nullptr means the current one. Returns whether it is alive.
 CUresult resolve(Call& call, CUcontext* context) {
   if (!call) return call.result();
   if (*context == nullptr) return current_context(context);

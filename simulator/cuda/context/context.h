@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// What making a context and a stream have in common with their neighbours.
+// Functions for contexts and streams that several files of this folder share.
 #pragma once
 
 #include "simulator/cuda/call.h"
 
 namespace simulator::cuda {
 
-// Smaller numbers are more urgent; priorities run from this to 0, as on devices since compute capability 7.0. The time
-// line has none: they are accepted and told.
+// Smaller numbers have a higher priority; priorities go from this to 0, as on devices since compute capability 7.0. The
+// time line has no priorities: they are accepted and reported, without effect.
 inline constexpr int kGreatestPriority = -5;
 
-// `version`: of the interface that made it, as cuCtxGetApiVersion tells.
+// `version`: of the API that created it, as cuCtxGetApiVersion reports it.
 CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 
-// As it was set, or as it is at first.
+// The value that was set, or the initial one.
 std::size_t context_limit(const CUctx_st& context, CUlimit limit);
 
-// Objects that are there; their handles are none any more.
+// The objects must exist; their handles become invalid.
 void destroy(Call& call, CUstream stream);
 void destroy(Call& call, CUevent event);
 
-// Streams, events, modules, arrays, memory and what is open to others, as when the context ends. Waits for its device.
+// Destroys streams, events, modules, arrays, memory and memory opened for others, because the context ends. Waits for
+// its device.
 void end_contents_of(Call& call, CUcontext context);
 
 }  // namespace simulator::cuda

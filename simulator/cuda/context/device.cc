@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices: their names, their memory, their places. They are of one kind.
+// The devices: their names, their memory, their bus ids. All have the same profile.
 #include "simulator/cuda/call.h"
 
 #include <cstdio>
@@ -14,7 +14,7 @@ using simulator::cuda::Needs;
 
 namespace {
 
-// Each device has a bus of its own, from 1 on.
+// Each device has a bus of its own, numbered from 1.
 constexpr char kBusId[] = "0000:01:00.0";
 
 std::string bus_id(CUdevice device) {
@@ -55,7 +55,8 @@ SIMULATED_API CUresult cuDeviceGetName(char* name, int length, CUdevice device) 
   return CUDA_SUCCESS;
 }
 
-// The profile's name and the ordinal: the same device every time, another one for another profile.
+// Derived from the profile's name and the ordinal: the same for the same device every time, and different for other
+// profiles.
 SIMULATED_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
@@ -115,7 +116,7 @@ SIMULATED_API CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // The domain and the function may be left out.
+  // The domain and the function may be omitted.
   const std::string_view given = id;
   for (CUdevice one = 0; one < call.machine().devices(); ++one) {
     const std::string whole = bus_id(one);

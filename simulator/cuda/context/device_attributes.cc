@@ -9,7 +9,7 @@ namespace simulator::cuda {
 namespace {
 
 struct Row {
-  int capability;  // the newest that is not newer than the device's holds
+  int capability;  // the row for the newest capability that is not newer than the device's applies
   Limits limits;
 };
 
@@ -25,9 +25,9 @@ constexpr Row kRows[] = {
     {120, {1536, 24, 100 * kKi, 99 * kKi, 128}},
 };
 
-constexpr int kBusWidthBits = 4096;  // assumed, so that a memory clock can be told that fits the bandwidth
+constexpr int kBusWidthBits = 4096;  // assumed; the memory clock is chosen so that the bandwidth is right
 
-// The clock at which that many cores reach the profile's rate, in kHz.
+// The clock in kHz at which that many cores reach the profile's rate.
 int clock_khz(const Profile& profile) {
   const double cores = static_cast<double>(limits_of(profile).cores_per_multiprocessor) * profile.multiprocessors.value;
   return static_cast<int>(std::min(profile.fp32_flops.value / (2 * cores) / 1000, 1e9));
@@ -37,7 +37,7 @@ int memory_clock_khz(const Profile& profile) {
   return static_cast<int>(profile.memory_bandwidth.value / (2.0 * kBusWidthBits / 8) / 1000);
 }
 
-// Whatever every device since compute capability 5.0 has, in no order. The rest is 0.
+// Attributes that all devices since compute capability 5.0 have in common, in no particular order. All others are 0.
 constexpr std::pair<CUdevice_attribute, int> kCommon[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kThreadsPerBlock},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, kThreadsPerBlock},

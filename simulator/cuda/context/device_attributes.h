@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device says about itself: from the profile where it knows, else by compute capability.
-// Source: CUDA C++ Programming Guide, "Features and Technical Specifications" by compute capability.
+// The device's attributes: from the profile if it has them, else by compute capability. Source: CUDA C++ Programming
+// Guide, "Features and Technical Specifications" by compute capability.
 #pragma once
 
 #include "simulator/cuda/api.h"
@@ -19,7 +19,7 @@ struct Limits {
 };
 const Limits& limits_of(const Profile& profile);
 
-// 0 for what the device does not have.
+// 0 for features that the device does not have.
 int device_attribute(const Profile& profile, CUdevice_attribute attribute);
 
 inline constexpr int kSharedPerBlock = 48 << 10;

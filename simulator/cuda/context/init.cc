@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start, version, entry points, profiler switches.
+// Initialization, version, entry points, profiler switches.
 #include <atomic>
 #include <cstdio>
 
@@ -14,7 +14,7 @@ using simulator::cuda::Needs;
 
 namespace {
 
-// For operators that tools declare. A thread's own stream is found once the thread has used it.
+// For operators that tools declare. A per-thread default stream is found only after the thread has used it.
 bool resolve_stream(const void* handle, simulator::StreamId* out) {
   const auto stream = const_cast<CUstream>(static_cast<const CUstream_st*>(handle));
   const simulator::cuda::State& state = simulator::cuda::state();
@@ -33,7 +33,7 @@ bool resolve_stream(const void* handle, simulator::StreamId* out) {
   return true;
 }
 
-// Host functions hold the lock; what they ask is what was answered before they ran, without a plan.
+// Host functions run with the lock held; what they ask is answered as before they ran, without the fault plan.
 int driver_version() {
   return Machine::in_host_function() ? simulator::kDriverVersion : Machine::enter()->fault_plan().driver_version;
 }
@@ -62,7 +62,7 @@ CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t fl
   return CUDA_SUCCESS;
 }
 
-// The first form had no status, and answered an error where nothing was found.
+// The first form had no status argument, and returned an error if nothing was found.
 CUresult proc_address_v1(const char* symbol, void** pfn, int version, cuuint64_t flags, bool per_thread_by_default) {
   const CUresult result = proc_address(symbol, pfn, version, flags, nullptr, per_thread_by_default);
   return result == CUDA_SUCCESS && *pfn == nullptr ? CUDA_ERROR_NOT_FOUND : result;
@@ -106,8 +106,8 @@ SIMULATED_API CUresult cuGetProcAddress_v2_ptsz(const char* symbol, void** pfn, 
   return proc_address(symbol, pfn, version, flags, status, true);
 }
 
-// Undocumented tables are not imitated; whoever depends on one learns it here. NVIDIA's runtime does, and makes of this
-// error "named symbol not found", which tells nobody what to do.
+// Undocumented tables are not simulated; a message tells this to whoever depends on one. NVIDIA's runtime does, and
+// turns this error into "named symbol not found", which is misleading.
 SIMULATED_API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   static std::atomic_flag said;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share: handles of cuMemAlloc's memory (CUDA IPC), and descriptors of memory that was created
-// to be exported. Events are not shared.
+// Memory shared between processes: CUDA IPC handles of cuMemAlloc's memory, and descriptors of memory that was created
+// for export. Events are not shared.
 //
-// A handle of CUDA IPC carries where the memory is in its process; who opens it maps the same pages, whole, as CUDA
-// documents that the block around a small allocation is shared with it. It can not be opened where it was made, as on
-// every driver known. What ran in one process is over for the others when that one has waited for it: processes share
-// no timeline, and nothing says what would happen to memory that is freed while others have it open.
+// A CUDA IPC handle contains the place of the memory in its process. Opening it maps the same pages as a whole; CUDA
+// documents that the block around a small allocation is shared with it. A handle can not be opened in the process that
+// made it, as in every known driver. Work in one process is complete for the others when that process has waited for
+// it: processes have no common timeline. It is undefined what happens to memory that is freed while others have it
+// open.
 //
-// A range's DMA-BUF descriptor is for other devices on the bus. There are none, so it can be held and closed only.
+// The DMA-BUF descriptor of a range is for other devices on the bus. There are none, so such a descriptor can only be
+// held and closed.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,17 +24,17 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x7369'6d75'6970'6331;
 
-// What a CUipcMemHandle holds.
+// The contents of a CUipcMemHandle.
 struct Handle {
   std::uint64_t magic = kMagic;
   FilePlace place;            // of the pages around it
   Bytes bytes = 0;            // of the allocation
-  Bytes within = 0;           // where it begins in them
-  unsigned long long id = 0;  // two allocations at one address have two handles
+  Bytes within = 0;           // offset of the allocation in them
+  unsigned long long id = 0;  // distinguishes successive allocations at one address
 };
 static_assert(sizeof(Handle) <= sizeof(CUipcMemHandle));
 
-// The program can have said nothing about a queue of its own, so the pages go when what is pending has ended.
+// The program has no way to name a stream here, so the pages are freed when all pending work has ended.
 CUresult close_at(Call& call, Address at) {
   const auto found = call.state().opened.find(at);
   const Opened opened = found->second;
@@ -45,7 +47,7 @@ CUresult close_at(Call& call, Address at) {
   return fault != CUDA_SUCCESS ? fault : result;
 }
 
-// Reserved, mapped and accessible, or nothing of it.
+// Reserves, maps and gives access; on failure nothing of it remains.
 CUresult map_anywhere(Machine& machine, PhysicalId physical, Bytes bytes, DeviceId device, Address* out) {
   CUresult result = machine.reserve(bytes, 0, 0, out);
   if (result != CUDA_SUCCESS) return result;
@@ -134,7 +136,7 @@ SIMULATED_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle ra
   return result;
 }
 
-// Of CUDA 4: the same without checks of newer flags.
+// The form of CUDA 4: the same without the checks of newer flags.
 SIMULATED_API CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
   return cuIpcOpenMemHandle_v2(out, handle, flags);
 }
@@ -154,13 +156,13 @@ SIMULATED_API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAlloc
   if (out == nullptr || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   const int file = call.machine().shared_file(handle);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-  const int theirs = dup(file);  // programs that are started inherit it
+  const int theirs = dup(file);  // inherited by programs that are started
   if (theirs < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memcpy(out, &theirs, sizeof theirs);
   return CUDA_SUCCESS;
 }
 
-// The descriptor stays the program's to close.
+// The program keeps the descriptor and must close it.
 SIMULATED_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* os_handle,
                                                       CUmemAllocationHandleType type) {
   Call call;
@@ -179,7 +181,7 @@ SIMULATED_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHand
   return CUDA_SUCCESS;
 }
 
-// cuda.h: of memory from cuMemAlloc, or that is mapped whole; both numbers aligned to the host's pages.
+// cuda.h: memory from cuMemAlloc, or completely mapped; both numbers aligned to the host's pages.
 SIMULATED_API CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr at, std::size_t bytes,
                                                      CUmemRangeHandleType type, unsigned long long flags) {
   Call call;

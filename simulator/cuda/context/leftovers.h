@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has made and not released, in words, for the end of a checked run. Contexts, modules and what the
-// driver made by itself do not count: nobody is expected to end them.
+// Describes what a program has created and not released, for the end of a checked run. Contexts, modules and what the
+// driver creates itself do not count: nobody is expected to release them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace simulator::cuda {
 
-// Empty when there is nothing. With the machine's lock.
+// Empty if there is nothing. Call with the machine's lock held.
 std::string leftovers(const Machine& machine);
 
 }  // namespace simulator::cuda

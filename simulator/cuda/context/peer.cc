@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simplification: access is of devices, not of contexts. As long as one context of a device is a peer of one context of
-// another, all of the first device may access all that the other allocates.
+// Simplification: access belongs to devices, not to contexts. As long as one context of a device is a peer of one
+// context of another, the first device may access everything that the other one allocates.
 #include "simulator/cuda/context/peer.h"
 
 using namespace simulator;
@@ -14,7 +14,7 @@ CUresult check_pair(Call& call, CUdevice device, CUdevice peer) {
   return call.has_device(device) && call.has_device(peer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// What `device` may do with the allocations of `owner`, from what its contexts have enabled.
+// Sets what `device` may do with the allocations of `owner`, from what its contexts have enabled.
 void settle(Call& call, DeviceId device, DeviceId owner) {
   if (device == owner) return;
   bool is_peer = false;
@@ -54,7 +54,7 @@ SIMULATED_API CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute
   Call call(Needs::kDriver);
   if (const CUresult result = check_pair(call, device, peer); result != CUDA_SUCCESS) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device == peer) return CUDA_ERROR_INVALID_DEVICE;  // the pair must be two devices
+  if (device == peer) return CUDA_ERROR_INVALID_DEVICE;  // must be two different devices
   *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;
   return CUDA_SUCCESS;
 }

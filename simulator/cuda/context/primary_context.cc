@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary contexts: one for each device, counted, shared by every runtime in the process. A handle never changes;
-// when nobody retains it, it is inactive, and whoever still has it current learns that it is destroyed.
+// The primary contexts: one per device, reference-counted, shared by every runtime in the process. A handle never
+// changes. A context that nobody retains is inactive, and calls of threads that still have it current fail with
+// CUDA_ERROR_CONTEXT_IS_DESTROYED.
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context/context.h"
 
@@ -60,7 +61,7 @@ SIMULATED_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   const unsigned users = of(call.state(), device).primary_users;
   deactivate(call, device);
-  // Whoever retained it still holds it: it comes back to life when it is used.
+  // Those who retained it still have their references: it becomes active again when it is used.
   of(call.state(), device).primary_users = users;
   primary(call.state(), device)->is_active = users > 0;
   return CUDA_SUCCESS;

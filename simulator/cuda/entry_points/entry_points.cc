@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No header of CUDA here: only the addresses of the symbols matter.
+// Includes no CUDA header: only the addresses of the symbols matter.
 #include "simulator/cuda/entry_points/entry_points.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Form {
   int (*symbol)();
 };
 
-// In order of name, then version: both files are kept so.
+// In order of name, then version; both files are kept in this order.
 #define SIMULATED_ENTRY(name, version, symbol) {#name, version, &symbol},
 #define SIMULATED_ALIAS(name, version, symbol) {#name, version, &symbol},
 constexpr Form kLegacy[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// First forms of functions whose later form has the same parameters: scripts that look symbols up by their plain names
-// find these. First forms with 32-bit addresses are refused (refused.cc).
+// First forms of functions whose later form has the same parameters, for scripts that look symbols up by their plain
+// names. First forms with 32-bit addresses are refused (refused.cc).
 #include <cstddef>
 
 #include "simulator/cuda/api.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms whose stream 0 is the calling thread's own: each is the plain form with another stream. Those of the
-// synchronous copies and sets, which take no stream, stand beside them.
+// The forms whose stream 0 is the calling thread's own: each calls the plain form with another stream. The forms of
+// synchronous copies and sets, which have no stream parameter, are beside the plain ones.
 #include "simulator/cuda/api.h"
 
 namespace {
@@ -132,7 +132,7 @@ SIMULATED_PER_THREAD(cuGraphLaunch, (CUgraphExec graph, CUstream s), graph, own(
 
 SIMULATED_API CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph,
                                                          CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  return cuGraphInstantiateWithParams(out, graph, params);  // uploading there does nothing
+  return cuGraphInstantiateWithParams(out, graph, params);  // uploading does nothing there
 }
 SIMULATED_PER_THREAD(cuStreamQuery, (CUstream s), own(s))
 SIMULATED_PER_THREAD(cuStreamSynchronize, (CUstream s), own(s))

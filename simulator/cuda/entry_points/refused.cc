@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every symbol of the driver API, weakly: one that another file of this folder defines is that; the others refuse, and
-// name themselves once. So a program that needs more than there is gets CUDA_ERROR_NOT_SUPPORTED and a line that says
-// why, and the list of what is refused needs no care. No header of CUDA here: the definitions take any parameters.
+// Weak definitions of every symbol of the driver API. A symbol that another file of this folder defines is not
+// affected; the others return CUDA_ERROR_NOT_SUPPORTED and print their name once. So a program that needs an
+// unsupported function gets a message, and the list needs no maintenance. Includes no CUDA header: the definitions
+// accept any parameters.
 #include <cstdio>
 #include <mutex>
 #include <set>

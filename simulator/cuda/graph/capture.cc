@@ -18,7 +18,7 @@ CUresult invalidate_those(State& state, Disturbs disturbs) {
   return result;
 }
 
-// Work of the legacy stream would come behind that of every blocking stream of its device, recorded or not.
+// Work of the legacy stream would be ordered after that of every blocking stream of its device, captured or not.
 CUresult legacy_stream_is_free(Call& call, StreamId legacy) {
   CUresult result = CUDA_SUCCESS;
   const DeviceId device = call.machine().device_of(legacy);
@@ -135,7 +135,7 @@ bool wait_captured(Call& call, StreamId stream, bool is_blocking, CUevent event,
     return true;
   }
   if (recorded.capture->is_over) {
-    // Nothing inside a capture that has ended may be waited for.
+    // Work of a capture that has ended can not be waited for.
     *result = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (recording != nullptr) invalidate(*recording->capture, *result);
   } else if (recorded.capture->is_invalid) {
@@ -175,7 +175,7 @@ void forget_captured_stream(Call& call, StreamId stream) {
   if (!is_joined) capture->is_invalid = true;
   call.state().capturing.erase(stream);
   if (stream != capture->origin) return;
-  // Nobody can end it any more.
+  // No call can end it any more.
   std::erase_if(call.state().capturing, [&](const auto& entry) { return entry.second.capture == capture; });
   capture->is_over = true;
   if (capture->owns_graph) destroy_graph(call.state(), capture->graph);

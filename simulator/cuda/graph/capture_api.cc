@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beginning and ending captures, and what may be asked about them.
+// Beginning and ending captures, and queries about them.
 #include <algorithm>
 
 #include "simulator/cuda/graph/capture.h"
@@ -45,7 +45,7 @@ CUresult begin_into(CUstream stream, CUgraph graph, const CUgraphNode* behind, s
   return begin(stream, mode, graph, behind, count, "");
 }
 
-// Every stream that took part has been joined: what it did last comes before where the origin stands.
+// Whether every stream of the capture has been joined: its last work is ordered before the origin's next.
 bool is_joined(State& state, const Captured& origin) {
   return std::all_of(state.capturing.begin(), state.capturing.end(), [&](const auto& entry) {
     return entry.second.capture != origin.capture || is_behind(origin, entry.second);
@@ -83,7 +83,7 @@ CUresult info_of(CUstream stream, const Info& info, const char* caller = __built
   if (info.id != nullptr) *info.id = capture.id;
   if (info.graph != nullptr) *info.graph = capture.graph;
   if (info.behind != nullptr) *info.behind = recording->behind.data();
-  if (info.edges != nullptr) *info.edges = nullptr;  // none has data
+  if (info.edges != nullptr) *info.edges = nullptr;  // no edge has data
   if (info.count != nullptr) *info.count = recording->behind.size();
   return CUDA_SUCCESS;
 }

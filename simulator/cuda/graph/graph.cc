@@ -7,7 +7,7 @@
 namespace simulator::cuda {
 namespace {
 
-// Pointers into its own block of parameters.
+// Pointers into the node's own block of parameters.
 void point_at_parameters(CUgraphNode_st* node) {
   node->parameters.clear();
   auto* const kernel = std::get_if<Kernel>(&node->work);
@@ -16,7 +16,7 @@ void point_at_parameters(CUgraphNode_st* node) {
     node->parameters.push_back(kernel->block_of_parameters.data() + parameter.offset);
 }
 
-// Graphs that are the node's own.
+// Destroys the graphs that the node owns.
 void destroy_contents(State& state, const CUgraphNode_st& node) {
   if (node.child != nullptr) destroy_graph(state, node.child);
   for (CUgraph body : node.bodies) destroy_graph(state, body);
@@ -110,7 +110,7 @@ CUgraphNode find_in(const CUgraph_st& copy, const CUgraph_st* original_graph, co
   for (CUgraphNode node : copy.nodes) {
     if (node->source == original) return node;
   }
-  // Beneath nodes that are graphs themselves.
+  // Below nodes that contain graphs.
   for (CUgraphNode node : copy.nodes) {
     std::vector<CUgraph> inner = node->bodies;
     if (node->child != nullptr) inner.push_back(node->child);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and their edges: made, copied, asked about.
+// Graphs and their edges: creation, copies, queries.
 #include <algorithm>
 
 #include "simulator/cuda/graph/graph_conditions.h"
@@ -10,8 +10,8 @@ using namespace simulator::cuda;
 
 namespace {
 
-// The driver's way of answering a list: its length where there is no place for it; else at most as many as there is
-// room for, and nulls behind them.
+// Returns a list in the driver's way: its length if `out` is null; else as many entries as there is room for, followed
+// by nulls.
 CUresult answer(const std::vector<CUgraphNode>& nodes, CUgraphNode* out, std::size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (out == nullptr) {
@@ -23,7 +23,7 @@ CUresult answer(const std::vector<CUgraphNode>& nodes, CUgraphNode* out, std::si
   return CUDA_SUCCESS;
 }
 
-// The second versions of calls that answer edges: their data is all zero here.
+// For the second versions of calls that return edges: edge data is always zero here.
 CUresult with_edge_data(CUresult result, const CUgraphNode* answered, CUgraphEdgeData* data, const std::size_t* count) {
   if (result == CUDA_SUCCESS && data != nullptr && answered != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
   return result;

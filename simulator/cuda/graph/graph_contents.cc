@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes do, from the structures that programs describe it with. The calls that queue the same work in a stream
-// check it.
+// The work of nodes, from the structures with which programs describe it. The calls that queue the same work in a
+// stream check it.
 #include "simulator/cuda/graph/graph_conditions.h"
 #include "simulator/cuda/graph/graph_memory.h"
 #include "simulator/cuda/memory/transfer.h"
@@ -9,7 +9,7 @@
 namespace simulator::cuda {
 namespace {
 
-// What a copy that a stream was given looks like to who asks for the node's parameters.
+// The node parameters for a copy that was submitted to a capturing stream.
 CUDA_MEMCPY3D describe(const Copy& copy) {
   CUDA_MEMCPY3D out{};
   const bool from_host = copy.direction == Direction::kToDevice || copy.direction == Direction::kOnHost;
@@ -153,7 +153,7 @@ CUresult make_node(Call& call, const CUgraphNodeParams& given, CUgraphNode_st* o
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return make_event_node(call, given.type, given.eventRecord.event, out);
     default:
-      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores and values; memory has to know its graph, a condition its node
+      return CUDA_ERROR_NOT_SUPPORTED;  // semaphores and values; memory and conditions need the node's graph
   }
 }
 

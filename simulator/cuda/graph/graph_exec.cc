@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that can be launched: made, changed, launched.
+// Executable graphs: instantiation, updates, launches.
 //
-// A launch is queued as operations that are ordered by the graph's edges alone, between two marks in the stream: the
-// engines, the adversarial orders and the race checker see each edge, and nothing that is not one.
+// A launch is queued as operations that are ordered only by the graph's edges, between two markers in the stream. So
+// the engines, the adversarial orders and the race checker see exactly the graph's edges.
 #include "simulator/cuda/graph/graph.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ class Launching {
   Launching(Machine& machine, StreamId stream, std::shared_ptr<Conditions> conditions)
       : machine_(machine), stream_(stream), conditions_(std::move(conditions)) {}
 
-  // Queues the graph behind `first` and answers what nothing else in it comes behind; `first` for an empty one.
+  // Queues the graph after `first`; returns the operations that no other one in it is ordered after, or `first` for an
+  // empty graph.
   std::vector<OperationId> queue(const CUgraph_st& graph, const std::vector<OperationId>& first) {
     std::unordered_map<const CUgraphNode_st*, std::vector<OperationId>> ends;
     std::unordered_map<const CUgraphNode_st*, bool> is_last;
@@ -44,7 +45,7 @@ class Launching {
  private:
   std::vector<OperationId> queue(const CUgraphNode_st& node, std::vector<OperationId>& after) {
     if (node.child != nullptr) return queue(*node.child, after);
-    // One that is switched off takes its place, and does nothing.
+    // A node that is disabled keeps its position and does nothing.
     const bool event_wait = node.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     if (event_wait && state().events.has(node.event)) after.push_back(machine_.recorded(node.event->id));
     const Machine::Order order{.after = {after.data(), after.size()},
@@ -125,7 +126,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, 
   return CUDA_SUCCESS;
 }
 
-// The node of the launchable graph that was made from the program's node; null: there is none.
+// The node of the executable graph that was made from the program's node; null: none.
 CUgraphNode find(Call& call, CUgraphExec graph, CUgraphNode node) {
   if (!call.state().graph_execs.has(graph) || !call.state().graph_nodes.has(node)) return nullptr;
   return find_in(*graph->graph, node->graph, node);
@@ -150,7 +151,7 @@ std::size_t place_of(const CUgraph_st& graph, CUgraphNode node) {
   return static_cast<std::size_t>(std::find(graph.nodes.begin(), graph.nodes.end(), node) - graph.nodes.begin());
 }
 
-// Whether both graphs have the same nodes behind the same ones; else which of `from` differs.
+// Whether both graphs have the same nodes with the same dependencies; else the node of `from` that differs.
 CUgraphExecUpdateResult compare(const CUgraph_st& own, const CUgraph_st& from, CUgraphNode* differs) {
   *differs = nullptr;
   if (own.nodes.size() != from.nodes.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -183,7 +184,7 @@ CUresult update(CUgraphExec graph, CUgraph from, CUgraphExecUpdateResultInfo* in
   State& state = call.state();
   if (info == nullptr || !state.graph_execs.has(graph) || !state.graphs.has(from)) return CUDA_ERROR_INVALID_VALUE;
   info->errorFromNode = nullptr;
-  // Another graph's memory is not this one's.
+  // Memory of another graph can not be used by this one.
   const bool is_of_others = graph->source != from->number;
   info->result = is_of_others && (has_memory_nodes(*graph->graph) || has_memory_nodes(*from))
                      ? CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED
@@ -222,7 +223,7 @@ SIMULATED_API CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CU
   return instantiate(out, graph, 0);
 }
 SIMULATED_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
-  // Uploading needs a stream, which this form has not.
+  // Uploading needs a stream, which this form does not have.
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) return CUDA_ERROR_INVALID_VALUE;
   return instantiate(out, graph, flags);
 }
@@ -240,7 +241,7 @@ SIMULATED_API CUresult cuGraphExecDestroy(CUgraphExec graph) {
   Call call;
   if (!call) return call.result();
   if (!call.state().graph_execs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  destroy_graph(call.state(), graph->graph);  // what was launched has its own copies
+  destroy_graph(call.state(), graph->graph);  // launches have copies of their own
   call.state().graph_execs.remove(graph);
   sweep_graph_memory(call);
   return CUDA_SUCCESS;

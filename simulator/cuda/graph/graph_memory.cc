@@ -68,7 +68,7 @@ bool comes_behind(CUgraphNode node, CUgraphNode earlier) {
   return false;
 }
 
-// Memory of an allocation that is over, by the graph's edges, before the node runs.
+// Reuses the memory of an allocation that, according to the graph's edges, is freed before the node runs.
 std::shared_ptr<GraphBlock> take_from_earlier(CUgraphNode node, std::vector<CUgraphNode>* freeing) {
   const GraphMemory& memory = *node->memory;
   const auto fits = [&](CUgraphNode earlier) {
@@ -100,7 +100,7 @@ Bytes graph_bytes(const State& state, DeviceId device, bool used) {
 }
 
 CUresult back_graph_memory(Call& call, const CUgraph_st& graph) {
-  std::vector<CUgraphNode> freeing;  // those whose memory nobody has taken again
+  std::vector<CUgraphNode> freeing;  // nodes whose memory has not been reused
   for (CUgraphNode node : in_order(graph)) {
     if (frees(*node) && has_memory_node(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, node->memory.get()))
       freeing.push_back(node);
@@ -138,7 +138,7 @@ OperationId queue_graph_memory(Machine& machine, StreamId stream, const CUgraphN
   memory.is_live = allocates(node);
   const Address at = memory.address;
   const Bytes bytes = memory.pages;
-  // The driver sees to it that who had the memory before is done.
+  // The driver makes sure that former users of the memory are done.
   std::vector<OperationId> after(order.after.begin(), order.after.end());
   if (memory.is_live) after.push_back(memory.block->last);
   order.after = after;

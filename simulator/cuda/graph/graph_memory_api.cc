@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device holds for graphs that allocate, and giving back what none of them uses.
+// Queries about the memory that a device holds for graphs, and returning the unused part of it.
 #include "simulator/cuda/graph/graph_memory.h"
 
 using namespace simulator;
@@ -38,7 +38,7 @@ SIMULATED_API CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_
   }
 }
 
-// High water marks may be set back, to nothing but zero: that is, to what there is now.
+// High water marks may only be set to zero, which resets them to the present value.
 SIMULATED_API CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
   Call call(Needs::kDriver);
   if (!call) return call.result();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that allocate and free, added by the program or recorded.
+// Nodes that allocate and free, added by the program or captured.
 #include <algorithm>
 
 #include "simulator/cuda/graph/capture.h"
@@ -8,7 +8,7 @@
 namespace simulator::cuda {
 namespace {
 
-// Devices that may access it: its own, and those that the program named.
+// The devices that may access it: its own, and those that the program named.
 CUresult rights_of(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& given, Rights* out) {
   *out = Rights().with(static_cast<DeviceId>(given.poolProps.location.id), Access::kReadWrite);
   for (std::size_t i = 0; i < given.accessDescCount; ++i) {

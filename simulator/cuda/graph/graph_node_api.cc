@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of each kind: added, asked for what they do, given something else to do.
+// Nodes of each kind: adding them, reading their parameters, and changing these.
 #include "simulator/cuda/graph/graph_conditions.h"
 #include "simulator/cuda/graph/graph_memory.h"
 
@@ -15,7 +15,7 @@ struct Where {
   std::size_t count = 0;
 };
 
-// What `make` makes is given its place, and then to `settle`.
+// The node that `make` makes is added to the graph, and then passed to `settle`.
 template <typename Make, typename Settle>
 CUresult add(const Where& where, Make make, Settle settle, const char* caller) {
   Call call(Needs::kContext, caller);

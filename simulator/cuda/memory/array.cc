@@ -10,7 +10,7 @@
 namespace simulator::cuda {
 namespace {
 
-// Sizes of compute capability 5.0 and later (CUDA Programming Guide, "Technical specifications per compute
+// Limits of compute capability 5.0 and later (CUDA Programming Guide, "Technical specifications per compute
 // capability").
 constexpr std::size_t kWidest = 65536, kWidest3d = 4096, kMostLayers = 2048;
 
@@ -22,7 +22,7 @@ CUresult check(const CUDA_ARRAY3D_DESCRIPTOR& wanted) {
   if ((wanted.Flags & ~kFlags) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if (wanted.Width == 0 || element_bytes(wanted.Format, wanted.NumChannels) == 0) return CUDA_ERROR_INVALID_VALUE;
   const bool layered = (wanted.Flags & CUDA_ARRAY3D_LAYERED) != 0;
-  // Faces are square; the depth counts them, of all layers.
+  // Faces are square; the depth is the number of faces of all layers.
   if ((wanted.Flags & CUDA_ARRAY3D_CUBEMAP) != 0) {
     const bool has_faces = layered ? wanted.Depth != 0 && wanted.Depth % kFaces == 0 : wanted.Depth == kFaces;
     if (wanted.Width != wanted.Height || !has_faces) return CUDA_ERROR_INVALID_VALUE;
@@ -63,7 +63,7 @@ CUresult drop(Call& call, CUarray array) {
   return call.machine().free(gone.address);
 }
 
-// One end of a copy of a range: of a one-dimensional array, at a whole element.
+// One end of a copy of a range: in a one-dimensional array, at a whole element.
 CUresult end_in(Call& call, CUarray array, std::size_t offset, std::size_t bytes, End* out) {
   if (!call.state().arrays.has(array)) return CUDA_ERROR_INVALID_HANDLE;
   if (array->rows() * array->slices() != 1 || offset % array->element != 0 || bytes % array->element != 0 ||
@@ -73,7 +73,7 @@ CUresult end_in(Call& call, CUarray array, std::size_t offset, std::size_t bytes
   return CUDA_SUCCESS;
 }
 
-// The other end, which is memory; null where it is an array as well.
+// The other end, which is memory; null if it is an array as well.
 struct Range {
   CUarray array = nullptr;
   std::size_t offset = 0;
@@ -175,7 +175,7 @@ SIMULATED_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarr
   return CUDA_SUCCESS;
 }
 
-// Each in both forms: with the legacy stream and with the calling thread's own.
+// Each in both forms: with the legacy stream, and with the calling thread's own.
 #define ARRAY_COPY(name, parameters, to, from)                                                               \
   SIMULATED_API CUresult name parameters { return copy(to, from, bytes, CU_STREAM_LEGACY, Blocking::kYes); } \
   SIMULATED_API CUresult name##_ptds parameters { return copy(to, from, bytes, CU_STREAM_PER_THREAD, Blocking::kYes); }

@@ -28,8 +28,8 @@ CUresult copy_peer(Address to, CUcontext there, Address from, CUcontext here, st
 
 Address host(const void* at) { return reinterpret_cast<Address>(at); }
 
-// Attributes of a batch say when sources may be read and on which side ends lie; addresses say the latter, too, and
-// reading sources in stream order is what every attribute allows except "before the call returns".
+// The attributes of a batch say when sources may be read and where the ends are. The addresses say where the ends are
+// too, and every attribute except "before the call returns" allows reading sources in stream order.
 CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
                     CUmemcpyAttributes* attributes, std::size_t* first_of_attribute, std::size_t attribute_count,
                     std::size_t* failed, CUstream stream, const char* caller = __builtin_FUNCTION()) {

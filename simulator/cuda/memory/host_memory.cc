@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory. The device sees it under the host's address.
+// Pinned host memory. The device uses the host's addresses.
 #include "simulator/cuda/call.h"
 
 using namespace simulator;
@@ -21,7 +21,7 @@ CUresult allocate_host(void** out, std::size_t bytes, unsigned flags, const char
   return result;
 }
 
-// Of the whole range that begins at `at`, if there is one.
+// For the whole range that begins at `at`, if there is one.
 CUresult wait_to_free(Call& call, const char* name, const void* at) {
   Address begin = 0;
   Bytes bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory as cuMemAlloc gives it, managed memory, and what is left.
+// Device memory as cuMemAlloc returns it, managed memory, and other calls about memory.
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/graph/graph_memory.h"
 #include "simulator/cuda/memory/memory_kinds.h"
@@ -24,7 +24,7 @@ CUresult check_location(Call& call, const CUmemLocation& location) {
   }
 }
 
-// Managed memory is where it is: hints are checked and have no effect.
+// Managed memory is never moved: hints are checked and have no effect.
 CUresult check_managed(Call& call, CUdeviceptr at, std::size_t bytes) {
   const auto* found = call.state().allocation_at(at);
   if (found == nullptr || found->second.kind != AllocationKind::kManaged || bytes == 0) return CUDA_ERROR_INVALID_VALUE;

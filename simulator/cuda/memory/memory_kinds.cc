@@ -14,7 +14,7 @@ Place place_of(Machine& machine, Address at) {
   Address begin = 0;
   Bytes bytes = 0;
   if (machine.allocation_at(at, &begin, &bytes)) return Place::kDevice;
-  // A copy to or from memory on the host takes the link, by whatever address.
+  // A copy to or from host memory uses the link, through whatever address it is accessed.
   if (machine.reservation_at(at, &begin, &bytes))
     return machine.is_host_physical_at(at) ? Place::kPinned : Place::kDevice;
   return machine.pinned_at(reinterpret_cast<const void*>(at), &begin, &bytes) ? Place::kPinned : Place::kPageable;

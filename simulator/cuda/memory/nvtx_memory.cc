@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a consumer of NVTX's memory extension: with NVTX_INJECTION64_PATH naming this library, whoever hands
-// out memory of its own tells us where its heap lies and what buffers are in it, as it would tell any tool. The race
-// checker and the mixing of kernels go by these buffers; mappings inside a heap count as nobody's. Source:
-// nvtx3/nvToolsExtMem.h and nvtxDetail/nvtxExtTypes.h of CUDA 13.0: the client passes the table of its function slots,
-// numbered by NVTX3EXT_CBID_*, and what the tool writes there is called from then on.
+// The simulator as a consumer of NVTX's memory extension: if NVTX_INJECTION64_PATH names this library, a sub-allocator
+// reports where its heap is and which buffers are in it, as it would to any tool. The race checker and the mixing of
+// kernels use these buffers; mappings inside a heap are not buffers. Source: nvtx3/nvToolsExtMem.h and
+// nvtxDetail/nvtxExtTypes.h of CUDA 13.0: the client passes the table of its function slots, numbered by
+// NVTX3EXT_CBID_*, and from then on calls the functions that the tool writes there.
 #include "simulator/cuda/call.h"
 
 #define NVTX_NO_IMPL
@@ -25,7 +25,7 @@ bool is_range(std::uint32_t type, const void* description, std::size_t bytes) {
 
 Address address(const void* at) { return reinterpret_cast<Address>(at); }
 
-// Calls visit for each of `count` elements that lie `step` bytes apart.
+// Calls visit for each of `count` elements that are `step` bytes apart.
 template <typename T, typename Visit>
 void for_elements(const void* first, std::size_t count, std::size_t step, Visit visit) {
   if (first == nullptr || step < sizeof(T)) return;
@@ -117,7 +117,7 @@ std::intptr_t slot(F* function) {
 
 }  // namespace
 
-// 0 makes the client switch the extension off.
+// 0 makes the client disable the extension.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
   if (module == nullptr || module->moduleId != NVTX_EXT_MODULEID_MEM || module->segments == nullptr) return 0;
   const Slot slots[] = {{NVTX3EXT_CBID_nvtxMemHeapRegister, slot(&heap_register)},

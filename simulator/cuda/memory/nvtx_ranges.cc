@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a consumer of NVTX's ranges: of those that a thread pushes, one name means something here. Source:
-// nvtx3/nvtxDetail/nvtxTypes.h of CUDA 13.0: the client hands over an export table, whose table of functions holds the
-// places where the tool puts its own.
+// The simulator as a consumer of NVTX's ranges: one name of a pushed range has a meaning here (nvtx_ranges.h). Source:
+// nvtx3/nvtxDetail/nvtxTypes.h of CUDA 13.0: the client passes an export table, whose table of functions has slots for
+// the tool's functions.
 #include "simulator/cuda/memory/nvtx_ranges.h"
 
 #define NVTX_NO_IMPL
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kName[] = "unordered reads";
 
-// Of the ranges that the thread has pushed, innermost last.
+// For each range that the thread has pushed, innermost last: whether it has that name.
 std::vector<bool>& ranges() {
   thread_local std::vector<bool> all;
   return all;
@@ -29,10 +29,10 @@ int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
   return static_cast<int>(ranges().size()) - 1;
 }
 
-// Domains share one stack here: ranges of different domains that overlap without being nested end in another order
-// than they say.
+// Domains share one stack here: if ranges of different domains overlap without being nested, they end in another order
+// than intended.
 int pop(nvtxDomainHandle_t) {
-  if (ranges().empty()) return -2;  // NVTX's answer for that
+  if (ranges().empty()) return -2;  // NVTX's result for that
   ranges().pop_back();
   return static_cast<int>(ranges().size());
 }
@@ -49,7 +49,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(N
   unsigned size = 0;
   if (callbacks == nullptr || callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) == 0 ||
       size <= NVTX_CBID_CORE2_DomainRangePop) {
-    return 1;  // what else there is of NVTX is of use without this
+    return 1;  // the rest of NVTX is usable without this
   }
   *table[NVTX_CBID_CORE2_DomainRangePushEx] = reinterpret_cast<NvtxFunctionPointer>(&simulator::cuda::push);
   *table[NVTX_CBID_CORE2_DomainRangePop] = reinterpret_cast<NvtxFunctionPointer>(&simulator::cuda::pop);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver knows about a pointer.
+// Queries about pointers.
 #include "simulator/cuda/memory/memory_kinds.h"
 
 using namespace simulator;
@@ -7,13 +7,13 @@ using namespace simulator::cuda;
 
 namespace {
 
-// Everything known about the memory that an address lies in.
+// Everything known about the memory that contains an address.
 struct Known {
   Place place = Place::kPageable;
   const std::pair<const Address, Allocation>* allocation = nullptr;
   Address begin = 0;
   Bytes bytes = 0;
-  // What could be mapped around the address: a mapping's reservation, else the same.
+  // The range in which memory could be mapped around the address: a mapping's reservation, else the same as the memory.
   Address range_begin = 0;
   Bytes range_bytes = 0;
   bool is_managed = false;
@@ -68,7 +68,7 @@ bool is_legacy_ipc_capable(const Known& known) {
   return known.allocation != nullptr && known.allocation->second.kind == AllocationKind::kDevice;
 }
 
-// What the memory was created to be exported as.
+// The handle types for which the memory was created.
 unsigned long long handle_types(Call& call, Address at) {
   const auto& created = call.state().physical;
   const auto found = created.find(call.machine().physical_at(at).value_or(0));
@@ -123,7 +123,7 @@ CUresult get_memory(Call& call, void* out, CUpointer_attribute attribute, Addres
   }
 }
 
-// What cuPointerGetAttributes says about a pointer that is nobody's.
+// The results of cuPointerGetAttributes for a pointer to unknown memory.
 void answer_nothing(void* out, CUpointer_attribute attribute) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MAPPED:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in stream order. A pool here keeps no memory of its own: what is allocated comes from the device, and what is
-// freed goes back to it when the stream gets there, so all pools have what any of them gave back.
+// Stream-ordered memory. Allocations of a pool come from the device, and freed memory is returned to it when the stream
+// gets there (apart from what pool_cache.h keeps); so memory that one pool has returned is available to all.
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/graph/graph_memory.h"
 #include "simulator/cuda/memory/memory_kinds.h"
@@ -54,7 +54,7 @@ CUresult allocate_in_order(CUdeviceptr* out, std::size_t bytes, CUmemoryPool poo
   return CUDA_SUCCESS;
 }
 
-// Values of attributes that are counters; false: it is a setting.
+// The values of attributes that are counters; false: the attribute is a setting.
 bool is_counter(CUmemPool_attribute attribute, const CUmemPoolHandle_st& pool, cuuint64_t* value) {
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
@@ -92,7 +92,7 @@ SIMULATED_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, std::size_t byt
   return allocate_in_order(out, bytes, pool, false, stream);
 }
 
-// Memory of cuMemAlloc is accepted, too, as by real drivers.
+// Memory of cuMemAlloc is accepted too, as by real drivers.
 SIMULATED_API CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream) {
   Call call;
   if (!call) return call.result();
@@ -157,7 +157,7 @@ SIMULATED_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attrib
   if (!is_live(call.state(), pool) || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   cuuint64_t counter = 0;
   if (is_counter(attribute, *pool, &counter)) {
-    // High water marks may be set back, to nothing but zero: that is, to what is used now.
+    // High water marks may only be set to zero, which resets them to what is used now.
     const bool is_high = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
     if (!is_high || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) pool->peak_used = pool->used;
@@ -204,7 +204,7 @@ SIMULATED_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDe
     const bool is_owner = location.id == pool->properties.location.id;
     if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
         (is_owner || access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
-      return CUDA_ERROR_INVALID_VALUE;  // documented: the owner's can not be taken away, and none can be read-only
+      return CUDA_ERROR_INVALID_VALUE;  // documented: the owner's access can not be removed, and none can be read-only
     }
     if (!is_owner)
       call.machine().set_heap_access(pool->heap, static_cast<DeviceId>(location.id),
@@ -253,7 +253,7 @@ SIMULATED_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 
 namespace {
 
-// The forms of CUDA 13.0, which name a place and a kind of memory instead of a device.
+// The forms of CUDA 13.0, which name a location and a kind of memory instead of a device.
 CUresult check_place(const CUmemLocation* location, CUmemAllocationType type) {
   if (location == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)

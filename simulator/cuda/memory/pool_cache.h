@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pools keep of freed memory, so that a stream that frees and allocates in turn neither waits nor creates pages.
+// Freed memory that pools keep, so that a stream that frees and allocates in turn neither waits nor creates pages.
 //
-// Contract, as CUDA documents it for pools: memory freed in a stream is at once that stream's to take again; anybody's
-// once the work before the free has completed. What a pool keeps beyond its release threshold (0 by default) goes back
-// to the device when the program synchronises, and all of it when memory would run out.
+// Contract, as CUDA documents it for pools: memory freed in a stream can at once be reused in that stream, and in all
+// others once the work before the free has completed. What a pool keeps beyond its release threshold (0 by default) is
+// returned to the device when the program synchronizes, and all of it if memory would run out.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@
 
 namespace simulator::cuda {
 
-// How much memory stands behind a request: pools hand out blocks of these sizes, so that freed ones fit again.
+// The size of the block for a request: pools use certain block sizes, so that freed blocks fit again.
 Bytes pool_block_bytes(Bytes requested);
 
-// A kept block for the request, best fit, that wastes no more than an eighth.
+// A kept block for the request, best fit, that wastes at most an eighth.
 struct PoolBlock {
   Address address = 0;
   Bytes bytes = 0;
@@ -26,19 +26,20 @@ std::optional<PoolBlock> take_kept(Call& call, CUmemoryPool pool, Bytes requeste
 // The block is freed in `stream`, now.
 void keep(Call& call, CUmemoryPool pool, PoolBlock block, StreamId stream);
 
-// Gives back blocks whose work has completed, the smallest first: until the pool keeps no more than so many bytes, or
-// (cuMemPoolTrimTo, which promises that much) only as long as it then still keeps as many.
+// Returns blocks whose work has completed, the smallest first. kAtMost: until the pool keeps at most so many bytes.
+// kAtLeast (cuMemPoolTrimTo, which guarantees that much): only as long as it still keeps that many.
 enum class TrimTo { kAtMost, kAtLeast };
 void trim_pool(Call& call, CUmemoryPool pool, Bytes bytes, TrimTo end);
 void trim_pools_to_thresholds(Call& call);
 
-// The stream goes: its blocks are no longer anybody's before they are everybody's.
+// The stream is destroyed: its blocks can be reused by others only when their work has completed.
 void forget_stream(State& state, StreamId stream);
 
-// The pool goes: its blocks leave when their work has completed.
+// The pool is destroyed: its blocks are returned when their work has completed.
 void empty_pool(Call& call, CUmemoryPool pool);
 
-// Calls `allocate`, once more without what pools keep if it answers OUT_OF_MEMORY (by then nothing is pending).
+// Calls `allocate`; if it returns OUT_OF_MEMORY, calls it again after the pools have returned what they keep (by then
+// nothing is pending).
 CUresult with_room(Call& call, const std::function<CUresult()>& allocate);
 
 }  // namespace simulator::cuda

@@ -25,7 +25,7 @@ struct Extent {
   std::size_t width, height, depth;
 };
 
-// Whole elements, within what there is.
+// Must be whole elements within the array.
 CUresult end_in_array(const Corner& corner, const Extent& extent, End* out) {
   if (!state().arrays.has(corner.array)) return CUDA_ERROR_INVALID_VALUE;
   const CUarray_st& array = *corner.array;
@@ -93,7 +93,7 @@ CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
       {c->WidthInBytes, c->Height, 1}, stream, blocking);
 }
 
-// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name their fields alike.
+// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same field names.
 template <typename Description>
 CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -108,7 +108,7 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
   return copy(to, from, {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
 }
 
-// Sizes are in elements: of the array that takes part, else bytes.
+// Sizes are in elements of the array if one is involved, else in bytes.
 std::size_t element_of(const CUDA_MEMCPY3D_BATCH_OP& op) {
   for (const CUmemcpy3DOperand* operand : {&op.dst, &op.src}) {
     if (operand->type == CU_MEMCPY_OPERAND_TYPE_ARRAY && state().arrays.has(operand->op.array.array)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of 8, 16 and 32 bits, of rows and of rectangles. Each function exists three times: in the legacy stream, in the
-// calling thread's and in a given one.
+// Sets of 8, 16 and 32 bits, of ranges and of rectangles. Each function has three forms: in the legacy stream, in the
+// calling thread's stream, and in a given one.
 #include "simulator/cuda/memory/transfer.h"
 
 using namespace simulator;

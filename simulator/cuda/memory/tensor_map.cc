@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: descriptors of tensors in device memory that kernels are given by value, or find in memory. What the
-// simulated device keeps of one is where the tensor is and how it lies (core/tensor_map.h); of the rules that the
-// documentation gives, those about addresses, extents, strides and boxes are checked.
+// Tensor maps: descriptors of tensors in device memory that kernels are given by value, or read from memory. The
+// simulated device stores where the tensor is and its layout (core/tensor_map.h). Of the documented rules, those about
+// addresses, extents, strides and boxes are checked.
 #include "simulator/core/memory/tensor_map.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Tensor {
   CUtensorMapInterleave interleave;
 };
 
-// 0: of no known type. Of packed types what 16 values take in memory counts as one.
+// 0: unknown type. For packed types: the size of 16 values.
 int bytes_of(CUtensorMapDataType type) {
   switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8:
@@ -81,7 +81,7 @@ bool describe(const Tensor& tensor, cuuint32_t least_rank, TensorMap* out) {
   return true;
 }
 
-// What is left of the arguments makes one map different from another, and nothing else.
+// The other arguments only make one map different from another.
 template <class... Values>
 std::uint32_t rest_of(Values... values) {
   std::uint64_t hash = 0;

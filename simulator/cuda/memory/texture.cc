@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texture and surface objects over arrays and over linear memory. A kernel that is given a texture reads all that it
-// describes, one that is given a surface reads and writes its array: where nothing stands behind it by then, it faults
-// as by an address. How a texture samples is checked and makes no difference. References to textures (cuTexRef*) and
-// mipmaps are refused.
+// Texture and surface objects over arrays and over linear memory. A kernel that is given a texture reads everything
+// that it describes; one that is given a surface reads and writes its array. If that memory no longer exists, the
+// kernel faults as with an address. Sampling parameters are checked and have no effect. Texture references (cuTexRef*)
+// and mipmaps are refused.
 #include "simulator/cuda/memory/array.h"
 #include "simulator/cuda/memory/memory_kinds.h"
 
@@ -67,7 +67,7 @@ CUresult fetch_of(Call& call, const CUDA_RESOURCE_DESC& resource, Fetch* out) {
   }
 }
 
-// Nothing where the handle is none of the kind that is asked for.
+// Nothing if the handle is not of the requested kind.
 const TextureObject* find(Call& call, unsigned long long handle, bool is_surface) {
   const auto found = call.state().textures.find(handle);
   return found == call.state().textures.end() || found->second.is_surface != is_surface ? nullptr : &found->second;

@@ -10,14 +10,14 @@
 namespace simulator::cuda {
 namespace {
 
-// Nothing where the side that the caller names does not fit the address.
+// Nothing if the side that the caller names does not match the address.
 std::optional<Place> place(Machine& machine, const End& end) {
   const Place found = place_of(machine, end.at);
   switch (end.side) {
-    // A device pointer may be one to pinned memory.
+    // A device pointer may point to pinned memory.
     case Side::kDevice:
       return found == Place::kPageable ? std::nullopt : std::optional(found);
-    // The host may name managed memory.
+    // A host pointer may point to managed memory.
     case Side::kHost:
     case Side::kUnified:
       return found;
@@ -44,7 +44,7 @@ std::vector<std::byte> stage(const End& from) {
   return packed;
 }
 
-// Copies and sets that are not asynchronous by name can not be recorded, and could disturb who records.
+// Copies and sets that are not asynchronous by name can not be captured, and could disturb captures.
 CUresult may_copy_at_once(Call& call, StreamId stream) {
   if (const CUresult result = may_disturb(call); result != CUDA_SUCCESS) return result;
   return may_wait_for_stream(call, stream);
@@ -94,7 +94,7 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
     if (blocking == Blocking::kYes) {
       if (const CUresult result = machine.wait_stream(id); result != CUDA_SUCCESS) return result;
     }
-    // In tagged memory the bytes of the host count as tags, too: the machine looks them up by address.
+    // In tagged mode host memory has tags too, which the machine looks up by address.
     if (!machine.tagged()) copy.staged = stage(from);
   }
   OperationId operation = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets, in the form that the driver API's many functions share: two ends, a shape, a stream, and who waits
+// Copies and sets in the form that the driver API's many functions share: two ends, a shape, a stream, and who waits
 // for whom.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace simulator::cuda {
 
-// What a function's name says about an end; kUnified: what the address says.
+// What a function's name says about an end; kUnified: the address decides.
 enum class Side { kHost, kDevice, kUnified };
 
 struct End {
@@ -19,21 +19,21 @@ struct End {
 
 enum class Blocking { kNo, kYes };
 
-// Both shapes have the same width, height and depth. Copies whose size is 0 do nothing.
+// Both shapes must have the same width, height and depth. Copies of size 0 do nothing.
 //
-// With kNo the host waits only where CUDA does: for copies to pageable memory. A pageable source is read before the
-// call returns. With kYes it waits as CUDA documents it: for the copy, but neither between device addresses, nor for
-// what comes from a pageable source once the stream has reached the copy.
+// With Blocking::kNo the host waits only where CUDA does: for copies to pageable memory. A pageable source is read
+// before the call returns. With kYes the host waits as CUDA documents: for the copy; but not between device addresses,
+// and from a pageable source only until the stream has reached the copy.
 CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, Blocking blocking);
 
 // The operations alone, for graphs; a source is read when its node runs.
 CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out);
 CUresult make_set(Machine& machine, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element,
                   Set* out);
-// As the structure describes them; its sizes are not 0.
+// As the structure describes them; its sizes must not be 0.
 CUresult ends_of(const CUDA_MEMCPY3D& copy, End* to, End* from);
 
-// The device of a context that a call names for an end of a copy: none where it names no context.
+// The device of a context that a call names for an end of a copy; none if it names no context.
 CUresult device_of(Call& call, CUcontext context, std::optional<DeviceId>* out);
 
 CUresult fill(Call& call, Address to, const Shape& shape, std::uint64_t value, std::uint32_t element, CUstream stream,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual memory management: addresses, physical handles, mappings, access. The program's own mappings of device memory
-// are its buffers (those of host memory are none, as pinned memory is none);
-// those inside a heap that somebody registered (see nvtx_memory.cc) are not, for there the owner of the heap says what
-// the buffers are.
+// are buffers; mappings of host memory are not, as pinned memory is not. Mappings inside a heap that somebody
+// registered (see nvtx_memory.cc) are not buffers either: there the owner of the heap registers the buffers.
 #include "simulator/cuda/memory/memory_kinds.h"
 #include "simulator/cuda/memory/pool_cache.h"
 
@@ -21,7 +20,7 @@ bool is_on_host(const CUmemAllocationProp& properties) {
          properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-// The machine has one node, and says that it has none (device_attributes.cc): its number is 0.
+// The machine has one NUMA node, number 0, and reports that it has none (device_attributes.cc).
 CUresult check_host(Call& call, const CUmemAllocationProp& properties) {
   if (call.machine().fault_plan().no_host_mappings) return CUDA_ERROR_NOT_SUPPORTED;
   const bool numbered = properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -60,7 +59,7 @@ CUresult check_access(Call& call, const CUmemAccessDesc& access, bool all_on_hos
 
 bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.granularity() == 0; }
 
-// Buffers of mappings that lie in [at, at + bytes).
+// Removes the buffers of mappings in [at, at + bytes).
 void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
   auto& mapped = call.state().mapped_buffers;
   for (auto entry = mapped.lower_bound(at); entry != mapped.end() && entry->first < at + bytes;) {
@@ -69,7 +68,7 @@ void forget_mapped_buffers(Call& call, Address at, Bytes bytes) {
   }
 }
 
-// Properties live as long as the memory: a mapping leads back to a handle (cuMemRetainAllocationHandle).
+// Properties live as long as the memory: cuMemRetainAllocationHandle returns a handle for a mapping.
 void forget_properties(Call& call, const std::vector<PhysicalId>& ids) {
   for (const PhysicalId id : ids) {
     if (!call.machine().physical_exists(id)) call.state().physical.erase(id);
@@ -192,7 +191,7 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
     return is_on_host(call.state().physical.at(id));
   });
-  // Where a device may go the host may, too: it is one address space here.
+  // What a device may access the host may access too: there is one address space here.
   std::array<std::optional<Access>, kMostDevices> wanted;
   for (std::size_t i = 0; i < count; ++i) {
     if (const CUresult result = check_access(call, access[i], all_on_host); result != CUDA_SUCCESS) return result;

@@ -10,14 +10,14 @@ using namespace simulator::cuda;
 
 namespace {
 
-// What is asked before there are devices is refused for that.
+// Queries before there are devices are refused for that reason.
 bool is_device(CUdevice device) {
   if (Machine::in_host_function()) return true;
   const auto machine = Machine::enter();
   return !machine->initialized() || (device >= 0 && device < machine->devices());
 }
 
-constexpr int kUnknownRegisters = 32;  // of a kernel that comes as PTX: a compiler would choose
+constexpr int kUnknownRegisters = 32;  // for a kernel from PTX: a compiler would choose
 
 CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* handle,
                        const char* caller = __builtin_FUNCTION()) {
@@ -55,7 +55,7 @@ CUresult set_attribute(CUfunction_attribute attribute, int value, const void* ha
       if (value < 0) return CUDA_ERROR_INVALID_VALUE;
       break;
     default:
-      return CUDA_ERROR_INVALID_VALUE;  // what the compiler settled
+      return CUDA_ERROR_INVALID_VALUE;  // the compiler has fixed it
   }
   function->attributes[attribute] = value;
   return CUDA_SUCCESS;
@@ -83,7 +83,7 @@ CUresult get_name(const char** name, const void* handle, const char* caller = __
   return CUDA_SUCCESS;
 }
 
-// For settings that are accepted and change nothing.
+// For settings that are accepted and have no effect.
 CUresult check(const void* handle, const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
@@ -108,7 +108,7 @@ int function_attribute(const Profile& profile, const CUfunc_st& function, CUfunc
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
       return function.architecture != 0 ? static_cast<int>(function.architecture) : capability;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      // PTX is compiled for the device that it is loaded on.
+      // PTX is compiled for the device on which it is loaded.
       return function.is_ptx || function.architecture == 0 ? capability : static_cast<int>(function.architecture);
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       return std::max(kSharedPerBlock - static_cast<int>(kernel.shared_bytes), 0);

@@ -16,8 +16,8 @@ std::string plain_name(const std::string& mangled) {
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
   if (status != 0 || text == nullptr) return "";
   const std::string demangled = text.get();
-  // "scale(float*, float, int)": anything before the parenthesis that is no identifier is a type, a namespace or a
-  // template.
+  // "scale(float*, float, int)": if the part before the parenthesis is no identifier, it includes a type, a namespace
+  // or a template.
   const std::string name = demangled.substr(0, demangled.find('('));
   const auto is_identifier = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '$'; };
   return name != demangled && std::all_of(name.begin(), name.end(), is_identifier) ? name : "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host function that a program gives for one of its kernels.
+// The host function that a program provides for one of its kernels.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace simulator::cuda {
 
-// Exported by the program or one of its libraries as simulated_<mangled name>, or as simulated_<name> where the kernel
-// is a plain function of that name; the first wins. nullptr: there is none.
+// Looks for a function exported by the program or one of its libraries: simulated_<mangled name>, or, for a kernel that
+// is a plain function, simulated_<name>; the first has priority. nullptr: there is none.
 KernelFunction find_host_implementation(const std::string& kernel);
 
-// The function's name where `mangled` is one outside any namespace or class and no template; else empty.
+// The function's name, if it is outside any namespace or class and no template; else empty.
 std::string plain_name(const std::string& mangled);
 
 }  // namespace simulator::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches: from the program's parameters to an operation in a stream.
+// Launches: makes an operation in a stream from the program's parameters.
 #include "simulator/cuda/module/launch.h"
 
 #include <cstring>
@@ -43,7 +43,7 @@ CUresult copy_packed(void** extra, std::vector<std::byte>* block) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  // Programs leave out the padding behind the last parameter, and may pass more than there is.
+  // Programs omit the padding after the last parameter, and may pass more than there is.
   if (block->empty()) return CUDA_SUCCESS;
   if (from == nullptr || bytes == nullptr || *bytes < block->size()) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(block->data(), from, block->size());
@@ -62,7 +62,7 @@ CUresult copy_parameters(const ImageKernel& kernel, const Launch& launch, std::v
   return CUDA_SUCCESS;
 }
 
-// The context's, made when the first kernel needs it.
+// The context's heap for malloc, created when the first kernel needs it.
 CUresult lend_heap(Call& call, Kernel* kernel) {
   if (!kernel->real->needs_heap()) return CUDA_SUCCESS;
   CUctx_st& context = *call.context();
@@ -72,7 +72,7 @@ CUresult lend_heap(Call& call, Kernel* kernel) {
         with_room(call, [&] { return call.machine().allocate(bytes, false, &context.heap, call.device()); });
     if (result != CUDA_SUCCESS) return result;
     context.heap_bytes = bytes;
-    static std::uint64_t generations = 0;  // of the process: it outlives all contexts
+    static std::uint64_t generations = 0;  // of the process: outlives all contexts
     context.heap_generation = ++generations;
   }
   kernel->heap = context.heap;
@@ -93,7 +93,7 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (!call) return call.result();
   StreamId id = 0;
   if (const CUresult result = call.find(launch.stream, &id); result != CUDA_SUCCESS) return result;
-  // Copies may be given to a stream of another device, kernels may not (CUDA Programming Guide, "Stream and event
+  // Copies may be submitted to a stream of another device, kernels may not (CUDA Programming Guide, "Stream and event
   // behavior" of multi-device systems).
   if (call.machine().device_of(id) != call.device()) return CUDA_ERROR_INVALID_HANDLE;
   Kernel kernel;
@@ -121,8 +121,8 @@ bool has_clusters(const CUlaunchConfig& config) {
   return false;
 }
 
-// Events that a launch records; they complete behind it, which is later than they may, and so allowed. Other attributes
-// are hints.
+// Events that a launch records. Here they complete after the launch, which is later than necessary and so allowed.
+// Other attributes are hints.
 CUresult record_events(Call& call, const CUlaunchConfig& config) {
   StreamId id = 0;
   if (const CUresult result = call.find(config.hStream, &id); result != CUDA_SUCCESS) return result;

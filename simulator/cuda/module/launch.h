@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch as programs describe it, and the operation that it is: for streams and for graphs.
+// A launch as programs describe it, and the resulting operation: for streams and for graphs.
 #pragma once
 
 #include "simulator/cuda/call.h"

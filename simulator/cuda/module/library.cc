@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries: modules that belong to no context, and their kernels. There is one device, so a library holds one module,
-// and a kernel stands for one function.
+// Libraries: modules that belong to no context, and their kernels. A library has one module per device, which is loaded
+// when it is first needed there.
 #include "simulator/cuda/module/module.h"
 
 using namespace simulator;

@@ -29,7 +29,7 @@ CUresult answer(const ImageResult& result) {
   }
 }
 
-// Device memory with the variable's first contents, which are there when the call returns.
+// Device memory with the variable's initial contents, which are there when the call returns.
 CUresult place_variable(Call& call, const ImageVariable& variable, CUmod_st::Variable* out) {
   Machine& machine = call.machine();
   const Bytes bytes = std::max<Bytes>(variable.bytes, 1);
@@ -173,7 +173,7 @@ CUresult load_function(Call& call, CUfunction function) {
   return with_room(call, [&] { return call.machine().allocate(bytes, false, &function->code, call.device()); });
 }
 
-// A library outlives contexts; its variables are those of a module that is loaded anew for the next one.
+// A library outlives contexts; for the next context its module is loaded again, with new variables.
 void restore_variables_of(Call& call, CUcontext context) {
   const auto restore = [&](const CUlib_st& library, const CUmod_st* module) {
     if (module == nullptr || module->context != context) return;
@@ -199,7 +199,7 @@ void unload_modules_of(Call& call, CUcontext context) {
   call.state().modules.for_each([&](CUmod_st& module) {
     if (module.context == context && !is_of_a_library(call, &module)) ending.push_back(&module);
   });
-  // By number, not by address: handles that come again come in the same order in every run.
+  // By number instead of address, so that handles are reused in the same order in every run.
   std::sort(ending.begin(), ending.end(), [](CUmodule a, CUmodule b) { return a->id < b->id; });
   for (const CUmodule module : ending) drop(call, module);
   restore_variables_of(call, context);
@@ -237,7 +237,7 @@ SIMULATED_API CUresult cuModuleLoadData(CUmodule* out, const void* data) {
   return result != CUDA_SUCCESS ? result : load_module(call, std::move(image), out);
 }
 
-// Options steer a compiler that is not there.
+// The options are for a compiler, which does not exist here.
 SIMULATED_API CUresult cuModuleLoadDataEx(CUmodule* out, const void* data, unsigned, CUjit_option*, void**) {
   return cuModuleLoadData(out, data);
 }

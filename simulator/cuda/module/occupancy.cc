@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks fit a multiprocessor: threads, blocks, shared memory and registers, by the rules of the CUDA
+// How many blocks fit on a multiprocessor: threads, blocks, shared memory and registers, by the rules of the CUDA
 // occupancy calculator without its rounding to allocation units.
 #include <algorithm>
 

@@ -18,9 +18,9 @@ using namespace simulator::cuda;
 
 namespace {
 
-const char kHere = 0;  // an address in this library
+const char kHere = 0;  // any address in this library
 
-// Beside this library; nullptr with a reason where it is not there, and then for good.
+// Opens the library beside this one; nullptr, with a reason, if it is not there, and then for the rest of the process.
 const ptx::Interface* open_interface(std::string* reason) {
   Dl_info own{};
   std::string path = "libthermocline_ptx.so";
@@ -48,7 +48,7 @@ struct Plugin {
   const ptx::Interface* interface = open_interface(&reason);
 };
 
-// Until the process ends: code of it may still be needed by destructors of others.
+// Never unloaded: destructors of others may still need its code.
 const Plugin& plugin() {
   static const auto* const once = new Plugin;
   return *once;
@@ -75,7 +75,7 @@ CUresult error_of(ptx::Fault fault) {
 
 namespace simulator::cuda {
 
-// The code of one module. Its kernels keep it.
+// The code of one module. Its kernels hold references to it.
 class PtxModule {
  public:
   PtxModule(const ptx::Interface& interface, void* loaded) : interface_(interface), loaded_(loaded) {}
@@ -142,7 +142,7 @@ class PtxKernel final : public RealKernel {
   std::uint64_t most_steps_;
 };
 
-// Said once of each kernel.
+// Reported once for each kernel.
 CUresult refuse(const CUfunc_st& function, const std::string& reason) {
   static auto* const said = new std::set<std::string>;  // guarded by the machine's lock, like everything in this folder
   if (!said->insert(function.kernel.name).second) return CUDA_ERROR_NO_BINARY_FOR_GPU;

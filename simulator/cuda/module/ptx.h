@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that run their PTX: what the driver does with libthermocline_ptx.so (simulator/ptx), which it looks for
-// beside itself when the first such kernel is launched.
+// Kernels that run their PTX: the driver's use of libthermocline_ptx.so (simulator/ptx), which it loads from its own
+// folder when the first such kernel is launched.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace simulator::cuda {
 
-// What a pointer to this function holds in memory; 0 where the PTX has none of that name.
+// The value of a pointer to this function in memory; 0 if the PTX has no function of that name.
 Address function_pointer(const Image& image, const std::string& name);
 
-// Gives the function its code. CUDA_ERROR_NO_BINARY_FOR_GPU, and one line on stderr, where it has none that can be run.
-// `most_steps`: of a thread in one loop, before it is taken for one that never ends.
+// Gives the function its code. CUDA_ERROR_NO_BINARY_FOR_GPU, and one line on stderr, if it has none that can be run.
+// `most_steps`: of a thread in one loop, before the loop is considered endless.
 CUresult find_code(CUfunc_st& function, std::uint64_t most_steps);
 
-// Says that a launch in clusters can not be run.
+// Reports that a launch in clusters can not be run.
 CUresult refuse_cluster(const CUfunc_st& function);
 
 }  // namespace simulator::cuda

@@ -7,7 +7,7 @@
 
 namespace simulator::cuda {
 
-// How a kernel samples the texture or surface object of this handle; false: there is none.
+// How a kernel samples the texture or surface object with this handle; false: there is none.
 bool describe_texture(std::uint64_t handle, ptx::Texture* out);
 
 }  // namespace simulator::cuda

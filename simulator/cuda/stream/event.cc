@@ -26,7 +26,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags, const char* call
   Captured* const recording = captured(call.state(), id);
   const bool external = flags == CU_EVENT_RECORD_EXTERNAL;
   if (recording != nullptr) return record_captured(call, event, *recording, external);
-  if (external) return CUDA_ERROR_INVALID_VALUE;  // it means a node of a graph
+  if (external) return CUDA_ERROR_INVALID_VALUE;  // only meaningful as a node of a graph
   if (call.machine().is_legacy(id)) {
     if (const CUresult result = may_wait_for_stream(call, id); result != CUDA_SUCCESS) return result;
   }
@@ -35,7 +35,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags, const char* call
   return CUDA_SUCCESS;
 }
 
-// What was recorded in a capture stands for no moment, and asking breaks a capture that is still going on.
+// An event that was recorded in a capture has no time, and querying it invalidates a capture that has not ended.
 CUresult may_ask(Call& call, CUevent event) {
   if (Capture* const capture = event->captured.capture.get()) {
     if (!capture->is_over) invalidate(*capture, CUDA_ERROR_CAPTURED_EVENT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, their order among each other, and host functions in them.
+// Streams, the order between them, and host functions in them.
 #include "simulator/cuda/context/context.h"
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/memory/pool_cache.h"
@@ -126,7 +126,7 @@ SIMULATED_API CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
-// Numbers are never given twice, not even when the machine uses an id again.
+// Numbers are never reused, even when the machine reuses an id.
 SIMULATED_API CUresult cuStreamGetId(CUstream stream, unsigned long long* number) {
   Call call;
   if (!call) return call.result();

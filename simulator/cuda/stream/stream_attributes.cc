@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of streams, which are remembered and change nothing.
+// Attributes of streams, which are stored and have no effect.
 #include "simulator/cuda/call.h"
 
 using namespace simulator;
@@ -7,7 +7,7 @@ using namespace simulator::cuda;
 
 namespace {
 
-// Attributes are kept for streams that have an object; the default streams have the defaults.
+// Attributes are stored for streams that have an object; default streams have the default values.
 CUresult find(Call& call, CUstream stream) {
   if (!call) return call.result();
   StreamId id = 0;

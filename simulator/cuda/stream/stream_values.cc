@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that streams write or wait for. Both versions of each function do the same. Remote writes can not be flushed,
-// as the attribute says, since there are none. A batch is as many operations; while a stream records, as many nodes.
+// Values that streams write to memory or wait for. Both versions of each function do the same. Flushing remote writes
+// is not supported, as the attribute says, since there are none. A batch becomes one operation for each entry or, in a
+// capturing stream, one node for each.
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/memory/memory_kinds.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr unsigned kMostOfBatch = 256;
 
-// What the device may access, at a multiple of its size.
+// Whether the device may access it, and it is aligned to its size.
 bool is_word(Machine& machine, CUdeviceptr at, std::uint32_t bytes) {
   return at != 0 && at % bytes == 0 && place_of(machine, at) != Place::kPageable;
 }
@@ -56,7 +57,7 @@ CUresult make(Machine& machine, const CUstreamBatchMemOpParams& one, Work* out) 
   }
 }
 
-// All or nothing: what is wrong is found before anything is submitted.
+// All or nothing: errors are found before anything is submitted.
 CUresult submit_all(CUstream stream, std::span<const CUstreamBatchMemOpParams> batch,
                     const char* caller = __builtin_FUNCTION()) {
   Call call(Needs::kContext, caller);
@@ -103,7 +104,7 @@ CUstream own(CUstream stream) { return stream == nullptr ? CU_STREAM_PER_THREAD 
 
 }  // namespace
 
-// In the legacy stream and, where no stream is given, in the calling thread's.
+// In the legacy stream and, if no stream is given, in the calling thread's.
 #define SIMULATED_VALUE(symbol, function, operation, type)                                        \
   SIMULATED_API CUresult symbol(CUstream stream, CUdeviceptr at, type value, unsigned flags) {    \
     return function(stream, operation, at, value, flags);                                         \

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: which there are, which one a thread uses, their limits and their end.
+// Devices: their number, the one that a thread uses, their limits, and resetting them.
 #include "simulator/cudart/session.h"
 
 namespace simulator::cudart {
 namespace {
 
-// Asked before a device is chosen, so no context is made.
+// Called before a device is chosen, so it must not create a context.
 template <typename Body>
 cudaError_t without_context(Body body) {
   const cudaError_t status = load_driver();

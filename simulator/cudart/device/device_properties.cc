@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudaGetDeviceProperties: one driver attribute a field (the struct of CUDA 13.0, driver_types.h), and
-// cudaChooseDevice, which prefers nothing: device 0 where the driver has one.
+// cudaGetDeviceProperties: one driver attribute for each field (the struct of CUDA 13.0, driver_types.h).
+// cudaChooseDevice has no preferences: it returns device 0 if there is one.
 #include <cstring>
 
 #include "simulator/cudart/session.h"
@@ -8,7 +8,7 @@
 namespace simulator::cudart {
 namespace {
 
-// Attributes that this driver does not know leave their field at zero, as an absent capability.
+// If the driver does not know an attribute, the field stays zero, as for an absent capability.
 class Reader {
  public:
   Reader(const Driver& table, CUdevice device) : table_(table), device_(device) {}
@@ -101,7 +101,7 @@ void read_machine(const Reader& reader, cudaDeviceProp* p) {
   reader.read(&p->mpsEnabled, CU_DEVICE_ATTRIBUTE_MPS_ENABLED);
 }
 
-// Texture limits stay zero: the runtime carries no textures, and a program that asks should see that.
+// Size limits of textures are not filled in: they stay zero.
 cudaError_t properties(const Driver& table, cudaDeviceProp* p, int ordinal) {
   CUdevice device = 0;
   if (const cudaError_t status = CUDART_CALL(table, cuDeviceGet, &device, ordinal); status != cudaSuccess)

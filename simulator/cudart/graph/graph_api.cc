@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs by capture: begun, ended, instantiated, launched and updated whole.
+// Graphs by capture: begin, end, instantiate, launch, and update as a whole.
 #include "simulator/cudart/convert.h"
 #include "simulator/cudart/session.h"
 
@@ -26,7 +26,7 @@ cudaError_t capture_info(Rule rule, cudaStream_t stream, cudaStreamCaptureStatus
                          cudaGraph_t* graph, const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
                          size_t* count) {
   return api(rule, [&](const Driver& table) {
-    // cuuint64_t and unsigned long long have one size and two names.
+    // cuuint64_t and unsigned long long have the same size but are different types.
     cuuint64_t found = 0;
     const cudaError_t result =
         CUDART_CALL(table, cuStreamGetCaptureInfo, stream, reinterpret_cast<CUstreamCaptureStatus*>(status), &found,

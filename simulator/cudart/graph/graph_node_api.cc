@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs built node by node: nodes of each kind added, asked for what they do, and given something else to do, in a
-// graph and in an executable one.
+// Graphs built node by node: adding nodes of each kind, and reading and changing their parameters, in a graph and in an
+// executable one.
 #include "simulator/cudart/convert.h"
 #include "simulator/cudart/graph/graph_params.h"
 #include "simulator/cudart/same.h"
@@ -9,7 +9,7 @@
 namespace simulator::cudart {
 namespace {
 
-// Where a new node goes: its place among the nodes of a graph.
+// The position of a new node in a graph.
 struct Place {
   cudaGraphNode_t* out;
   cudaGraph_t graph;
@@ -17,7 +17,7 @@ struct Place {
   size_t count;
 };
 
-// `make` fills in a copy; then it becomes a node, or what a node does.
+// `make` fills in parameters in the driver's form, which are then passed on for a new or an existing node.
 template <typename Make>
 cudaError_t add_copy(const Place& at, Make make) {
   return api([&](const Driver& table) {

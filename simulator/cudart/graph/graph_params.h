@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of graph nodes as the driver takes them. They need a thread that is ready().
+// Parameters of graph nodes in the driver's form. The thread must be ready().
 #pragma once
 
 #include "simulator/cudart/driver.h"
@@ -9,17 +9,17 @@ namespace simulator::cudart {
 cudaError_t to_driver(const cudaKernelNodeParams& params, CUDA_KERNEL_NODE_PARAMS* out);
 cudaKernelNodeParams from_driver(const CUDA_KERNEL_NODE_PARAMS& params);
 
-// Copies of one row: of plain memory, into a variable, out of one.
+// Copies of one row: of plain memory, into a variable, out of a variable.
 cudaError_t copy_into_variable(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
                                CUDA_MEMCPY3D* out);
 cudaError_t copy_from_variable(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
                                CUDA_MEMCPY3D* out);
 
-// Nodes of any kind; what the driver writes into its parameters goes back with `take_results`.
+// Nodes of any kind; results that the driver writes into its parameters are copied back with `take_results`.
 cudaError_t to_driver(const Driver& table, const cudaGraphNodeParams& params, CUgraphNodeParams* out);
 void take_results(const CUgraphNodeParams& given, cudaGraphNodeParams* params);
 
-// The context that nodes of the calling thread run in.
+// The context in which nodes of the calling thread run.
 cudaError_t context_of_nodes(CUcontext* context);
 
 }  // namespace simulator::cudart

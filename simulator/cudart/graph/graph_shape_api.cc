@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of a graph: nodes, edges, clones; and what graphs hold of memory and of the program's objects.
+// The shape of a graph: nodes, edges, clones; and the memory and user objects that graphs hold.
 #include "simulator/cudart/convert.h"
 #include "simulator/cudart/same.h"
 

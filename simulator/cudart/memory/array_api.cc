@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and mipmaps of them: made, described, freed.
+// Arrays and mipmapped arrays: creation, description, release.
 #include "simulator/cudart/convert.h"
 #include "simulator/cudart/session.h"
 

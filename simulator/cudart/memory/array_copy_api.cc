@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies into and out of arrays. Offsets and widths in these functions count bytes, and rows.
+// Copies to and from arrays. Offsets and widths in these functions are in bytes and rows.
 #include <algorithm>
 #include <optional>
 
@@ -48,7 +48,7 @@ cudaError_t copy(const Driver& table, const End& to, const End& from, size_t wid
   return stream ? CUDART_CALL(table, cuMemcpy2DAsync, &box, *stream) : CUDART_CALL(table, cuMemcpy2DUnaligned, &box);
 }
 
-// Bytes of a row; what is no array has one row.
+// Bytes of a row; plain memory has one row.
 cudaError_t row_bytes(const Driver& table, const End& end, size_t* bytes) {
   *bytes = SIZE_MAX;
   if (end.array == nullptr) return cudaSuccess;
@@ -69,7 +69,7 @@ void advance(End* end, size_t bytes, size_t row) {
   ++end->y;
 }
 
-// `bytes` one behind the other, over the ends of an array's rows: row by row.
+// Copies `bytes` contiguous bytes, row by row, across the ends of an array's rows.
 cudaError_t copy_run(Rule rule, End to, End from, size_t bytes, cudaMemcpyKind kind, Stream stream) {
   return api(rule, [&](const Driver& table) {
     size_t to_row = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many copies, prefetches or discards in one call, and boxes between devices.
+// Batches of copies, prefetches and discards, and copies of boxes between devices.
 #include <optional>
 
 #include "simulator/cudart/convert.h"

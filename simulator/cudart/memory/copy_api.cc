@@ -10,7 +10,7 @@
 namespace simulator::cudart {
 namespace {
 
-// A copy without a stream is one that the host waits for.
+// Without a stream: a copy for which the host waits.
 using Stream = std::optional<cudaStream_t>;
 
 cudaError_t copy_row(const Driver& table, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,

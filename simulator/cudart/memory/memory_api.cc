@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device, managed and pinned host memory; what a pointer is.
+// Device, managed and pinned host memory; pointer attributes.
 #include "simulator/cudart/convert.h"
 #include "simulator/cudart/same.h"
 
@@ -8,13 +8,13 @@
 namespace simulator::cudart {
 namespace {
 
-// Pitches are chosen for elements of up to 16 bytes, the widest that one access moves.
+// Pitches are chosen for elements of up to 16 bytes, the largest single access.
 constexpr unsigned kElementBytes = 16;
 
 cudaError_t allocate(void** pointer, size_t bytes) {
   if (pointer == nullptr) return record(cudaErrorInvalidValue);
   return api([&](const Driver& table) {
-    // Nothing was asked for: the runtime answers with no address where the driver refuses.
+    // Size 0: the runtime returns no address where the driver refuses.
     *pointer = nullptr;
     return bytes == 0 ? cudaSuccess : CUDART_CALL(table, cuMemAlloc, address_out(pointer), bytes);
   });
@@ -62,7 +62,7 @@ cudaError_t describe(const Driver& table, const void* pointer, cudaPointerAttrib
   attributes->device = device;
   attributes->devicePointer = on_device;
   attributes->hostPointer = attributes->type == cudaMemoryTypeUnregistered ? const_cast<void*>(pointer) : on_host;
-  // An ordinary host address is not an error; the driver knows no device for it, the runtime says -2
+  // An ordinary host address is not an error: the driver knows no device for it, and the runtime returns -2
   // (cudaInvalidDeviceId).
   if (attributes->type == cudaMemoryTypeUnregistered) attributes->device = cudaInvalidDeviceId;
   return cudaSuccess;

@@ -31,7 +31,7 @@ cudaError_t memset2d_of(Rule rule, void* begin, size_t pitch, int value, size_t 
   return api(rule, [&](const Driver& table) { return set_rows(table, begin, pitch, value, width, height, stream); });
 }
 
-// Slices lie ysize rows apart. Where the box takes all rows of a slice, all slices are one run of rows.
+// Slices are ysize rows apart. If the box covers all rows of a slice, all slices are one sequence of rows.
 cudaError_t memset3d_of(Rule rule, cudaPitchedPtr pitched, int value, cudaExtent extent, Stream stream) {
   return api(rule, [&](const Driver& table) {
     if (extent.height == pitched.ysize)

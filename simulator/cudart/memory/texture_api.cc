@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Textures and surfaces: objects over arrays and over plain memory. The driver's descriptions have flags where the
+// Textures and surfaces: objects over arrays and over plain memory. The driver's structures have flags where the
 // runtime's have fields.
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a kernel: attributes, name, parameters, occupancy.
+// Queries about a kernel: attributes, name, parameters, occupancy.
 #include <type_traits>
 
 #include "simulator/cudart/module/registry.h"

@@ -13,7 +13,7 @@ struct Shape {
   cudaStream_t stream;
 };
 
-// The driver says "invalid value" of a shape that no device runs; the runtime calls that an invalid configuration.
+// If no device can run the shape, the driver returns "invalid value", and the runtime "invalid configuration".
 cudaError_t launch_kernel(const Driver& table, CUkernel kernel, const Shape& shape, void** arguments);
 bool is_valid(const Driver& table, const Shape& shape);
 

@@ -8,7 +8,7 @@
 namespace simulator::cudart {
 namespace {
 
-// A kernel may stand where a function is asked for (cuda.h, cuLaunchKernel); it then runs in the current context.
+// A kernel may be passed as a function (cuda.h, cuLaunchKernel); it then runs in the current context.
 CUfunction as_function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
 
 bool within(const Driver& table, unsigned value, CUdevice_attribute limit) {

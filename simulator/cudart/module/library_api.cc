@@ -7,7 +7,7 @@
 namespace simulator::cudart {
 namespace {
 
-// cudaEnableDefault means the rule that the caller was compiled with; the other two are the driver's flags as they are.
+// cudaEnableDefault means the default stream for which the caller was compiled; the other two are the driver's flags.
 cudaError_t entry_point(Rule rule, const char* symbol, void** function, unsigned version, unsigned long long flags,
                         cudaDriverEntryPointQueryResult* result) {
   if (symbol == nullptr || function == nullptr) return record(cudaErrorInvalidValue);
@@ -18,7 +18,7 @@ cudaError_t entry_point(Rule rule, const char* symbol, void** function, unsigned
   *function = nullptr;
   const CUresult status = driver().cuGetProcAddress(symbol, function, static_cast<int>(version), flags, &found);
   if (result != nullptr) *result = static_cast<cudaDriverEntryPointQueryResult>(found);
-  // A name that is not found is an answer where the caller asked for the result, and an error where it did not.
+  // A name that is not found is a result if the caller passed a pointer for it, and an error otherwise.
   if (status == CUDA_ERROR_NOT_FOUND || found != CU_GET_PROC_ADDRESS_SUCCESS) {
     return result == nullptr ? record(cudaErrorSymbolNotFound) : cudaSuccess;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc's generated host code calls (crt/host_runtime.h of CUDA 13.0 declares these): registration before main(),
-// and the two halves of `kernel<<<grid, block, shared, stream>>>(...)`.
+// Functions that nvcc's generated host code calls (declared in crt/host_runtime.h of CUDA 13.0): registration before
+// main(), and the two halves of `kernel<<<grid, block, shared, stream>>>(...)`.
 #include <cstdio>
 #include <vector>
 
@@ -20,13 +20,13 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-// A launch may stand in the argument list of another one, so these nest.
+// A launch may occur in the argument list of another one, so these are nested.
 thread_local std::vector<Configuration> configurations;
 
 cudaError_t launch(Rule rule, cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                    cudaStream_t stream) {
   return api(rule, [&](const Driver& table) {
-    // The stub keeps a null kernel where __cudaGetKernel has failed.
+    // The stub has a null kernel if __cudaGetKernel has failed.
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     return launch_kernel(table, kernel, {grid, block, shared, stream}, arguments);
   });

@@ -32,7 +32,7 @@ struct Entry {
   CUkernel kernel = nullptr;
 };
 
-// Guards everything below; it is held while the driver loads a binary, so that two threads do not load it twice.
+// Guards everything below. Held while the driver loads a binary, so that two threads do not load it twice.
 struct Registry {
   std::mutex mutex;
   std::unordered_map<const void*, Entry> functions;
@@ -41,7 +41,7 @@ struct Registry {
   std::unordered_set<const void*> kernels;
 };
 
-// Never destroyed: programs unregister from their exit handlers.
+// Never destroyed: programs unregister in their exit handlers.
 Registry& registry() {
   static auto* all = new Registry;
   return *all;
@@ -93,7 +93,7 @@ void unregister_binary(FatBinary* binary) {
   std::erase_if(registry().functions, of_binary);
   std::erase_if(registry().variables, of_binary);
   std::erase_if(registry().managed, of_binary);
-  // At exit the driver may be gone already; then there is nothing left to unload.
+  // At exit the driver may have shut down already; then there is nothing to unload.
   if (binary->library != nullptr) static_cast<void>(CUDART_CALL(driver(), cuLibraryUnload, binary->library));
   delete binary;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: made, waited for, asked about. Handles and flags are the driver's own.
+// Streams: creation, waits, queries. Handles and flags are the driver's own.
 #include "simulator/cudart/session.h"
 
 namespace simulator::cudart {
@@ -26,7 +26,8 @@ cudaError_t wait_event(Rule rule, cudaStream_t stream, cudaEvent_t event, unsign
   return api(rule, [&](const Driver& table) { return CUDART_CALL(table, cuStreamWaitEvent, stream, event, flags); });
 }
 
-// The driver's callbacks carry its own error type; this one is called between and gone after its only call.
+// The driver's callbacks have its own error type. This adapter is called in between and deletes itself after its only
+// call.
 struct Callback {
   cudaStreamCallback_t function;
   void* data;

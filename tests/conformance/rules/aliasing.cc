@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One handle behind several addresses. What an operation wrote through one address is seen through another by what
-// begins after it has ended; nothing here depends on more.
+// One handle mapped at several addresses. Operations through one address see what operations that have ended before
+// wrote through another one; the rules require no more than that.
 #include "tests/conformance/session.h"
 
 namespace conformance {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that decide on the device, as far as defaults go: kernels that set conditions are linked with NVIDIA's device
-// runtime, which a rule does not have.
+// Conditional nodes, with default values only: kernels that set conditions must be linked with NVIDIA's device runtime,
+// which is not available to rules.
 #include "tests/conformance/session.h"
 
 namespace conformance {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an event captures, who waits for it, and what it tells. The library orders everything it does with events.
+// What an event captures, who waits for it, and what queries return. The library's ordering relies on events alone.
 #include "tests/conformance/session.h"
 
 namespace conformance {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles of memory on the host, mapped where device memory can be: what an address leads to may change its place.
+// Handles of host memory, mapped at addresses where device memory can also be mapped: the memory of an address can
+// change between host and device.
 #include <algorithm>
 
 #include "tests/conformance/session.h"

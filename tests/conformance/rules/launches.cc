@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules, kernels, their parameters, and launches. The library reads every launch from the layout of its parameters.
+// Modules, kernels, their parameters, and launches. The library interprets every launch with the layout of its
+// parameters.
 #include <cstring>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mapping handles at reserved addresses, access, and taking mappings away.
+// Mapping handles at reserved addresses, access rights, and unmapping.
 #include "tests/conformance/session.h"
 
 namespace conformance {

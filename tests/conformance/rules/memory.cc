@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain allocations, and what is left of the memory.
+// Plain allocations, and the amount of free memory.
 #include "tests/conformance/session.h"
 
 namespace conformance {
@@ -89,7 +89,7 @@ constexpr const char* kSubject = "memory info";
 constexpr int kMapping = CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
 constexpr std::size_t kMebi = std::size_t{1} << 20;
 constexpr std::size_t kSlack =
-    32 * kMebi;  // what a driver may take for its own books, and more than any has been seen to
+    32 * kMebi;  // allowance for the driver's own data; more than any driver has been observed to take
 constexpr std::size_t kBytes = 256 * kMebi;
 #define INFO "Memory Management: cuMemGetInfo; Virtual Memory Management: "
 

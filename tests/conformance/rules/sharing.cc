@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes share: by handles of CUDA IPC, and by descriptors of memory that was created to be exported.
+// Memory shared between processes: by CUDA IPC handles, and by descriptors of memory that was created for export.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@ constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 constexpr auto kPeers = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
 constexpr std::size_t kWords = 1 << 18;
 
-// A process that was made before the driver was started here, with a driver of its own. It runs `body` with what it
-// is passed.
+// A process that was forked before the driver was initialized here; it has its own driver. It runs `body` with what is
+// passed to it.
 class Other {
  public:
   Other(Session& session, const std::function<void(Session&, const CUipcMemHandle&)>& body) : session_(session) {
@@ -27,7 +27,7 @@ class Other {
     if (child_ == 0) _exit(run(body));
   }
 
-  // What it found has to hold.
+  // Its checks must succeed.
   void pass(const CUipcMemHandle& passed) {
     Session& session = session_;
     HOLDS(write(ends_[1], &passed, sizeof passed) == sizeof passed, "the other process is there");
@@ -41,7 +41,7 @@ class Other {
   int run(const std::function<void(Session&, const CUipcMemHandle&)>& body) {
     close(ends_[1]);
     CUipcMemHandle passed;
-    if (read(ends_[0], &passed, sizeof passed) != sizeof passed) return 0;  // not asked, then
+    if (read(ends_[0], &passed, sizeof passed) != sizeof passed) return 0;  // nothing was passed
     try {
       Session theirs(session_.driver(), [](const char*) {});
       theirs.begin(Rule{});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of work within a stream and among streams: the legacy stream, threads' own streams, streams that do not
-// block.
+// The order of work in a stream and between streams: the legacy stream, per-thread default streams, non-blocking
+// streams.
 //
-// A rule of order writes behind several milliseconds of copying, so that reading too early reads the old value. A rule
-// that says something is still running does so behind the same copying, with calls that take microseconds.
+// A rule about order writes after several milliseconds of copying, so that reading too early returns the old value. A
+// rule that something is still running checks it during the same copying, with calls that take microseconds.
 #include <thread>
 
 #include "tests/conformance/session.h"
@@ -16,7 +16,7 @@ constexpr const char* kSubject = "streams";
 
 constexpr std::uint32_t kWordCount = 1024;
 
-// A word buffer of zeros, and all that the rule will need made before anything runs.
+// A zeroed buffer; also allocates everything else that the rule needs before anything runs.
 CUdeviceptr prepare(Session& session) {
   const CUdeviceptr at = session.allocate(4 * kWordCount);
   const Driver& cu = session.driver();
@@ -27,7 +27,7 @@ CUdeviceptr prepare(Session& session) {
   return at;
 }
 
-// Adds 1 in `first`, behind long work, and copies in `second`: answers 1 where the order held, else 0.
+// Adds 1 in `first`, after long work, and copies in `second`: returns 1 if the order was kept, else 0.
 std::uint32_t copy_behind(Session& session, CUstream first, CUstream second) {
   const CUdeviceptr at = prepare(session);
   const CUdeviceptr out = session.allocate(4 * kWordCount);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that streams write or wait for. What a stream waits for is always written in the end, so that no rule leaves
-// one that stands.
+// Values that streams write to memory or wait for. Every value that a stream waits for is finally written, so that no
+// rule leaves a blocked stream.
 #include "tests/conformance/session.h"
 
 namespace conformance {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuMemcpy3DBatchAsync: two boxes in one call, side by side. Not in the legacy stream.
+// cuMemcpy3DBatchAsync: two adjacent boxes in one call. Not in the legacy stream.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

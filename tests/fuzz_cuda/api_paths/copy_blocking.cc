@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies without a stream: in the legacy stream, and the host waits for most.
+// Copies without a stream: in the legacy stream; the host waits for most of them.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between devices, where both are the same one.
+// Copies between devices, both of which are the same one.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One range: cuMemcpyHtoDAsync and its kin, and cuMemcpyAsync, which finds out what the addresses are.
+// One range: cuMemcpyHtoDAsync and similar, and cuMemcpyAsync, which determines the kinds of the addresses.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

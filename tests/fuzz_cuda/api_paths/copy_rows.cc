@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of rows and of layers, which lie side by side here.
+// Copies of rows and of layers, which are contiguous here.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

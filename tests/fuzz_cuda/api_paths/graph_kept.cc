@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that are kept are launched, changed, launched again, and go. ApiPaths that make them are in graph_*.cc.
+// Graphs that are kept: launched, changed, launched again, and destroyed. The API paths that create them are in
+// graph_*.cc.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph made of nodes: a set, a kernel, a copy, a function of the host, another graph with a kernel. The instance's
-// nodes are changed one by one.
+// A graph made of nodes: a set, a kernel, a copy, a host function, a child graph with a kernel. The nodes of the
+// executable graph are changed one by one.
 #include <algorithm>
 #include <atomic>
 
@@ -12,7 +12,7 @@ using namespace model;
 std::atomic<std::uint64_t> calls = 0;
 void CUDA_CB call(void*) { calls.fetch_add(1); }
 
-// What the nodes do now.
+// The present work of the nodes.
 struct Nodes {
   CUgraphNode set = nullptr, kernel = nullptr, copy = nullptr, host = nullptr, child = nullptr;
   std::vector<Slice> slices{};  // out, a, b, c

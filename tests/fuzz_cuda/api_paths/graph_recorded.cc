@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph recorded by two streams, updated as a whole.
+// A graph captured from two streams, updated as a whole.
 #include <algorithm>
 
 #include "tests/fuzz_cuda/api_path.h"
@@ -15,7 +15,7 @@ void launch(const World& world, CUstream stream, const Operands& operands) {
   CHECK_CUDA(cuLaunchKernel(function_of(world, task), 1, 1, 1, 64, 1, 1, 0, stream, parameters.data(), nullptr));
 }
 
-// out and a are combined while b is copied over the beginning of c; then both meet.
+// out and a are combined while b is copied over the beginning of c; then both streams join.
 CUgraph record(World& world, const std::vector<Slice>& slices, std::uint64_t salt, std::size_t words) {
   const Slice &out = slices[0], &a = slices[1], &b = slices[2], &c = slices[3];
   const unsigned first = world.own_stream();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that decides on the device: a word of an operand says which of two bodies is run; behind it a loop goes round
-// as often as a counter says, which the graph sets. The nodes of the bodies are changed one by one.
+// A graph with conditional nodes: a word of an operand selects one of two bodies; after it a loop runs as often as a
+// counter says, which the graph sets. The nodes of the bodies are changed one by one.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {
@@ -8,7 +8,7 @@ using namespace model;
 
 constexpr std::uint64_t kMostRounds = 3;
 
-// What the nodes do now.
+// The present work of the nodes.
 struct Nodes {
   CUgraphConditionalHandle choice = 0, loop = 0;
   CUdeviceptr counter = 0;
@@ -50,7 +50,7 @@ struct Nodes {
   }
 };
 
-// Calls with the node's parameters, which live as long.
+// Calls with the node's parameters, which are valid during the call.
 template <typename Use>
 void with_kernel(const World& world, Task task, Use use) {
   std::vector<void*> parameters = task.parameters();

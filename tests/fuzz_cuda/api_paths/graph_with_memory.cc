@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that allocates memory of its own while it is recorded: what a kernel works on is copied there first. The
-// second allocation begins behind the end of the first.
+// A graph that allocates memory of its own while it is captured: a kernel's operand is copied there first. The second
+// allocation begins after the end of the first.
 #include <algorithm>
 
 #include "tests/fuzz_cuda/api_path.h"
@@ -43,7 +43,7 @@ void record(World& world, Graph& graph, const std::vector<Slice>& slices) {
   };
 }
 
-// No other graph can take its place: it has memory of its own.
+// It can not be updated from another graph, because it has memory of its own.
 void record_again(World& world, Graph& graph) {
   const std::vector<Slice> slices = world.pick_held(3);
   if (slices.empty()) return;

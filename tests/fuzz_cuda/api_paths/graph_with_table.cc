@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that uploads a table and runs a kernel by it. Between launches the host writes other addresses into the
-// memory that the graph copies from.
+// A graph that uploads a table and runs a kernel that uses it. Between launches the host writes other addresses to the
+// memory from which the graph copies.
 #include <algorithm>
 
 #include "tests/fuzz_cuda/api_path.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches by way of a graph that is used once: recorded by a stream, or made of a node.
+// Launches through a graph that is used once: captured from a stream, or made of a node.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches by parameters and by one block of them, cooperative, with attributes, of kernels without a context.
+// Launches with separate parameters and with one block of them; cooperative; with attributes; of kernels without a
+// context.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {
@@ -41,7 +42,7 @@ void with_attributes(World& world, unsigned stream, Task& task) {
   CHECK_CUDA(cuLaunchKernelEx(&config, function_of(world, task), parameters.data(), nullptr));
 }
 
-// A kernel of the library has a copy of its own of the module's global.
+// A kernel of the library has its own copy of the module's global variable.
 void without_context(World& world, unsigned stream, Task& task) {
   std::vector<void*> parameters = task.parameters();
   const CUfunction handle = std::string_view(task.kernel) == "model_combine_by_root"

@@ -41,7 +41,7 @@ cuuint64_t number_of(CUmemoryPool pool, CUmemPool_attribute attribute) {
   return value;
 }
 
-// Of a pool that nobody else has.
+// For a pool that only this program uses.
 void ask_about_pool(World& world) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory: the driver's own. At times the host reads and writes it where it lies.
+// Managed memory: the driver's own. Sometimes the host reads and writes it directly.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

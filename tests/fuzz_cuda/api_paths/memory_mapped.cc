@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses that the program reserves and maps itself. They stay on the device, so few at a time.
+// Addresses that the program reserves and maps itself. They stay on the device, so there are only few at a time.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

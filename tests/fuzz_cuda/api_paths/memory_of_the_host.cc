@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the host that kernels work on: registered, or allocated pinned.
+// Host memory that kernels work on: registered, or allocated as pinned memory.
 #include <cstdlib>
 
 #include "tests/fuzz_cuda/api_path.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuMemAllocPitch: rows with room behind them. The buffer is the beginning of it.
+// cuMemAllocPitch: rows with padding. The buffer is the beginning of the allocation.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

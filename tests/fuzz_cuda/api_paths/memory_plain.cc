@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuMemAlloc and cuMemFree, which waits; or cuMemFreeAsync, in any stream that is behind all uses.
+// cuMemAlloc and cuMemFree, which waits; or cuMemFreeAsync, in any stream that is ordered after all uses.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands in the kernel's parameters: one by one, in a structure, in a packed one at odd places.
+// Operands in the kernel's parameters: separate, in a structure, in a packed one at odd offsets.
 #include <cstring>
 
 #include "tests/fuzz_cuda/api_path.h"

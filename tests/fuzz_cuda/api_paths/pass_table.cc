@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands in tables in memory: uploaded; moved on the device; two deep; behind a global of the module; written by a
-// kernel.
+// Operands in tables in memory: uploaded; moved on the device; two levels deep; through a global variable of the
+// module; written by a kernel.
 #include <algorithm>
 #include <iterator>
 
@@ -25,7 +25,7 @@ Task uploaded(World& world, unsigned stream, const Operands& operands) {
   return by("model_combine_by_table", table, table.buffer.address, operands.salt);
 }
 
-// By way of another place, which is cleared.
+// Through another location, which is cleared afterwards.
 Task moved(World& world, unsigned stream, const Operands& operands) {
   World::Table& table = world.table();
   const CUdeviceptr first = table.buffer.address + kBytes;
@@ -44,7 +44,7 @@ void clear(World& world, unsigned stream, World::Table& table, CUdeviceptr at, s
   world.after_write(stream, table.buffer);
 }
 
-// What the words lead to is accessed by whatever is given the table later, too, and must then fit as well.
+// Buffers that the pointers point to are accessed by every later kernel that is given the table, and must then fit too.
 void forget_afterwards(World& world, unsigned stream, Task& task, World::Table& table, CUdeviceptr at,
                        std::size_t bytes = 8) {
   task.afterwards = [&world, &table, stream, at, bytes] { clear(world, stream, table, at, bytes); };
@@ -79,8 +79,8 @@ Task behind_a_global(World& world, unsigned stream, const Operands& operands) {
   return task;
 }
 
-// Where the library knows of such kernels, small operands would be taken for tables, too, and lead to each other for
-// good; and all that they lead to would have to fit.
+// If the library knows of kernels that write tables, small operands would be assumed to be tables too and to point to
+// each other permanently; and everything that they point to would have to fit.
 bool may_be_tables(const Operands& operands) {
   constexpr std::uint64_t kMostTableBytes = 256 << 10;
   const Buffer* const all[] = {operands.out.buffer, operands.a.buffer, operands.b.buffer};
@@ -88,7 +88,7 @@ bool may_be_tables(const Operands& operands) {
                      [](const Buffer* buffer) { return buffer->bytes() <= kMostTableBytes; });
 }
 
-// Accesses all the others, so that what the table leads to is where only the table tells of it.
+// Accesses all other buffers, so that buffers that only the table points to are evicted.
 void crowd_out(World& world, unsigned stream) {
   const Place there{Place::Kind::kPinned, reinterpret_cast<std::uint64_t>(world.staging())};
   for (const auto& buffer : world.buffers()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for a default stream of each thread: other symbols, _ptsz and _ptds.
+// The driver's functions for per-thread default streams: other symbols, _ptsz and _ptds.
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include "tests/fuzz_cuda/api_path.h"
 

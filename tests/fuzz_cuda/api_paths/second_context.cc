@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second context has memory of its own, which a buffer's bytes visit: copied there, changed by a kernel of that
-// context, copied back.
+// A second context with memory of its own, through which a buffer's bytes are sent: copied there, changed by a kernel
+// of that context, copied back.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second device has memory of its own, which a buffer's bytes visit: copied there, changed by a kernel of that device
-// in a stream of its own, or by one of the first as its peer, copied back. Each copy is in a stream of the one device
-// or of the other, and events alone put them in order. Or they visit the host, through a stream of the second device.
-// Drawn only where the program is told that there are several
-// devices: elsewhere seeds mean what they did.
+// A second device with memory of its own, through which a buffer's bytes are sent: copied there, changed by a kernel of
+// that device in a stream of its own, or by one of the first device as its peer, and copied back. Each copy is in a
+// stream of either device, and only events order them. Or the bytes are sent to the host, through a stream of the
+// second device. Used only if the program is told that there are several devices: otherwise seeds keep their meaning.
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,7 @@
 namespace {
 using namespace model;
 
-// The context's calls are made with it current.
+// The calls of the context are made while it is current.
 class Current {
  public:
   explicit Current(CUcontext context) { CHECK_CUDA(cuCtxPushCurrent(context)); }
@@ -29,7 +28,7 @@ struct SecondDevice {
 
   SecondDevice() {
     CHECK_CUDA(cuDevicePrimaryCtxRetain(&context, 1));
-    CHECK_CUDA(cuCtxEnablePeerAccess(context, 0));  // of the first device, whose context is current
+    CHECK_CUDA(cuCtxEnablePeerAccess(context, 0));  // to the first device, whose context is current
     const Current current(context);
     CHECK_CUDA(cuModuleLoadData(&module, kImage));
     CHECK_CUDA(cuModuleGetFunction(&kernel, module, "model_change_every_word"));
@@ -61,7 +60,7 @@ struct Visit {
     CHECK_CUDA(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
     CHECK_CUDA(cuMemAlloc(&memory, bytes));
   }
-  // All of it is over.
+  // All work in it has completed.
   void end(const SecondDevice& second) const {
     const Current current(second.context);
     CHECK_CUDA(cuMemFree(memory));
@@ -70,7 +69,7 @@ struct Visit {
   }
 };
 
-// One of the second device's streams comes behind all that ours was given, or ours behind all of its.
+// Orders one of the second device's streams after everything in ours, or ours after everything in it.
 void go_there(World& world, unsigned stream, const Visit& visit) {
   CUevent here = nullptr;
   CHECK_CUDA(cuEventCreate(&here, CU_EVENT_DISABLE_TIMING));
@@ -84,8 +83,8 @@ void come_back(World& world, unsigned stream, const SecondDevice& second, const 
   CHECK_CUDA(cuStreamWaitEvent(world.stream(stream), visit.done, 0));
 }
 
-// What names no contexts is the stream's device's to do. It may access the other's allocations, but no other kinds of
-// memory, so it is the first device's.
+// A copy that names no contexts is done by the stream's device. That may access the other's allocations, but no other
+// kinds of memory, so the first device's stream is used.
 void copy(CUdeviceptr to, CUcontext there, CUdeviceptr from, CUcontext here, std::size_t bytes, CUstream stream,
           bool names_contexts) {
   if (names_contexts) {
@@ -139,8 +138,8 @@ void visit(World& world) {
   visit.end(second);
 }
 
-// Pageable or pinned, with the one device's context current or the other's. Allocations alone: memory of pools, and
-// what the program maps itself, is open to its own device and no other.
+// Pageable or pinned, with either device's context current. Only for plain allocations: memory of pools, and mappings
+// of the program's own, is accessible only to its own device.
 void visit_host(World& world) {
   if (world.buffers().empty()) return;
   const Slice slice = world.any_slice();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers come, are written, read and go.
+// Allocates, writes, reads and frees buffers.
 #include <cstring>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel, given its operands by any API path of passing, launched by any API path of launching.
+// A kernel that is given its operands by any API path of passing, and launched by any API path of launching.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {

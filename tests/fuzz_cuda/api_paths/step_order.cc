@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host waits or asks; streams come and go; functions of the host run in streams.
+// The host waits or queries; streams are created and destroyed; host functions run in streams.
 #include <atomic>
 
 #include "tests/fuzz_cuda/api_path.h"
@@ -8,7 +8,7 @@ namespace {
 using namespace model;
 
 void wait_for_stream(World& world) { CHECK_CUDA(cuStreamSynchronize(world.stream(world.any_stream()))); }
-// Not while another thread may record.
+// Not while another thread may be capturing.
 void wait_for_all(World& world) {
   if (world.options.threads == 1) CHECK_CUDA(cuCtxSynchronize());
 }

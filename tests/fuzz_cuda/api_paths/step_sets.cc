@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of bytes, halves and words; of ranges and of rows; blocking and in order.
+// Sets of bytes, halves and words; of ranges and of rows; blocking and in stream order.
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream stands behind a word, with work behind it, while others go on; another stream, or the host, writes the word.
-// Neither is a blocking stream: what comes behind the legacy stream might stand, too, and be what was to write.
+// A stream is blocked by a value, with work after it, while others continue; another stream, or the host, writes the
+// value. Neither is a blocking stream: work ordered after the legacy stream might be blocked too, including what is to
+// write the value.
 #include "tests/fuzz_cuda/api_path.h"
 
 namespace {
@@ -57,8 +58,8 @@ void write(const Word& word, std::uint64_t value, bool wide, CUstream writing) {
   }
 }
 
-// Not where nothing changes its place while anything runs (a full host fallback, with which unseen API paths go): there
-// what is away can not come before the word is written.
+// Not with a full host fallback (which is used with unseen API paths), in which no buffer is evicted or fetched while
+// anything runs: evicted buffers could not be fetched before the value is written.
 void stand(World& world) {
   if (world.options.unseen || world.buffers().empty()) return;
   const unsigned standing = world.own_stream(), other = world.own_stream();
@@ -77,7 +78,7 @@ void stand(World& world) {
     CHECK_CUDA(cuStreamWaitValue32(world.stream(standing), word.address, 1, CU_STREAM_WAIT_VALUE_EQ));
   }
   set(world, standing);
-  // In another one, which comes behind the first where they share a buffer.
+  // In another stream, which is ordered after the first if they share a buffer.
   set(world, other);
   write(word, 1, wide, writing);
   set(world, standing);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another malloc in front of or behind us. Like jemalloc and tcmalloc it finds what it needs by dlsym, in the
-// middle of somebody's allocation, and must not be called again meanwhile.
+// Another malloc, loaded before or after the library. Like jemalloc and tcmalloc it calls dlsym in the middle of an
+// allocation, and must not be called again meanwhile.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ using Release = void (*)(void*);
 std::atomic<bool> searching{false};
 std::atomic<Allocate> next_allocate{nullptr};
 std::atomic<Release> next_release{nullptr};
-// For who allocates while we search.
+// For allocations made during the search.
 alignas(16) char spare[1 << 16];
 std::atomic<std::size_t> spare_used{0};
 
@@ -28,7 +28,7 @@ void* take_spare(std::size_t bytes) {
 bool find_next() {
   if (next_allocate.load() != nullptr) return true;
   if (searching.exchange(true)) return false;
-  // Also of the driver: what a search does inside an allocation is what is tested.
+  // Also for a driver function: tests what a search does inside an allocation.
   static_cast<void>(dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
   next_release.store(reinterpret_cast<Release>(dlsym(RTLD_NEXT, "free")));
   next_allocate.store(reinterpret_cast<Allocate>(dlsym(RTLD_NEXT, "malloc")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of copy and set, each between buffers that a small budget has driven out by then.
+// Every kind of copy and set, each between buffers that a small budget has evicted by then.
 #include <cuda.h>
 
 #include <cstdio>
@@ -24,7 +24,7 @@ CUdeviceptr buffers[kBuffers];
 std::vector<unsigned char> host(kBytes);
 int step = 0;
 
-// Cycles through the buffers, so that the next one has not been used for longest.
+// Cycles through the buffers, so that the next one is the least recently used.
 CUdeviceptr next() { return buffers[step++ % kBuffers]; }
 
 void say(const char* what) {

@@ -10,11 +10,11 @@
 #define PROGRAM_TEXT(text) #text
 #define PROGRAM_EXACT_NAME(name) PROGRAM_TEXT(name)
 
-// What a binary that was linked against glibc before 2.34 refers to.
+// The symbol to which a binary linked against glibc before 2.34 refers.
 extern "C" void* old_dlsym(void* handle, const char* name);
 __asm__(".symver old_dlsym, dlsym@GLIBC_2.2.5");
 
-// cuda.h's macro makes the name the five-argument version's.
+// cuda.h's macro changes the name to the five-argument version.
 #undef cuGetProcAddress
 extern "C" CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, cuuint64_t flags);
 
@@ -36,7 +36,7 @@ void* by_dlsym(const char*, const char* exact) { return dlsym(driver(), exact); 
 void* by_old_dlsym(const char*, const char* exact) { return old_dlsym(driver(), exact); }
 void* by_default(const char*, const char* exact) { return dlsym(RTLD_DEFAULT, exact); }
 
-// As of the version that has the parameters of the declaration: since 13.0 there is a cuCtxSynchronize that takes a
+// The version whose parameters are those of the declaration: since 13.0 there is a cuCtxSynchronize that takes a
 // context.
 int version_of(const char* base) { return std::strcmp(base, "cuCtxSynchronize") == 0 ? 12090 : CUDA_VERSION; }
 
@@ -50,7 +50,8 @@ void* by_proc_legacy(const char* base, const char*) { return by_proc(base, CU_GE
 void* by_proc_per_thread(const char* base, const char*) {
   return by_proc(base, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 }
-// The resolver that a program built for per-thread default streams gets from the driver: without a flag it means those.
+// The resolver that the driver gives to a program built for per-thread default streams: without a flag it returns the
+// per-thread variants.
 void* by_proc_default(const char* base, const char*) {
   using Resolver = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   static const auto resolve =

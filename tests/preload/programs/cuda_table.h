@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver functions that the test programs call, found on the API path that a program was told to take: linked, by
-// dlsym, or by cuGetProcAddress. What the program does with them is the same on every API path.
+// The driver functions that the test programs call, found by the API path that a program is told to use: linked, by
+// dlsym, or by cuGetProcAddress. What the program does with them is the same for every API path.
 #pragma once
 
 #include <cuda.h>
@@ -62,9 +62,9 @@ struct Cuda {
 #undef PROGRAM_MEMBER
 };
 
-// API path: link, dlsym, dlvsym (dlsym through the version that old binaries ask for), default (RTLD_DEFAULT), proc,
+// API path: link, dlsym, dlvsym (dlsym through the version that old binaries request), default (RTLD_DEFAULT), proc,
 // proc-11 (the four-argument cuGetProcAddress), proc-per-thread, proc-per-thread-by-default. Ends the program with
-// status 2 when there is no such API path or a function is not found.
+// status 2 if there is no such API path or a function is not found.
 Cuda find_cuda(const std::string& api_path);
 
 // Ends the program with status 2 and a line that says what failed.

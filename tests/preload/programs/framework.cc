@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses the library as a framework uses an allocator of others: `framework late LIBRARY` opens it privately, behind
-// everybody else, and nobody calls its hooks; `framework preloaded` finds it in the process. Budget: 16 MiB.
+// Uses the library as a framework uses an external allocator: `framework late LIBRARY` opens it privately, after all
+// other libraries, and its hooks are never called; `framework preloaded` finds it in the process. Budget: 16 MiB.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -79,7 +79,7 @@ thermocline_statistics statistics() {
 CUdeviceptr at(void* address) { return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(address)); }
 std::uint64_t word(void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-// A copy under way to the host, of bytes that were all the same when it was asked for.
+// A pending copy to the host, of bytes that were all equal when it was submitted.
 struct Watched {
   unsigned char* host = nullptr;
   std::size_t bytes = 0;
@@ -97,11 +97,11 @@ struct Watched {
   }
 };
 
-// What comes next in the memory may be on another stream.
+// The next use of the memory may be on another stream.
 void reuse_follows_the_streams(CUstream first, CUstream second) {
   for (const bool recorded : {false, true}) {
     void* const a = library.allocate(12 * kMiB, 0, first);
-    // The second stream waits for the first as it is now, before there is any work on `a`.
+    // The second stream waits for the first one's present work, before there is any work on `a`.
     library.free(library.allocate(4 * kMiB, 0, first), 4 * kMiB, 0, first);
     library.free(library.allocate(4 * kMiB, 0, second), 4 * kMiB, 0, second);
     REQUIRE(cuMemsetD8Async(at(a), 1, 12 * kMiB, first) == CUDA_SUCCESS);
@@ -184,7 +184,7 @@ void hints(CUstream stream, bool late) {
   library.free(a, 8 * kMiB, 0, stream);
 }
 
-// A graph writes 7 to memory that was freed while it was recorded, and copies it on: nothing else may be there.
+// A graph writes 7 to memory that was freed while it was captured, and copies it on: nothing else may be there.
 void graphs_keep_their_memory(CUstream stream) {
   constexpr thermocline_pool kPool = {1, 2};
   void* const result = library.allocate(kMiB, 0, stream);

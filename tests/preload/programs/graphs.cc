@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs beside work that is launched by itself: recorded over two streams, built node by node, and an executable one
-// that is given other buffers. More is held than fits in the budget of the test; what the graphs name has to be right
-// at each of their launches.
+// Graphs in addition to separate launches: captured from two streams, built node by node, and an executable graph that
+// is given other buffers. More is allocated than fits in the budget of the test; the buffers that the graphs name have
+// to be right at each launch.
 #include <cuda.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ struct Program {
   std::vector<unsigned char> host = std::vector<unsigned char>(kBytes);
 };
 
-// Parameters of one launch; the list points into it.
+// Parameters of one launch; the list contains pointers to them.
 struct Arguments {
   CUdeviceptr out, a, b;
   std::uint32_t words = kWords;
@@ -74,7 +74,7 @@ void begin(Program& p) {
   }
 }
 
-// Buffers that no graph names, so that something leaves the device between two launches.
+// Buffers that no graph names, so that something is evicted between two launches.
 void crowd(const Program& p, int round) {
   for (int i = 3; i < kBuffers; ++i) launch(p, p.first, i, 3 + (i + 1) % 9, 3 + (i + round) % 9, i * 77 + round);
 }
@@ -103,7 +103,7 @@ void run(const Program& p, CUgraph graph) {
 }
 
 void recorded(Program& p) {
-  crowd(p, 9);  // what the graph names may have left by now
+  crowd(p, 9);  // buffers that the graph names may be evicted by now
   CHECK(cuStreamBeginCapture(p.first, CU_STREAM_CAPTURE_MODE_GLOBAL));
   launch(p, p.first, 0, 1, 2, 11);
   CHECK(cuEventRecord(p.fork, p.first));
@@ -168,7 +168,7 @@ void changed(Program& p) {
   CHECK(cuGraphDestroy(graph));
 }
 
-// Two nodes write to one buffer, and nothing says which comes first.
+// Two nodes write to one buffer without an order.
 void unordered(Program& p) {
   CUgraph graph = nullptr;
   CUgraphNode nodes[2] = {};

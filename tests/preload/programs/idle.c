@@ -29,7 +29,7 @@ static void use(void) {
   fflush(stdout);
 }
 
-/* Not: it holds what it does not use. */
+/* Memory that it has allocated but does not use is not released. */
 static void wait_until_all_is_given_back(void) {
   thermocline_result (*statistics_of)(thermocline_statistics*);
   *(void**)&statistics_of = dlsym(RTLD_DEFAULT, "thermocline_get_statistics");
@@ -51,7 +51,7 @@ static void forks(void) {
   if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 7) exit(3);
 }
 
-/* Pinned memory is given back by calls that wait for the stream. */
+/* Pinned memory is released by calls that wait for the stream. */
 static void stands(void) {
   CUstream blocked, other;
   CUdeviceptr more;

@@ -104,7 +104,7 @@ static void refused(void) {
 }
 
 static void with_memory(const CUdeviceptr* buffers) {
-  /* As from a header with one more field, and from one with less than there ever was. */
+  /* As with a header with one more field, and with one with fewer fields than ever existed. */
   struct {
     thermocline_statistics known;
     uint64_t newer;

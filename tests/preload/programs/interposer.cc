@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another tool that stands between programs and the driver: it counts allocations, finds what comes next with
-// RTLD_NEXT, and says at exit how many it has seen.
+// Another tool that interposes the driver: it counts allocations, finds the next definition with RTLD_NEXT, and prints
+// at exit how many it has seen.
 #include <cuda.h>
 
 #include <dlfcn.h>

@@ -50,7 +50,7 @@ __attribute__((visibility("default"))) void simulated_combine(void** arguments, 
   for (std::uint32_t i = 0; i < words; ++i) out[i] = (out[i] * 31 + a[i] * 7 + b[words - 1 - i]) ^ salt;
 }
 
-// One packed structure: a byte, the target, words (32 bits), the source. The second word of each pair is moved.
+// One packed structure: a byte, the target, words (32 bits), the source. Moves the second word of each pair.
 __attribute__((visibility("default"))) void simulated_scatter(void** arguments, dim3, dim3) {
   using program::read;
   const void* block = arguments[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // small.h for programs that are not linked with the driver: they say with load() where its functions come from. The
-// names that cuda.h means are symbols of a certain version (cuMemAlloc_v2); a finder is given both.
+// names in cuda.h mean symbols of a certain version (cuMemAlloc_v2); the finder is given both.
 #pragma once
 
 #include <cuda.h>

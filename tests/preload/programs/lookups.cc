@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks names up in every way there is and prints in which library each was found. It uses no driver function and is
+// Looks up names in every possible way and prints in which library each was found. It uses no driver function and is
 // not linked with the driver.
 #include <dlfcn.h>
 
@@ -29,7 +29,7 @@ void say(const char* how, const char* name, void* found) {
 
 void look_up(const char* when, void* handle) {
   std::printf("-- %s\n", when);
-  // The second is one that no driver has, the third none of ours, the others are none of the driver's.
+  // No driver has the second, the library does not hook the third, and the others are not the driver's.
   for (const char* name : {"cuMemAlloc_v2", "cuMemAlloc_v9", "cuInit", "cudaMalloc", "cublasCreate_v2", "cu", "c", "",
                            "puts", "dlsym", "ncclAllReduce", "nccl", "n"}) {
     if (handle != nullptr) {

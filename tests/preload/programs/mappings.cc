@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that maps physical memory itself, as the expandable segments of a framework do, beside plain allocations.
-// Its mappings stay where they are; what is allocated beside them has to make room.
+// A program that maps physical memory itself, as the expandable segments of a framework do, in addition to plain
+// allocations. Its mappings are never moved; the other allocations have to make room.
 #include <cuda.h>
 
 #include <cstdio>

@@ -21,7 +21,7 @@ static const char* const kScribble =
     ".version 8.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry scribble(.param .u64 at, .param .u64 offset)\n{\n  ret;\n}\n";
 
-/* Writes where nobody but the kernel knows. */
+/* Writes to memory that only the kernel knows. */
 __attribute__((visibility("default"))) void simulated_scribble(void** arguments, dim3 grid, dim3 block) {
   char* at = *(char**)arguments[0];
   (void)grid;
@@ -37,7 +37,7 @@ static void launch(CUdeviceptr at, unsigned long long offset) {
   REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);
 }
 
-/* Enough for what is kept to be given up. */
+/* Frees enough for kept buffers to be really freed. */
 static void come_and_go(void) {
   for (int i = 0; i < 300; ++i) {
     CUdeviceptr buffer;
@@ -82,7 +82,7 @@ int main(int count, char** arguments) {
   }
   REQUIRE(cuMemcpyDtoH(host, a, BYTES) == CUDA_SUCCESS);
   if (strcmp(how, "kernel-after-many") == 0) {
-    /* More than is kept under a budget of 24 MiB. */
+    /* More than is kept with a budget of 24 MiB. */
     for (int i = 0; i < 12; ++i) {
       CUdeviceptr large;
       REQUIRE(cuMemAlloc(&large, 1u << 20) == CUDA_SUCCESS && cuMemFree(large) == CUDA_SUCCESS);

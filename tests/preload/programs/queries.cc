@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks about memory in every way there is, with and without places for the answers, and prints the answers relative to
-// the buffers, so that they do not depend on where these are.
+// Queries about memory in every possible way, with and without pointers for the results; prints the results relative to
+// the buffers, so that they do not depend on addresses.
 #include <cuda.h>
 
 #include <cstdio>
@@ -82,7 +82,7 @@ int main() {
   CHECK(cuCtxSetCurrent(context));
   CUdeviceptr buffers[8] = {};
   for (CUdeviceptr& buffer : buffers) CHECK(cuMemAlloc(&buffer, kBytes));
-  // Under a small budget the first ones are gone by now.
+  // With a small budget the first ones have been evicted by now.
   for (const CUdeviceptr buffer : buffers) CHECK(cuMemsetD8(buffer, 1, kBytes));
   CHECK(cuCtxSynchronize());
   for (const CUdeviceptr buffer : {buffers[0], buffers[7]}) {
@@ -100,7 +100,7 @@ int main() {
   std::fprintf(stderr, "queries: free=%zu total=%zu\n", free_bytes, total_bytes);
   CHECK(cuMemcpyDtoH(&byte, buffers[0] + kBytes - 1, 1));
   std::printf("last byte %d\n", byte);
-  // What was said of a buffer ends with it, though the next one may have its address.
+  // Attributes of a buffer end with it, even if the next one has the same address.
   unsigned on = 1;
   CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7]));
   say_attribute<unsigned>("synchronous", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7], 0);
@@ -108,7 +108,7 @@ int main() {
   CHECK(cuMemAlloc(&buffers[7], kBytes));
   say_attribute<unsigned>("synchronous again", CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, buffers[7], 0);
   for (const CUdeviceptr buffer : buffers) CHECK(cuMemFree(buffer));
-  // Freed, and nobody's: no program may rely on the code, but it is an error.
+  // A double free: programs can not rely on the error code, but it is an error.
   std::printf("twice: %s\n", cuMemFree(buffers[0]) == CUDA_SUCCESS ? "done" : "refused");
   CUdeviceptr none = 0;
   std::printf("nothing: %d nowhere: %s\n", static_cast<int>(cuMemFree(none)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of the runtime API with kernels that have no body on the host: the simulated device mixes all that their
-// parameters name. It is compiled twice, the second time with a default stream for each thread.
+// A program of the runtime API with kernels that have no host implementation: the simulated device mixes everything
+// that their parameters name. It is compiled twice, the second time with per-thread default streams.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -109,7 +109,7 @@ void run() {
 int main() {
   try {
     run();
-    // An error of the runtime, as an exception of the program's own.
+    // An error of the runtime, thrown as an exception of the program.
     REQUIRE(cudaMemcpy(nullptr, nullptr, 16, cudaMemcpyKind(77)));
   } catch (const Failure& failure) {
     std::printf("caught: %s\n", failure.what());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs of devices/ share: two devices with a context, kernels and buffers each. They are run where the
-// simulator has two (THERMOCLINE_SIMULATE_DEVICES).
+// Shared by the programs of devices/: two devices with a context, kernels and buffers each. They are run with a
+// simulator that has two (THERMOCLINE_SIMULATE_DEVICES).
 #pragma once
 
 #include "tests/preload/programs/small.h"
@@ -44,7 +44,7 @@ static inline void mix_there(int device, CUdeviceptr out, CUdeviceptr in) {
   CHECK(cuLaunchKernel(places[device].mix, 64, 1, 1, 128, 1, 1, 0, places[device].stream, parameters, NULL));
 }
 
-// Each buffer once as target, so that all of them have to come and go.
+// Each buffer once as target, so that all of them are evicted and fetched.
 static inline void step_on(int device) {
   CUdeviceptr* buffers_there = places[device].buffers;
   on(device);

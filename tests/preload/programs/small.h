@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the small programs of the folders beside this file share: a context, kernels without a body on the host (the
-// simulated device mixes what their parameters name), buffers that together are larger than the budget the programs run
-// under, and what is printed of them. A driver call that fails ends the program with status 2.
+// Shared by the small programs of the subfolders: a context, kernels without a host implementation (the simulated
+// device mixes what their parameters name), buffers that together are larger than the budget of the tests, and printing
+// them. A driver call that fails ends the program with status 2.
 #pragma once
 
 // NOLINTBEGIN(modernize-deprecated-headers,modernize-use-nullptr,modernize-redundant-void-arg): C reads it, too.
@@ -22,7 +22,7 @@
     }                                                                     \
   } while (0)
 
-// What a driver may refuse is printed, so that a refusal has to be the same under the library.
+// For calls that the driver may refuse: the result is printed, so it must be the same under the library.
 #define TELL(call) printf("%s: %d\n", #call, (int)(call))
 
 static const char kKernels[] =
@@ -58,7 +58,7 @@ static inline void end(void) {
   CHECK(cuDevicePrimaryCtxRelease(0));
 }
 
-// A pattern of its own for each seed; the caller frees it.
+// A different pattern for each seed; the caller frees it.
 static inline void* pattern(size_t bytes, uint32_t seed) {
   uint32_t* words = (uint32_t*)malloc(bytes);
   for (size_t i = 0; i < bytes / sizeof *words; ++i) words[i] = (uint32_t)(i * 2654435761u) ^ (seed * 40503u);
@@ -76,7 +76,8 @@ static inline void make_buffers(void) {
     CHECK(cuMemAlloc(&buffers[i], BYTES));
     fill(buffers[i], BYTES, i);
   }
-  // A copy from pageable memory returns when it has been staged; streams that do not wait for stream 0 may come before.
+  // A copy from pageable memory returns when it has been staged; streams that do not wait for stream 0 may run before
+  // it.
   CHECK(cuCtxSynchronize());
 }
 
@@ -85,7 +86,7 @@ static inline void mix_on(CUstream stream, CUdeviceptr out, CUdeviceptr in) {
   CHECK(cuLaunchKernel(mix, 64, 1, 1, 128, 1, 1, 0, stream, parameters, NULL));
 }
 
-// Each buffer once as target, so that all of them have to come and go.
+// Each buffer once as target, so that all of them are evicted and fetched.
 static inline void mix_all(CUstream stream) {
   for (int i = 0; i < BUFFERS; ++i) mix_on(stream, buffers[i], buffers[(i + 3) % BUFFERS]);
 }
@@ -112,7 +113,7 @@ static inline void free_buffers(void) {
   for (int i = 0; i < BUFFERS; ++i) CHECK(cuMemFree(buffers[i]));
 }
 
-// The common ending.
+// The common end of the programs.
 static inline int finish(void) {
   show_buffers();
   free_buffers();

@@ -87,7 +87,7 @@ void walk(const std::uint64_t* table, std::uint32_t count, std::uint32_t words, 
   }
 }
 
-// Writes all of the tensor that a tensor map names.
+// Overwrites the whole tensor that a tensor map names.
 void work_on_tensor(const void* map, std::uint32_t salt) {
   const auto control =
       reinterpret_cast<const SimulatedDeviceControl* (*)()>(dlsym(RTLD_DEFAULT, "simulated_device_control"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are given tables, or write them: their image, what their host implementations need to know, and how many
-// addresses the tables hold.
+// Kernels that are given pointer tables, or write them: their image, what their host implementations need to know, and
+// how many addresses the tables hold.
 #pragma once
 
 #include <cuda.h>
@@ -11,7 +11,7 @@ constexpr int kTargets = 3;
 
 extern const char kTableKernels[];
 
-// Where the image's globals are.
+// Addresses of the image's global variables.
 extern CUdeviceptr root, own_map;
 
 }  // namespace program

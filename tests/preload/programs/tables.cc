@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are given a table, and find in it the addresses of what they work on. The table comes to the device in
-// every way there is; in between, other kernels crowd out what only the table leads to.
+// Kernels that are given a table and find the addresses of their operands in it. The table gets to the device in every
+// possible way; in between, other kernels cause buffers that only the table points to to be evicted.
 #include <cuda.h>
 
 #include <cstdint>
@@ -76,9 +76,9 @@ void launch_follow(Program& p, CUdeviceptr table, std::uint32_t count, std::uint
   CHECK(cuLaunchKernel(p.follow, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
 }
 
-// The rounds of all programs but those with graphs.
+// The rounds of all programs except those with graphs.
 void rounds(Program& p, CUdeviceptr table, std::uint32_t count, std::uint32_t depth = 0) {
-  CHECK(cuCtxSynchronize());  // uploads of pageable memory may still be on their way, in another stream
+  CHECK(cuCtxSynchronize());  // uploads of pageable memory may still be pending in another stream
   for (int round = 0; round < kRounds; ++round) {
     crowd(p);
     launch_follow(p, table, count, depth);
@@ -172,7 +172,7 @@ void values(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
-// A table of tables, and what was a table before.
+// A table of tables, and one that was a table before.
 void nested(Program& p) {
   const auto words = targets(p);
   CHECK(cuMemcpyHtoD(p.other, words.data(), kTargets * 8));
@@ -192,7 +192,7 @@ void moved(Program& p) {
   rounds(p, p.other + 128, kTargets);
 }
 
-// By a kernel, from its parameters.
+// Written by a kernel, from its parameters.
 void write_table(Program& p, const char* kernel) {
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, p.module, kernel));
@@ -210,7 +210,7 @@ void written_by_no_name(Program& p) {
   rounds(p, p.table, kTargets);
 }
 
-// What the table may lead to in the end is more than fits, but none of it is needed.
+// In the end the table may point to more than fits, but none of it is needed.
 void written_too_often(Program& p) {
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, p.module, "set_pointers"));
@@ -228,7 +228,7 @@ void launch_or_end(Program& p, CUfunction function, void** list) {
   CHECK(result);
 }
 
-// A table of all buffers, written by a kernel some at a time, and then read as far as it goes: `count` of them.
+// A table of all buffers, written by a kernel some at a time, and then read up to entry `count`.
 void follow_wide_table(Program& p, const char* kernel, std::uint32_t count) {
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, p.module, kernel));
@@ -249,7 +249,7 @@ void follow_wide_table(Program& p, const char* kernel, std::uint32_t count) {
 void written_wide(Program& p) { follow_wide_table(p, "set_pointers", 12); }
 void written_wide_by_no_name(Program& p) { follow_wide_table(p, "write_table", 12); }
 
-// From a table that a kernel wrote, into another; then the first one is cleared.
+// From a table that a kernel wrote to another one; then the first one is cleared.
 void move_table(Program& p, const char* kernel) {
   CUfunction function = nullptr;
   std::uint32_t count = kTargets;
@@ -266,7 +266,7 @@ void displaced(Program& p) {
   rounds(p, p.other, kTargets);
 }
 
-// Each time by kernels of no known name, and the same ones: first they are looked at, then they are known.
+// By the same kernels each time, whose names are not known: first they are probed, then they are known.
 void displaced_by_no_name(Program& p) {
   for (int round = 0; round < kRounds; ++round) {
     write_table(p, "write_table");
@@ -276,7 +276,7 @@ void displaced_by_no_name(Program& p) {
   }
 }
 
-// The kernel has moved nothing but numbers before.
+// The kernel has moved only numbers before.
 void displaced_later(Program& p) {
   for (int i = 0; i < 3; ++i) move_table(p, "move_words");
   for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
@@ -285,7 +285,7 @@ void displaced_later(Program& p) {
   rounds(p, p.other, kTargets);
 }
 
-// Small buffers that are no tables, used with all the large ones in turn.
+// Small buffers that are not tables, used with all the large ones in turn.
 void small_ones(Program& p) {
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, p.module, "biased"));
@@ -300,7 +300,7 @@ void small_ones(Program& p) {
   }
 }
 
-// The words lead into the middle of buffers.
+// The pointers point into the middle of buffers.
 void interior(Program& p) {
   const std::uint64_t words[] = {p.buffers[0] + kBytes / 2, p.buffers[1] + 4096};
   CHECK(cuMemcpyHtoD(p.table, words, sizeof words));
@@ -314,7 +314,7 @@ void interior(Program& p) {
   }
 }
 
-// A global of the module leads to a table, and the kernel is given no address at all.
+// A global variable of the module points to a table, and the kernel is given no address at all.
 void global(Program& p) {
   CHECK(cuMemcpyHtoD(p.table, targets(p).data(), kTargets * 8));
   CHECK(cuMemcpyHtoD(root, &p.table, 8));
@@ -328,7 +328,7 @@ void global(Program& p) {
   }
 }
 
-// The table is uploaded by the graph that uses it, and what is uploaded changes between its launches.
+// The table is uploaded by the graph that uses it, and its source changes between launches.
 void run_graph(Program& p, CUgraph graph) {
   CUgraphExec ready = nullptr;
   CHECK(cuGraphInstantiate(&ready, graph, 0));
@@ -370,14 +370,14 @@ void built(Program& p) {
   run_graph(p, graph);
 }
 
-// Pinned memory that kernels read where it lies: nobody can see what the host writes there.
+// Pinned memory that kernels read directly: what the host writes there can not be seen.
 void unseen(Program& p) {
   for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
   crowd(p);
   launch_follow(p, reinterpret_cast<CUdeviceptr>(p.pinned), kTargets, 0);
 }
 
-// The same, and what it leads to comes and goes while it runs: the host waits for nothing.
+// The same, and buffers that it points to are evicted and fetched while kernels run: the host does not wait.
 void unseen_in_flight(Program& p) {
   for (int i = 0; i < kTargets; ++i) p.pinned[i] = p.buffers[i];
   std::uint32_t words = kWords;
@@ -411,7 +411,7 @@ void launch_with_map(Program& p, CUdeviceptr at) {
   CHECK(cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, 0, p.stream, list, nullptr));
 }
 
-// Tensor maps that stand in memory, where kernels find them by address.
+// Tensor maps in memory, where kernels find them by address.
 void maps(Program& p) {
   for (int round = 0; round < kRounds; ++round) {
     const CUtensorMap both[] = {map_of(p.buffers[0]), map_of(p.buffers[1 + round % 2])};
@@ -425,7 +425,7 @@ void maps(Program& p) {
   }
 }
 
-// One in a global of the module: the kernel is given no address at all.
+// A tensor map in a global variable of the module: the kernel is given no address at all.
 void map_in_global(Program& p) {
   CUfunction function = nullptr;
   CHECK(cuModuleGetFunction(&function, p.module, "follow_own_map"));
@@ -439,7 +439,7 @@ void map_in_global(Program& p) {
   }
 }
 
-// The graph uploads whatever stands in pinned memory by then.
+// The graph uploads the present contents of pinned memory.
 void maps_captured(Program& p) {
   CUgraph graph = nullptr;
   CUgraphExec ready = nullptr;
@@ -513,7 +513,7 @@ int main(int, char** arguments) {
     begin(p);
     kind.run(p);
     say(p, kind.name);
-    // Of what was accessed unseen, statistics say at the end that it stays.
+    // For buffers that were accessed unseen, the statistics at the end show that they are pinned.
     const bool keeps = wanted.starts_with("unseen");
     for (const CUdeviceptr buffer : p.buffers) {
       if (!keeps) CHECK(cuMemFree(buffer));

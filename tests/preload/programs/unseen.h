@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For programs whose kernels work on memory that nobody sees them use: what they work on they find in pinned memory. It
-// is freed behind them, as the driver does it, where nothing records any more.
+// For programs whose kernels access memory in a way that the library can not see: they find their operands in pinned
+// memory. That memory is freed after the kernels have completed, as the driver does it, if no stream captures any more.
 #pragma once
 
 #include "tests/preload/programs/small.h"
@@ -21,7 +21,7 @@ struct Given {
   std::uint64_t words, sum;
 };
 
-// What frees memory behind a kernel that is not seen, and the streams it does that on.
+// A kernel launch that is not seen, and the streams on which memory is freed after it.
 struct Unseen {
   CUmodule more = nullptr;
   CUfunction add_up = nullptr;
@@ -43,8 +43,8 @@ inline void end_unseen(const Unseen& unseen) {
   CHECK(cuMemFreeHost(unseen.given));
 }
 
-// The buffer is freed and comes again, for another stream, while a kernel that nobody saw may be at work on it. The
-// first few rounds may happen to go well.
+// The buffer is freed and allocated again, for another stream, while an unseen kernel may be using it. The first few
+// rounds may succeed by chance.
 inline void free_behind_what_is_unseen(const Unseen& unseen, int i) {
   Given* given = unseen.given;
   const CUstream one = unseen.streams[i % 2], two = unseen.streams[1 - i % 2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For programs in which one thread waits for a stream that stands behind a value until another has gone on.
+// For programs in which one thread waits for a stream that is blocked by a value, until another thread has continued.
 #pragma once
 
 #include "tests/preload/programs/small.h"
@@ -8,10 +8,10 @@
 #include <sched.h>
 #include <unistd.h>
 
-// A lost program ends by a signal.
+// A program that hangs is ended by a signal.
 #define MOST_SECONDS 120
 
-static unsigned* word;  // of the host, where the value is written
+static unsigned* word;  // host address of the value
 static int now_waiting;
 
 static inline void begin_to_wait(void) {
@@ -31,7 +31,7 @@ static inline void release(CUstream by, unsigned value) {
 
 static inline void about_to_wait(void) { __atomic_store_n(&now_waiting, 1, __ATOMIC_RELEASE); }
 
-// Returns when the thread is in the call that waits, mostly.
+// Returns when the thread is (usually) in the call that waits.
 static inline pthread_t start(void* (*body)(void*)) {
   pthread_t thread;
   __atomic_store_n(&now_waiting, 0, __ATOMIC_RELEASE);

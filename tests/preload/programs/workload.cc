@@ -37,7 +37,7 @@ Workload::Buffer& Workload::any() { return buffers_[random() % buffers_.size()];
 
 void Workload::allocate_all() {
   for (std::size_t i = 0; i < plan_.buffers; ++i) {
-    // Odd sizes, and every fourth a small one.
+    // Odd sizes; every fourth buffer is small.
     const std::size_t bytes = i % 4 == 3 ? 64 * 1024 + 256 * i : plan_.buffer_bytes - 4096 * i;
     buffers_.push_back({0, bytes});
     replace(buffers_.back());
@@ -63,7 +63,7 @@ void Workload::replace(Buffer& buffer) {
 
 void Workload::fill(const Buffer& buffer) {
   const std::uint64_t value = random();
-  // A filled buffer has no byte that was not written: what a new one holds is nobody's promise.
+  // A buffer is filled first, so it has no undefined bytes: the contents of a new one are not specified.
   CHECK(cuda_.cuMemsetD32Async(buffer.address, static_cast<unsigned>(value), buffer.bytes / 4, stream_));
   const std::size_t part = std::min<std::size_t>(buffer.bytes / 2, 100'000);
   std::memset(host_.data(), static_cast<int>(value >> 56), part);
@@ -123,7 +123,7 @@ void Workload::scatter(const Buffer& to, const Buffer& from) {
 void Workload::mix(const Buffer& to, const Buffer& from) {
   struct {
     CUdeviceptr to;
-    // The address inside a structure, and not where it begins.
+    // The address is inside a structure, not at its beginning.
     struct {
       std::uint64_t number;
       CUdeviceptr from;

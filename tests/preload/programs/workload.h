@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A piece of work that needs more memory than the budgets of the tests allow, accesses it by copies, sets and kernels
-// of all shapes, and sums up every byte that it reads back. The sum must not depend on whether a library stands between
-// it and the driver.
+// Work that needs more memory than the tests' budgets allow, accesses it by copies, sets and kernels of all forms, and
+// computes a digest of every byte that it reads back. The digest must not depend on whether a library interposes the
+// driver.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +34,14 @@ struct Plan {
   std::size_t buffers = 12;
   std::size_t buffer_bytes = 4 * kMiB;
   int rounds = 3;
-  // The simulated device numbers buffers in order of allocation, and mixes the numbers: only where that order is fixed.
+  // The simulated device numbers buffers in order of allocation, and mixes the numbers: only if that order is fixed.
   bool mix = true;
   std::uint64_t seed = 1;
 };
 
 class Workload {
  public:
-  // A context must be current. `stream` null: the default stream, whichever that is on the API path that was taken.
+  // A context must be current. `stream` null: the default stream, as the API path defines it.
   Workload(const Cuda& cuda, const Plan& plan, CUmodule module, CUstream stream);
   ~Workload();
   Workload(const Workload&) = delete;
@@ -80,8 +80,8 @@ class Workload {
   std::uint64_t state_;
 };
 
-// PTX of the kernels. `combine` and `scatter` have bodies on the host (kernels.cc); `mix` has none, so the simulated
-// device mixes all that its parameters name.
+// PTX of the kernels. `combine` and `scatter` have host implementations (kernels.cc); `mix` has none, so the simulated
+// device mixes everything that its parameters name.
 extern const char kKernels[];
 
 }  // namespace program

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// workload [--API path R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N]
-// [--streams]
-//          [--then fork|throw|at-exit|release]
+// workload [--api_path R] [--memory plain|in-order|pool] [--launch parameters|extra|configured] [--threads N]
+//          [--streams] [--then fork|throw|at-exit|release]
 // Prints one digest for each thread. With --streams each thread has a stream of its own; otherwise all use the default
 // stream.
 #include <sys/wait.h>
@@ -80,12 +79,12 @@ std::uint64_t work(const Cuda& cuda, const Options& options, CUcontext context, 
   return digest;
 }
 
-// The child uses no CUDA, ends normally, and leaves the parent's memory alone.
+// The child uses no CUDA, ends normally, and does not affect the parent's memory.
 void fork_and_wait() {
   const pid_t child = fork();
   if (child == 0) {
     CUdeviceptr address = 0;
-    // Whatever the driver says to a child, it must come back.
+    // Whatever the driver returns in a child, the call must return.
     static_cast<void>(cuMemAlloc(&address, 1024));
     std::exit(7);
   }
@@ -108,7 +107,7 @@ void throw_and_catch(const Cuda& cuda) {
 const Cuda* cuda_at_exit = nullptr;
 CUdeviceptr kept = 0;
 
-// As programs do that free their memory in destructors of globals.
+// As programs do that free their memory in destructors of global objects.
 void use_at_exit() {
   unsigned value = 0;
   CHECK(cuda_at_exit->cuMemcpyDtoH(&value, kept, sizeof value));

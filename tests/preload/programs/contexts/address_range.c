@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffer that an address stands in: of buffers that are present, that are away, and of small ones that share pages.
+// The buffer that contains an address: for resident buffers, for evicted ones, and for small ones that share pages.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context of the program's own ends with all that it holds, and another begins; freeing what is gone is an error.
+// A context of the program's own ends with everything in it, and another begins; freeing memory of the former is an
+// error.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

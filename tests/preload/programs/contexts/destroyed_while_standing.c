@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread destroys a context whose stream stands behind a value. Before another writes the value it forks, allocates
-// in another context, and records.
+// A thread destroys a context whose stream is blocked by a value. Before another thread writes the value, it forks,
+// allocates in another context, and captures.
 #include "tests/preload/programs/waiting.h"
 
 #include <sys/wait.h>

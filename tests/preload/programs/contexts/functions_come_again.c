@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context ends with the module in it, and the next context's function has the same handle and other parameters.
+// A context ends with its module, and a function of the next context has the same handle and other parameters.
 #include "tests/preload/programs/small.h"
 
 static const char kOther[] =

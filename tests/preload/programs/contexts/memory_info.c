@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free memory falls by what is allocated and rises by what is freed; either answer may be left out.
+// Free memory decreases by what is allocated and increases by what is freed; either result may be left out.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program asks about a pointer, inner pointers and those that are no longer valid.
+// Pointer attributes, for inner pointers and for pointers that are no longer valid.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is in a context that the program created. The primary context of the same device comes, goes and is reset
-// beside it; the memory stays.
+// Memory in a context that the program created. The primary context of the same device is retained, released and reset
+// meanwhile; the memory stays.
 #include "tests/preload/programs/small.h"
 
 static void keep_created(CUcontext created) { CHECK(cuCtxSetCurrent(created)); }

@@ -11,7 +11,7 @@ int main(void) {
     CHECK(cuDevicePrimaryCtxRelease(0));
     mix_all(NULL);
     show_buffers();
-    // Still there: one is left.
+    // It still exists: one reference is left.
     CHECK(cuModuleUnload(image));
     CHECK(cuDevicePrimaryCtxRelease(0));
     unsigned int flags = 0;

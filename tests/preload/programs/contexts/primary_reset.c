@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary context is reset while kernels run and buffers are away; the program goes on with new ones.
+// The primary context is reset while kernels run and buffers are evicted; the program continues with new ones.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

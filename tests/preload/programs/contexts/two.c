@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two contexts on one device: the second keeps its memory with the driver and computes the same.
+// Two contexts on one device: the second one's memory is left to the driver, and the results are the same.
 #include "tests/preload/programs/small.h"
 
 int main(void) {
@@ -19,7 +19,7 @@ int main(void) {
   void* parameters[] = {&theirs[0], &theirs[1]};
   CHECK(cuLaunchKernel(mix_of_other, 64, 1, 1, 128, 1, 1, 0, NULL, parameters, NULL));
   CHECK(cuCtxSynchronize());
-  // Memory of the first context is used here, where another one is current.
+  // Memory of the first context is used here while another one is current.
   CHECK(cuMemcpyDtoD(theirs[1], buffers[0], BYTES / 2));
   CHECK(cuCtxSynchronize());
   show("theirs", theirs[0], BYTES);

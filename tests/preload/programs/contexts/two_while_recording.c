@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the first context is used in a second one while a stream of the first records a graph.
+// Memory of the first context is used in a second one while a stream of the first captures a graph.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

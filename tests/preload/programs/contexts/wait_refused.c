@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is freed, and a context destroyed, while kernels use what goes; to be run where the driver refuses waits for a
+// Memory is freed, and a context destroyed, while kernels use them; to be run with a driver that refuses waits for a
 // whole context.
 #include "tests/preload/programs/waiting.h"
 

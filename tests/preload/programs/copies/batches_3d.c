@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many boxes in one call: between buffers, from and to memory of the host, and through an array.
+// Many boxes in one call: between buffers, from and to host memory, and through an array.
 #include "tests/preload/programs/small.h"
 
 #define ROW ((size_t)4096)
@@ -62,7 +62,7 @@ int main(void) {
   for (int round = 0; round < BUFFERS; ++round) {
     const CUdeviceptr a = buffers[round], b = buffers[(round + 1) % BUFFERS], c = buffers[(round + 3) % BUFFERS];
     CUDA_MEMCPY3D_BATCH_OP ops[4];
-    // Rows apart, and boxes whose rows lie side by side.
+    // Rows with gaps, and boxes whose rows are contiguous.
     ops[0] = box(at(a + 256, ROW, ROWS), at(b, ROW / 2, ROWS), 1024, ROWS - 1, LAYERS);
     ops[1] = box(at(c, 0, 0), at(a, 0, 0), ROW, ROWS, LAYERS);
     ops[2] = box(at(b + ROW, ROW, 0), at((CUdeviceptr)pageable, ROW, 0), ROW / 2, ROWS, 1);

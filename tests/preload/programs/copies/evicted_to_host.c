@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves the device is copied to the host in every way that there is for one range, whole and in part, while other
-// buffers take all the room: to pageable memory and to pinned memory, waiting and not, in streams that have something
-// to do before. A buffer that is freed while its copy has not run yet, and others that leave meanwhile.
+// Evicted memory is copied to the host in every way that exists for one range, completely and in part, while other
+// buffers take all the room: to pageable and to pinned memory, waiting and not, in streams with earlier work. Also a
+// buffer that is freed before its copy has run, while others are evicted.
 #include <string.h>
 
 #include "tests/preload/programs/small.h"
@@ -12,7 +12,7 @@ static CUstream stream;
 static unsigned char* pinned;
 static unsigned char* pageable;
 
-// Leaves room for nothing else.
+// Leaves no room for anything else.
 static void take_the_room(CUdeviceptr with) { mix_on(stream, with, with); }
 
 static void tell_of(const char* what, const unsigned char* data, size_t bytes) { show_bytes(what, data, bytes); }
@@ -51,7 +51,7 @@ int main(void) {
   tell_of("pinned", pinned, LARGE);
   tell_of("unified in a stream", pageable, LARGE);
 
-  // Its contents are still read when it is gone, and others leave to where they were.
+  // Its contents are still being read after it was freed, and others are evicted to the same host memory.
   CHECK(cuMemAlloc(&gone, LARGE / 2));
   fill(gone, LARGE / 2, 9);
   CHECK(cuCtxSynchronize());
@@ -62,14 +62,14 @@ int main(void) {
   take_the_room(room);
   take_the_room(evicted);
   CHECK(cuMemcpyDtoHAsync(pinned + LARGE / 2, room + 64, LARGE / 2, stream));
-  // It is overwritten behind the copy.
+  // It is overwritten after the copy.
   CHECK(cuMemsetD8Async(room, 3, LARGE, stream));
   CHECK(cuStreamSynchronize(stream));
   tell_of("gone", pinned, LARGE);
   show("evicted", evicted, LARGE);
   show("room", room, LARGE);
 
-  // All the room is memory of the program's own; nothing could come back.
+  // All the room is taken by the program's own mappings, so nothing could be fetched.
   CHECK(cuMemCreate(&physical, (size_t)20 << 20, &own, 0));
   show("beside all the room", evicted, LARGE);
   CHECK(cuMemcpyDtoHAsync(pinned, room, LARGE, stream));

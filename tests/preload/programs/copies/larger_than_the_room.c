@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets of two buffers each of which nearly fills the budget: only one of them can be on the device at a
-// time, so that what names both is done in parts.
+// Copies and sets of two buffers, each of which nearly fills the budget: only one of them can be on the device at a
+// time, so operations on both are done in parts.
 #include "tests/preload/programs/small.h"
 
 #define LARGE (((size_t)80 << 20) - 4096)

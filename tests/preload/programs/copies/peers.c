@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between contexts that are the same one.
+// Copies between contexts, both of which are the same one.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of one range, synchronous and in the order of a stream.
+// Copies of one range, synchronous and in stream order.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

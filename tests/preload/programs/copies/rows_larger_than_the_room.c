@@ -44,7 +44,7 @@ static void copy_rows(void) {
   rows.Height = ROWS - 3;
   CHECK(cuMemcpy2DAsync(&rows, stream));
   CHECK(cuStreamSynchronize(stream));
-  // The other way, closer together there than here.
+  // In the other direction, with a smaller pitch there than here.
   rows.srcDevice = b;
   rows.dstDevice = a;
   rows.dstPitch = 2048;
@@ -161,7 +161,7 @@ static void copy_through_an_array(void) {
     op.extent.width = op.extent.height = 64;
     op.extent.depth = 3;
     op.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-    // All of the other buffer comes, so that what was used longest ago leaves: this one's last bytes.
+    // All of the other buffer is fetched, so that the least recently used part is evicted: this buffer's last bytes.
     CHECK(cuMemsetD8Async(back ? b : a, 6, 100, stream));
     CHECK(cuMemsetD8Async(back ? a : b, 5, LARGE, stream));
     CHECK(cuMemcpy3DBatchAsync(1, &op, 0, stream));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of one, two and four bytes, in ranges and rows, synchronous and in the order of a stream.
+// Sets of one, two and four bytes, of ranges and rows, synchronous and in stream order.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream stands behind a value that comes much later, with work behind it, while others need more room than is left,
-// free and allocate: by another stream, by the host, and behind an event.
+// A stream is blocked by a value that is written much later, with work after it, while other work needs more room than
+// is left, and memory is freed and allocated: by another stream, by the host, and after an event.
 #include "tests/preload/programs/small.h"
 
 #define ROUNDS 4
@@ -19,7 +19,7 @@ static void work(int round, int pairs) {
   }
 }
 
-// Freed in the order of the stream that stands; nobody else gets it before.
+// Freed in the order of the blocked stream; nobody else gets the memory before.
 static void allocate_and_free(void) {
   CUdeviceptr one = 0, other = 0;
   CHECK(cuMemAllocAsync(&one, BYTES / 2, standing));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread is in a copy that the driver returns from only behind a stream that stands; another goes on working, and
-// writes the value that the stream stands behind only then.
+// One thread is in a copy that returns only after a blocked stream has continued; another thread continues to work, and
+// only then writes the value that blocks the stream.
 #include "tests/preload/programs/small.h"
 
 #include <pthread.h>
@@ -91,7 +91,7 @@ static void* copy_in_context(void* kind) {
   return copy(kind);
 }
 
-// All but the first three buffers: some of them have to come.
+// All but the first three buffers: some of them have to be fetched.
 static void work(int round) {
   for (int k = 0; k < BUFFERS; ++k) {
     CHECK(cuMemsetD32Async(buffers[3 + k % (BUFFERS - 3)], (unsigned)(round * 100 + k), BYTES / 8, working));
@@ -110,7 +110,7 @@ static void round_of(int kind, unsigned value) {
   __atomic_store_n(&copies_now, 0, __ATOMIC_RELEASE);
   if (pthread_create(&other, NULL, copy_in_context, &kind) != 0) exit(3);
   while (__atomic_load_n(&copies_now, __ATOMIC_ACQUIRE) == 0) sched_yield();
-  usleep(20000);  // by now it is in the copy, mostly
+  usleep(20000);  // by now it is usually in the copy
   work(kind);
   CHECK(cuStreamSynchronize(working));
   CHECK(cuStreamWriteValue32(working, buffers[0], value, CU_STREAM_WRITE_VALUE_DEFAULT));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream that stands was given leaves no room for others: what they are told, and that all goes on afterwards.
+// The work of a blocked stream leaves no room for other work: the errors that the program gets, and that everything
+// continues afterwards.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream that stands was given leaves no room for others, until another thread writes the value that it waits
-// for: the launch that needs room waits as long.
+// The work of a blocked stream leaves no room for other work, until another thread writes the value that blocks it: the
+// launch that needs room waits until then.
 #include <pthread.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words that streams write and wait for: one stream hands over to the other and back, in turns, through words in
-// buffers that come and go, in memory of the host and in managed memory.
+// Values that streams write and wait for: two streams hand over to each other in turns, through words in buffers that
+// are evicted and fetched, in host memory and in managed memory.
 #include "tests/preload/programs/small.h"
 
 #define ROUNDS 6
@@ -10,7 +10,7 @@ static CUstream streams[2];
 
 static void hand_over(int from, CUdeviceptr word, unsigned round) {
   const int to = 1 - from;
-  // The one that waits may be submitted first.
+  // The stream that waits may be submitted first.
   if (round % 2 == 1) CHECK(cuStreamWaitValue32(streams[to], word, round, CU_STREAM_WAIT_VALUE_GEQ));
   CHECK(cuStreamWriteValue32(streams[from], word, round, CU_STREAM_WRITE_VALUE_DEFAULT));
   if (round % 2 == 0) CHECK(cuStreamWaitValue32(streams[to], word, round, CU_STREAM_WAIT_VALUE_GEQ));
@@ -61,14 +61,14 @@ int main(int argc, char** argv) {
         }
       }
     }
-    // The words' own buffer goes, and comes back for the next round.
+    // The words' own buffer is evicted, and fetched for the next round.
     CHECK(cuStreamSynchronize(streams[0]));
     mix_all(NULL);
     CHECK(cuCtxSynchronize());
   }
   show("words", words[0], 2 * BYTES);
   printf("pinned %u\n", pinned[0]);
-  // With any argument it ends here, so that what is kept for the words' sake can be counted.
+  // With any argument it ends here, so that buffers pinned because of the words can be counted.
   if (argc > 1) return 0;
   for (int i = 0; i < 2; ++i) CHECK(cuStreamDestroy(streams[i]));
   CHECK(cuMemFree(words[0]));

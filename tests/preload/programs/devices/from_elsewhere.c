@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between the host and memory of one device, and within that memory, in streams of the other: pinned and
-// pageable, of ranges and rows, with the host waiting or not, in default streams, and in a context in which nothing is
-// allocated. Neither device may use the other's memory.
+// Copies between the host and memory of one device, and within that memory, in streams of the other device: pinned and
+// pageable, ranges and rows, with the host waiting or not, in default streams, and in a context without allocations.
+// Neither device may use the other's memory.
 #include <string.h>
 
 #include "tests/preload/programs/several.h"
@@ -11,7 +11,7 @@
 static CUevent there_done;
 static unsigned char* pinned;
 
-// In the first device's context, behind what its stream was given; the visitor's stream waits for that.
+// In the first device's context, after everything in its stream; the visitor's stream waits for that.
 static void behind_the_first(CUcontext visitor, CUstream stream) {
   CUevent first_done = NULL;
   on(0);
@@ -59,7 +59,7 @@ static void visit(CUcontext visitor, CUstream stream, CUevent done, uint32_t see
   CHECK(cuStreamSynchronize(stream));
   show_bytes("pinned", pinned, BYTES);
   show_bytes("pageable", pageable, BYTES);
-  // In the visitor's default stream: behind what its others were given, and the host waits.
+  // In the visitor's default stream: after everything in its other streams, and the host waits.
   CHECK(cuMemcpyHtoD(ours[7], pageable, BYTES));
   CHECK(cuMemcpyDtoH(pageable, ours[7], BYTES));
   show_bytes("back", pageable, BYTES);
@@ -75,7 +75,7 @@ int main(void) {
   make_buffers_on(0);
   on(1);
   CHECK(cuEventCreate(&there_done, CU_EVENT_DISABLE_TIMING));
-  // Before the second device has an engine, with one, and in contexts that come and go.
+  // Before the second device has an engine, with one, and in contexts that are created and destroyed.
   visit(places[1].context, places[1].stream, there_done, 5);
   make_buffers_on(1);
   visit(places[1].context, places[1].stream, there_done, 6);

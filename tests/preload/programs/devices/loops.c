@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each of two devices goes through more than its budget again and again, in turns; what is freed is freed while the
-// other device is current.
+// Each of two devices repeatedly uses more than its budget, in turns; memory is freed while the other device is
+// current.
 #include "tests/preload/programs/several.h"
 
 int main(void) {

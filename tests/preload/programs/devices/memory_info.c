@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each device says it has, and whose memory each address is. What is printed depends on the budget; the test reads
-// it.
+// The amount of memory that each device reports, and the owner of each address. The output depends on the budget; the
+// test interprets it.
 #include "tests/preload/programs/several.h"
 
 static void tell(int device) {
@@ -30,7 +30,7 @@ int main(void) {
   }
   tell(0);
   tell(1);
-  // Whichever is current.
+  // Whichever device is current.
   for (int device = 0; device < DEVICES; ++device) {
     tell_of(one[device]);
     CHECK(cuPointerGetAttribute(&ids[device], CU_POINTER_ATTRIBUTE_BUFFER_ID, one[device]));
@@ -39,7 +39,7 @@ int main(void) {
   CHECK(cuMemFree(one[0]));
   tell(0);
   tell(1);
-  // In the order of a stream, whose device it is that counts.
+  // In stream order; the stream's device counts.
   on(0);
   CUdeviceptr more = 0;
   CHECK(cuMemAllocAsync(&more, BYTES, places[1].stream));

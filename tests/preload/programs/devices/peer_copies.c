@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between two devices both of which hold more than their budgets: by streams of either, by the plain copies of
-// unified addresses, with the host waiting, and between work that uses the same buffers before and after.
+// Copies between two devices, both with more live memory than their budgets: in streams of either, by plain copies with
+// unified addresses, with the host waiting, and between other work on the same buffers.
 #include "tests/preload/programs/several.h"
 
 static void cross(int device, CUdeviceptr to, CUdeviceptr from) {
@@ -27,7 +27,7 @@ int main(void) {
     cross(1, places[0].buffers[step + 2], places[1].buffers[step]);
     CHECK(cuStreamSynchronize(places[1].stream));
   }
-  // Without contexts, in a stream whose context is not the current one, and in no stream.
+  // Without naming contexts, in a stream whose context is not the current one, and without a stream.
   on(1);
   CHECK(cuMemcpyAsync(places[1].buffers[6], places[0].buffers[5], BYTES, places[0].stream));
   CHECK(cuStreamSynchronize(places[0].stream));
@@ -37,7 +37,7 @@ int main(void) {
   CHECK(cuCtxSynchronize());
   show_device(0);
   show_device(1);
-  // Freed in the order of a stream of the other device, and had again at once.
+  // Freed in the order of a stream of the other device, and allocated again at once.
   cross(1, places[0].buffers[0], places[1].buffers[1]);
   CHECK(cuMemFreeAsync(places[0].buffers[0], places[1].stream));
   on(0);

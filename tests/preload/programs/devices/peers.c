@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of one device that read and write memory of the other, which it was let use: buffers from before that and
-// from after it, while both devices hold more than their budgets.
+// Kernels of one device that read and write memory of the other after peer access was enabled: buffers from before and
+// from after that, while both devices have more live memory than their budgets.
 #include "tests/preload/programs/several.h"
 
 int main(void) {
@@ -16,7 +16,7 @@ int main(void) {
   make_buffers_on(1);
   on(0);
   CHECK(cuEventCreate(&written, CU_EVENT_DISABLE_TIMING));
-  // Freed and had again: from after the peer was let in.
+  // Freed and allocated again: allocated after peer access was enabled.
   CHECK(cuMemFree(places[0].buffers[4]));
   CHECK(cuMemAlloc(&places[0].buffers[4], BYTES));
   fill(places[0].buffers[4], BYTES, 77);

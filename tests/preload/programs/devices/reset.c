@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device is reset while the other has work under way, and begins again.
+// One device is reset while the other has pending work, and begins again.
 #include "tests/preload/programs/several.h"
 
 int main(void) {

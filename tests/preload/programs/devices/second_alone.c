@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that uses the second device alone.
+// A program that uses only the second device.
 #include "tests/preload/programs/several.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread for each device, both at once, which copy to each other in opposite directions. They copy and set, for what
-// a simulated kernel writes depends on how many there were before.
+// One thread per device, both at once, which copy to each other in opposite directions. Only copies and sets, because
+// what a simulated kernel writes depends on how many ran before it.
 #include <pthread.h>
 
 #include "tests/preload/programs/several.h"
@@ -19,7 +19,7 @@ static void* run(void* argument) {
   make_buffers_on(device);
   pthread_barrier_wait(&barrier);
   for (int step = 0; step < 3; ++step) {
-    // Buffers 6 and 7 are for what comes from the other device, and nobody else's.
+    // Buffers 6 and 7 are only for what comes from the other device.
     for (int i = 0; i < 6; ++i) copy_there(device, i, (i + 2) % 6);
     CHECK(cuMemsetD8Async(places[device].buffers[step] + BYTES / 2, (unsigned char)(step + device), BYTES / 4,
                           places[device].stream));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step recorded once and launched often, with work outside of it in between.
+// A step captured once and launched often, with other work in between.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

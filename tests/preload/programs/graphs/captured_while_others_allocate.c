@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// While one stream records in relaxed mode, memory is allocated, freed and evicted for others.
+// While one stream captures in relaxed mode, memory is allocated, freed and evicted by other work.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stream had used leaves while that stream records: nothing can be recorded in it then to wait for.
+// Memory that a stream has used is evicted while that stream captures: then no event can be recorded in it.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording that goes over to a second stream and comes back.
+// A capture that forks to a second stream and joins it again.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

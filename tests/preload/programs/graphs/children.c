@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as a node of another, a clone of it, and an upload before the launch.
+// A graph as a node of another one, a clone of it, and an upload before the launch.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

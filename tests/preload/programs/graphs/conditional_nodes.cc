@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that decide on the device: either of two bodies; a loop over layers, each of which works on the buffer that a
-// table in device memory names; one of several bodies, recorded by a stream. Launched again when everything has been
-// away, and when a node of a body has been given another buffer.
+// Conditional nodes: one of two bodies; a loop over layers, each of which works on the buffer that a table in device
+// memory names; one of several bodies, captured from a stream. Launched again when everything has been evicted, and
+// when a node of a body has been given another buffer.
 #include "tests/preload/programs/small.h"
 
 #include <dlfcn.h>
@@ -27,9 +27,9 @@ const char kDeciding[] = R"(.version 8.0
 }
 )";
 
-constexpr int kLayers = 2;  // as many as have room beside what the graphs hold
+constexpr int kLayers = 2;  // as many as fit in addition to what the graphs hold
 
-// Where the loop stands.
+// The position of the loop.
 struct Progress {
   std::uint32_t layer, layers;
 };
@@ -103,7 +103,7 @@ CUgraphConditionalHandle handle_of(CUgraph graph, unsigned value) {
   return handle;
 }
 
-// Its bodies: an array that is the driver's.
+// Its bodies: an array that belongs to the driver.
 CUgraph* add_conditional(CUgraph graph, CUgraphNode after, CUgraphConditionalHandle handle,
                          CUgraphConditionalNodeType type, unsigned size) {
   CUgraphNode node = nullptr;
@@ -123,7 +123,7 @@ void say(std::uint32_t first, std::uint32_t second) {
   CHECK(cuCtxSynchronize());
 }
 
-// With everything else in between, so that what the graph does not hold goes.
+// With other work in between, so that everything that the graph does not hold is evicted.
 void launch(CUgraphExec exec) {
   CHECK(cuGraphLaunch(exec, stream));
   mix_all(stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph copies addresses of all buffers to pinned memory of the host, given as addresses of the device. Nothing on
-// the device is led anywhere by that: all of it together would not fit.
+// A graph copies addresses of all buffers to pinned host memory, which is given by its device address. This must not
+// count as storing pointers on the device: all buffers together would not fit.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that copy and set, changed before they are made executable.
+// Nodes that copy and set, changed before instantiation.
 #include "tests/preload/programs/small.h"
 
 static CUDA_MEMCPY3D copy_of(CUdeviceptr to, CUdeviceptr from) {

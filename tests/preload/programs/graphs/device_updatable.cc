@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that kernels on the device may change: what it works on then stands nowhere that the host sees. Here that is
-// what the node finds in pinned memory, which is written between launches.
+// A node that kernels on the device may change: the host can not see what it works on then. In this test, the node
+// finds that in pinned memory, which is written between launches.
 #include "tests/preload/programs/small.h"
 
 #include <vector_types.h>
@@ -35,7 +35,7 @@ int main() {
   CHECK(cuModuleGetFunction(&change, more, "change"));
   make_buffers();
   mix_all(nullptr);
-  // What is left fits the budget; some of it is away.
+  // What is left fits the budget; some of it is evicted.
   for (int i = 4; i < BUFFERS; ++i) {
     show("early", buffers[i], BYTES);
     CHECK(cuMemFree(buffers[i]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer that a graph names is freed and its successor is not accessed by a graph that no longer names it.
+// A buffer that a graph names is freed, and a graph that no longer names it must not access the buffer's successor.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the host, empty nodes and a node that is switched off.
+// Host functions, empty nodes and a disabled node.
 #include "tests/preload/programs/small.h"
 
 static int calls = 0;

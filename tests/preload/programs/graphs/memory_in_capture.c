@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is allocated in a recording belongs to its graph: it is there from one node to another, at every launch,
-// and not before. Two allocations of which one begins behind the other's end, and one that outlives its launches.
+// Memory that is allocated during a capture belongs to its graph: it exists from one node to another, at every launch,
+// and not before. Two allocations, one of which begins after the other's end, and one that outlives its launches.
 #include "tests/preload/programs/small.h"
 
 static CUstream stream;
@@ -21,7 +21,7 @@ static CUgraph record(void) {
   return graph;
 }
 
-// Used, and freed, by what comes behind the launch.
+// Used and freed by work after the launch.
 static void outlive(void) {
   CUgraph graph = NULL;
   CUgraphExec step = NULL;

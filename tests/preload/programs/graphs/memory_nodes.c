@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that allocate and free: memory that the program frees after the launch, that a launch frees before it allocates
-// anew, and that another graph frees.
+// again, and that another graph frees.
 #include "tests/preload/programs/small.h"
 
 static CUstream stream;
@@ -25,7 +25,7 @@ static CUmemPoolProps on_the_device(void) {
   return place;
 }
 
-// A graph that allocates, and fills from a buffer. The address of what it allocates goes to `scratch`.
+// A graph that allocates, and fills the memory from a buffer. `scratch` gets the address of the allocation.
 static CUgraph allocating(CUdeviceptr* scratch, int in_the_general_form) {
   CUgraph graph = NULL;
   CUgraphNode allocation;

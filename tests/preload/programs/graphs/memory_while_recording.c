@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that no graph owns is refused to a thread that records, as by the driver, unless it says that it knows; the
-// buffers are what they were. Who took the refused memory would leave a graph that writes where others have moved in.
+// Memory that no graph owns is refused to a thread that captures, as by the driver, unless the thread has declared that
+// it knows; existing buffers are not affected. If such memory were granted, the graph might later write to memory of
+// other buffers.
 #include "tests/preload/programs/small.h"
 
 static CUresult allocate_in(CUstreamCaptureMode mode, CUresult* ended) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph names more at once than fits: its launch is refused whole, and nothing of it has run. Everything else goes
-// on, beside it and when it is gone, with its memory and in a context that is new.
+// A graph names more than fits at once: its launch is refused completely, and nothing of it has run. Everything else
+// continues, while the graph exists and after that, with its memory and in a new context.
 #include "tests/preload/programs/small.h"
 
 static void work(void) {

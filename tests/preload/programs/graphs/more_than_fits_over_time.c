@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that together, and each over time, name more than fits, but never at once: several that are kept, recorded and
-// of nodes; one whose nodes, child graph and whole are changed between launches, switched off and on; some that are
-// destroyed, or never made ready. What each holds is used outside of graphs in between.
+// Graphs that together, and each over time, name more than fits, but never at once: several that are kept, captured and
+// made of nodes; one whose nodes and child graph are changed between launches, which is updated as a whole, and whose
+// nodes are disabled and enabled; some that are destroyed, or never instantiated. The memory of each is used outside of
+// graphs in between.
 #include "tests/preload/programs/small.h"
 
 static CUstream stream;
@@ -32,7 +33,7 @@ static void several(void) {
     CUgraph graph = record(buffers[i], buffers[(i + 1) % BUFFERS]);
     CHECK(cuGraphInstantiate(&steps[i], graph, 0));
     CHECK(cuGraphDestroy(graph));
-    // Never made ready.
+    // Never instantiated.
     CHECK(cuGraphDestroy(record(buffers[(i + 2) % BUFFERS], buffers[(i + 3) % BUFFERS])));
   }
   for (int round = 0; round < 2; ++round) {
@@ -58,7 +59,7 @@ static CUgraph child_of(CUdeviceptr out, CUdeviceptr in) {
   return child;
 }
 
-// The i-th use: of two neighbours.
+// The i-th use: of two adjacent buffers.
 static void change(CUgraphExec step, const struct nodes* nodes, int i) {
   CUdeviceptr out = buffers[i % BUFFERS], in = buffers[(i + 1) % BUFFERS];
   void* parameters[] = {&out, &in};
@@ -114,7 +115,7 @@ static void one_that_changes(void) {
     mix_on(stream, buffers[(i + 4) % BUFFERS], buffers[(i + 5) % BUFFERS]);
     change(step, &nodes, i);
   }
-  // A node that is switched off keeps what it was given, and uses it when it is switched on.
+  // A disabled node keeps its arguments, and uses them when it is enabled.
   CUdeviceptr out = buffers[6], in = buffers[7];
   void* others[] = {&out, &in};
   const CUDA_KERNEL_NODE_PARAMS far = mixing(others);

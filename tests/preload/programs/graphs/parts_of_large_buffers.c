@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and sets of a little of large buffers are recorded, and given to a graph as nodes, while the program's own
-// memory takes most of the room: what each names fits, the buffer that it lies in does not.
+// Copies and sets of small parts of large buffers are captured, and added to a graph as nodes, while the program's own
+// mappings take most of the room: what each names fits, the buffer that contains it does not.
 #include "tests/preload/programs/small.h"
 
 #define LARGE ((size_t)80 << 20)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that record are destroyed, one with its context. Nothing records afterwards: memory whose uses nobody sees is
-// freed behind them, as the driver does it.
+// Capturing streams are destroyed, one together with its context. After that no stream captures: memory with unseen
+// accesses is freed after these have completed, as the driver does it.
 #include "tests/preload/programs/unseen.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings that end in another thread than they began in, or while another stream records. Nothing records
-// afterwards: memory whose uses nobody sees is freed behind them, as the driver does it.
+// Captures that end in another thread than they began in, or while another stream captures. After that no stream
+// captures: memory with unseen accesses is freed after these have completed, as the driver does it.
 #include <thread>
 
 #include "tests/preload/programs/unseen.h"

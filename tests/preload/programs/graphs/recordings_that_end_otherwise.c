@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recordings that are ended as they should not be: in a stream that only takes part, in one that records nothing,
-// twice. What fails ends no recording, and none is ended twice: others go on undisturbed.
+// Captures that are ended incorrectly: in a stream that has only joined, in one that is not capturing, twice. A call
+// that fails ends no capture, and none is ended twice: other captures continue undisturbed.
 #include "tests/preload/programs/small.h"
 
 static void mode(CUstream stream, const char* what) {

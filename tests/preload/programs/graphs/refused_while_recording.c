@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that looks at no call of a recording but its end: what can not be recorded leaves no graph without it, of a
-// copy, of one in another stream that takes part, and of a set. What is recorded afterwards is whole.
+// A program that checks no result of a capture except that of its end: if an operation can not be captured, there must
+// be no graph without it. For a copy, for one in another stream that has joined, and for a set. What is captured
+// afterwards is complete.
 #include "tests/preload/programs/small.h"
 
 #define LARGE ((size_t)12 << 20)
@@ -11,7 +12,7 @@ static CUevent fork_event, join_event;
 
 static CUresult copy_whole(CUstream stream) { return cuMemcpyDtoDAsync(first, second, LARGE, stream); }
 
-// Of `refused`, which names more than fits, in the stream of that number.
+// Captures `refused`, which names more than fits, in the stream with that number.
 static void record(const char* what, CUresult (*refused)(CUstream), int in) {
   CUgraph graph = NULL;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

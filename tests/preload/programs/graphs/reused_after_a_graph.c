@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a graph copied into is freed with the graph, and its addresses are given to another buffer. What then
-// stands where the graph copied from leads nowhere: all of it together would not fit.
+// The memory to which a graph copied is freed with the graph, and its addresses are reused for another buffer. What the
+// source of the graph's copy contains after that must not count as pointers there: everything together would not fit.
 #include <string.h>
 
 #include "tests/preload/programs/small.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph copied from memory of the library into memory that the program maps itself, and both the graph and the source
-// are gone. What another buffer at the source's addresses holds later is not taken along: every kernel may go where
-// memory of the program's own leads, and all of it together would not fit.
+// A graph copied from managed memory to memory that the program maps itself, and both the graph and the source were
+// freed. What another buffer at the source's addresses contains later must not be carried along: every kernel may
+// follow pointers in the program's own mappings, and everything together would not fit.
 #include "tests/preload/programs/small.h"
 
 #define WORDS 512

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread puts more into a stream that stands than the driver queues, and waits within a call; another goes on
-// allocating and working, and lets the stream go on only then.
+// One thread submits more to a blocked stream than the driver's queue holds, and waits in a call; another continues to
+// allocate and work, and only then lets the stream continue.
 #include "tests/preload/programs/waiting.h"
 
 #define OPERATIONS 1500
@@ -51,12 +51,12 @@ static void* fill_queue(void* nothing) {
     submit(i);
     __atomic_fetch_add(&calls_made, 1, __ATOMIC_RELEASE);
   }
-  // Whatever it was filled with, memory is worked on behind it.
+  // Whatever filled the queue, memory is used after it.
   mix_on(standing, small[1], small[0]);
   return nothing;
 }
 
-// Until the other thread is in a call that does not return, mostly.
+// Waits until the other thread is (usually) in a call that does not return.
 static void wait_until_it_is_full(void) {
   for (int last = -1, now = 0; now != last || now == 0;) {
     last = now;
@@ -86,7 +86,7 @@ static void round_of(int which, unsigned value) {
   release(working, value);
   join(other);
   CHECK(cuStreamSynchronize(standing));
-  CHECK(cuMemFree(more));  // which waits for all streams
+  CHECK(cuMemFree(more));  // waits for all streams
   show("small", small[0], SMALL);
   show("small", small[1], SMALL);
 }

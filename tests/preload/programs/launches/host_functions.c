@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the host between kernels, and callbacks at the end of a stream.
+// Host functions between kernels, and callbacks at the end of a stream.
 #include "tests/preload/programs/small.h"
 
 static int calls = 0;

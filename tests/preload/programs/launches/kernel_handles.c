@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that belong to a library and not to a context, launched by their own handle.
+// Kernels that belong to a library instead of a context, launched by their own handle.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose code takes device memory at their first launch, or when they are asked to be loaded, on a device that
-// is full by then; what else the driver takes memory for comes in between.
+// Kernels whose code takes device memory at their first launch, or when loading is requested, on a device that is full
+// by then; other calls for which the driver takes memory come in between.
 #include <string.h>
 
 #include "tests/preload/programs/small.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module is unloaded and another takes its place: what was known of its functions is forgotten.
+// A module is unloaded and another one takes its place: what was known about its functions is forgotten.
 #include "tests/preload/programs/small.h"
 
 static const char kOther[] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that wait for each other by events and no more than they must; kernels that read the same buffer at the same
+// Streams that wait for each other by events only as far as necessary; kernels that read the same buffer at the same
 // time.
 #include "tests/preload/programs/small.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures by value: packed, so that addresses stand at odd places, and with many addresses.
+// Structures by value: packed, so that addresses are at odd offsets, and with many addresses.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are given tensors as tensor maps, by value: one, one among other members of a structure, in one block,
-// and after the map was made to name another buffer.
+// Kernels that are given tensors as tensor maps, by value: one map; one among other members of a structure; in one
+// block; and after the map was changed to name another buffer.
 #include <string.h>
 
 #include "tests/preload/programs/small.h"
@@ -10,7 +10,7 @@ static const char kMapKernels[] =
     ".visible .entry mix_map(.param .align 64 .b8 map[128], .param .u64 in)\n{\n  ret;\n}\n"
     ".visible .entry mix_maps(.param .align 64 .b8 block[384])\n{\n  ret;\n}\n";
 
-// Not as CUDA's: C before 2011 can not say how it is aligned.
+// Not CUDA's type: C before 2011 can not express its alignment.
 static union {
   CUtensorMap map;
   unsigned char bytes[128];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel without parameters, launched as nvcc's code does: with an array of parameters in which there is nothing. It
-// accesses no buffer, so that it runs beside more than fits, and may be recorded.
+// A kernel without parameters, launched as nvcc's code does: with an array of parameters that is empty. It accesses no
+// buffer, so it runs even when more is allocated than fits, and may be captured.
 #include "tests/preload/programs/small.h"
 
 static const char kEmpty[] = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n";

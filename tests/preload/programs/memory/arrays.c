@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays, and textures over them and over linear memory. Nothing but a texture leads to what a kernel reads by it.
+// Arrays, and textures over arrays and over linear memory. Memory that a kernel reads through a texture is named by
+// nothing but the texture.
 #include "tests/preload/programs/small.h"
 
 #define SIDE 512
@@ -52,7 +53,7 @@ static CUarray make_array(size_t height, unsigned flags) {
   return array;
 }
 
-// Rows of a buffer, between two of its columns.
+// Rows of a buffer, in a range of columns.
 static CUDA_MEMCPY2D rows_of(CUdeviceptr buffer) {
   CUDA_MEMCPY2D copy = {0};
   copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -84,7 +85,7 @@ static void copy_through(CUarray flat, CUarray line) {
   CHECK(cuMemcpyAtoD(buffers[6] + 4096, line, 64, SIDE * 4 - 64));
 }
 
-// Freed while a kernel that reads it by its texture may be running, and its memory somebody else's at once.
+// Freed while a kernel that reads it through its texture may be running; its memory may be reused at once.
 static void free_under_a_texture(void) {
   CUstream stream = NULL, other = NULL;
   CUdeviceptr read = 0, next = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the program creates, exports and maps itself; a child that was made before imports it by the descriptor.
+// Memory that the program creates, exports and maps itself; a child that was forked before imports it by the
+// descriptor.
 #include "tests/preload/programs/small.h"
 
 #include <string.h>
@@ -100,7 +101,7 @@ int main(void) {
   int status = 0;
   if (waitpid(other, &status, 0) != other || status != 0) return 3;
   show("shared", shared, BYTES);
-  // In the process that made it, at a second address.
+  // In the process that created it, at a second address.
   const CUdeviceptr again = map_file(file);
   mix_on(NULL, buffers[4], again);
   mix_all(NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is freed while kernels that use it may still run, and taken again.
+// Memory that is freed while kernels that use it may still be running, and allocated again.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers under textures are freed while kernels that read the textures may still run and another stream records, and
-// their places are taken again.
+// Buffers with textures are freed while kernels that read the textures may still be running and another stream
+// captures, and their addresses are reused.
 #include "tests/preload/programs/waiting.h"
 
 #define ROUNDS 6

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread frees a buffer under a texture, for which the driver waits for a stream that stands behind a value. Before
-// another writes the value it allocates, computes and records.
+// A thread frees a buffer with a texture, for which the driver waits for a stream that is blocked by a value. Before
+// another thread writes the value, it allocates, computes and captures.
 #include "tests/preload/programs/waiting.h"
 
 static CUdeviceptr doomed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory with an address on the device beside our memory.
+// Host memory with a device address, together with managed memory.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that streams allocate and free in their own order, handed from one to the other by an event.
+// Memory that streams allocate and free in their own order, passed from one to the other with an event.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

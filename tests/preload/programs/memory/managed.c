@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Managed memory goes to the driver, and is used together with ours.
+// CUDA managed memory is left to the driver, and is used together with the library's.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

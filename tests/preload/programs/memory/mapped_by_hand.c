@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses that the program reserves and maps itself, between buffers of ours.
+// Addresses that the program reserves and maps itself, between buffers of the library.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

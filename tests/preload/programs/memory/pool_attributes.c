@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool tells of itself: memory in use and reserved, now and at most, marks that are set back, a release
-// threshold, a greatest size; of a pool of the program's own, of the default one, and of the one that was made current.
+// A pool's attributes: memory in use and reserved, now and at most, high water marks that are reset, a release
+// threshold, a maximum size; for a pool of the program's own, the default one, and the one that was made current.
 #include "tests/preload/programs/small.h"
 
 static cuuint64_t number(CUmemoryPool pool, CUmemPool_attribute attribute) {
@@ -14,7 +14,7 @@ static void tell(const char* when, CUmemoryPool pool) {
   const cuuint64_t most = number(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH);
   const cuuint64_t reserved = number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   const cuuint64_t most_reserved = number(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
-  // All is allocated in whole pages of the device, so that nothing is rounded.
+  // Everything is allocated in whole pages of the device, so that nothing is rounded.
   printf("%s: used %llu of %llu, reserved %llu of %llu\n", when, (unsigned long long)used, (unsigned long long)most,
          (unsigned long long)reserved, (unsigned long long)most_reserved);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parent and a child that share a buffer by CUDA IPC, beside buffers that are no one else's. What the child sees it
-// tells the parent, so that one of them prints.
+// A parent and a child that share a buffer by CUDA IPC, in addition to buffers that are not shared. The child reports
+// what it sees to the parent, so that only one of them prints.
 #include "tests/preload/programs/small.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void take(int from, void* data, size_t bytes) {
   if (read(from, data, bytes) != (ssize_t)bytes) exit(3);
 }
 
-// More than the budget, of memory that nobody can share.
+// More than the budget, of memory that can not be shared.
 static void make_own_buffers(void) {
   for (uint32_t i = 0; i < BUFFERS; ++i) {
     CHECK(cuMemAllocAsync(&buffers[i], BYTES, NULL));

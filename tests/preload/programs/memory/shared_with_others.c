@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hands memory to another interface: what the driver refuses, it refuses under the library as well. "unfreed": the
-// buffers are there to the end.
+// Calls that pass memory to another interface: what the driver refuses, it also refuses under the library. "unfreed":
+// the buffers exist until the end.
 #include "tests/preload/programs/small.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ int main(int count, char** arguments) {
   file = -1;
   CUmemGenericAllocationHandle nothing = 0;
   TELL(cuMemExportToShareableHandle(&file, nothing, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  // What was handed out, or nearly, is used on.
+  // Memory that was passed on, or nearly, is still used.
   mix_all(NULL);
   if (count == 1) return finish();
   show_buffers();

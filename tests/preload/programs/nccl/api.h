@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of NCCL's interface that the programs here use, and their own library offers (fake.cc): as nccl.h of NCCL
-// 2.28 has it, which need not be installed.
+// The part of NCCL's API that the programs here use and that their own library (fake.cc) provides, as in nccl.h of NCCL
+// 2.28, which need not be installed.
 #pragma once
 
 // NOLINTBEGIN(modernize-deprecated-headers,readability-identifier-naming,modernize-redundant-void-arg): C reads it,
@@ -38,9 +38,9 @@ int ncclCommDeregister(ncclComm_t comm, void* handle);
 int ncclMemAlloc(void** out, size_t bytes);
 int ncclMemFree(void* at);
 
-// Not NCCL's: what a network card would do at any time, write to the buffers that are registered.
+// Not part of NCCL: acts as a network card that may write to the registered buffers at any time.
 int fakeDeliver(ncclComm_t comm, CUstream stream);
-// Not NCCL's either: from now on nothing is submitted before ncclCommGetAsyncError is called.
+// Not part of NCCL either: from now on nothing is submitted before ncclCommGetAsyncError is called.
 void fakeGoToBackground(ncclComm_t comm);
 
 #ifdef __cplusplus

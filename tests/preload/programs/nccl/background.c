@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator that does not block: what the call was given is worked on later.
+// A non-blocking communicator: the operation is executed later.
 #include "tests/preload/programs/nccl/ranks.h"
 
 int main(void) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective operation that is recorded into a graph, and runs with each launch.
+// A collective operation that is captured into a graph and runs with each launch.
 #include "tests/preload/programs/nccl/ranks.h"
 
 int main(void) {

@@ -20,7 +20,7 @@ static void broadcast_and_reduce(void) {
   DONE(ncclGroupEnd());
 }
 
-// Groups in groups are one.
+// Nested groups count as one.
 static void gather_and_scatter(void) {
   DONE(ncclGroupStart());
   DONE(ncclGroupStart());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library of NCCL's name and interface for several ranks in one process, on one device. It moves bytes the way NCCL
-// does, as far as others can see: its kernel is given an entry of a queue in pinned memory and finds there what to work
-// on, with scratch memory of its own in between, which a thread of its own has allocated. So nothing that its kernel
-// accesses stands in the kernel's parameters. What the scratch memory has counted goes into all results.
+// A library with NCCL's name and API for several ranks in one process, on one device. It moves bytes in a way that
+// looks like NCCL from outside: its kernel is given an entry of a queue in pinned memory and finds its operands there,
+// with scratch memory of its own, which a thread of the library has allocated. So nothing that the kernel accesses is
+// among its parameters. The counter in the scratch memory goes into all results.
 //
-// All ranks of a communicator take part in each group; a collective of several ranks has to be in one.
+// All ranks of a communicator take part in each group; a collective of several ranks must be in a group.
 #include <vector_types.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 
 #include "tests/preload/programs/nccl/api.h"
 
-// An alias need not say again what the compiler has found out about what it stands for.
+// An alias need not repeat attributes that the compiler has deduced for its target.
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 
-// NCCL's own names, and weakly those that others may stand in for.
+// Defines NCCL's own names, and weakly the names that others may replace.
 #define FAKE(name, ...)                                                                            \
   extern "C" __attribute__((visibility("default"))) int p##name(__VA_ARGS__);                      \
   extern "C" __attribute__((visibility("default"), weak, alias("p" #name))) int name(__VA_ARGS__); \
@@ -107,7 +107,7 @@ int launch(Clique& clique, CUfunction kernel, const Entry& entry, CUstream strea
   return ncclSuccess;
 }
 
-// One kernel on the first stream, behind what all streams were given, and all of them behind it.
+// One kernel on the first stream, ordered after everything in all streams; and all of them after it.
 int run_together(Clique& clique, const Entry& entry, const std::vector<Call>& calls) {
   std::vector<CUevent> events;
   const CUstream first = calls.front().stream;
@@ -212,7 +212,7 @@ void work(const Entry& entry) {
   const auto count = entry.count;
   switch (entry.kind) {
     case Kind::kAllReduce: {
-      // In place everywhere: all is read before anything is written.
+      // Operations may be in place: everything is read before anything is written.
       std::vector<std::uint32_t> sum(count);
       reduce(entry, 0, count, sum.data());
       for (int rank = 0; rank < entry.ranks; ++rank) std::memcpy(entry.receive[rank], sum.data(), count * 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL opened and searched by the program itself, which is linked with none of it. Others ask first whether it is
-// there.
+// NCCL opened and searched by the program itself, which is not linked with it. Some programs first check whether it is
+// loaded.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static void* nccl;
 
-// Where the library is opened for nobody else, the simulated device does not find its kernel either, but here.
+// If the library is opened privately, the simulated device does not find its kernel there, but finds it here.
 struct extent {
   unsigned x, y, z;
 };

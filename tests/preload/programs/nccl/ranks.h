@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs of this folder share: two ranks in one process, each with a stream and half of the buffers, and
-// other work that crowds out whatever may leave.
+// Shared by the programs of this folder: two ranks in one process, each with a stream and half of the buffers, and
+// other work that causes everything evictable to be evicted.
 #pragma once
 
 #include "tests/preload/programs/nccl/api.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that are registered are written to at any time, by nobody whom the program has told to.
+// Registered buffers may be written at any time, without a call of the program.
 #include "tests/preload/programs/nccl/ranks.h"
 
 int main(void) {

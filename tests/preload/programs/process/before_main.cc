@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver is used by static objects before main begins, and their memory by main.
+// Static objects use the driver before main begins, and main uses their memory.
 #include "tests/preload/programs/small.h"
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the host that a stream runs call the driver, which they may not: what it answers is the same.
+// Host functions that a stream runs call the driver, which is not allowed: the results are the same as without the
+// library.
 #include "tests/preload/programs/small.h"
 
 static int answers[8];
@@ -27,7 +28,7 @@ int main(void) {
   for (int i = 0; i < BUFFERS; ++i) {
     mix_on(stream, buffers[i], buffers[(i + 3) % BUFFERS]);
     CHECK(cuLaunchHostFunc(stream, call_all, NULL));
-    // Whoever needs room here waits for the function above.
+    // Work that needs room here waits for the function above.
     mix_on(stream, buffers[(i + 5) % BUFFERS], buffers[i]);
   }
   CHECK(cuStreamSynchronize(stream));

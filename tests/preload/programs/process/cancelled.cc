@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads are cancelled in the middle of driver calls: of work that needs room, of a wait, and with an argument of an
-// allocation that can not be had, about which a library may have much to say. The program goes on.
+// Threads are cancelled in the middle of driver calls: of work that needs room, of a wait, and, with an argument, of an
+// allocation that is refused, about which a library may print a long report. The program continues.
 #include <pthread.h>
 
 #include <cstdio>
@@ -40,7 +40,7 @@ struct Notes {
   Task& task;
 };
 
-// Cancelled before it begins, it ends at the first point where a thread can, and at the last below.
+// If it is cancelled before it begins, it ends at the first cancellation point, and otherwise at the last one below.
 void* run(void* data) {
   auto& task = *static_cast<Task*>(data);
   int before = 0;

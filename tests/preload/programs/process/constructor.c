@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver is used by a constructor that runs before all others of the program.
+// A constructor that runs before all others of the program uses the driver.
 #include "tests/preload/programs/small.h"
 
 __attribute__((constructor(101))) static void early(void) {

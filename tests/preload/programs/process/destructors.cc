@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory is used and freed by static objects after main has ended, and by functions given to atexit.
+// Static objects use and free memory after main has ended, and so do functions registered with atexit.
 #include <cstdlib>
 
 #include "tests/preload/programs/small.h"

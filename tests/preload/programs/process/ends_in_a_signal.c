@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that ends in the handler of a signal that came in the middle of a call, whose locks nobody gives back:
-// while an event is written into the recording ("recording"), or while the driver reports a race ("driver").
+// A program that ends in a signal handler that interrupted a call, whose locks are never released: while an event is
+// written to the recording ("recording"), or while the driver reports a race ("driver").
 #include "tests/preload/programs/small.h"
 
 #include <signal.h>
@@ -19,7 +19,7 @@ static void fill_the_recording(void) {
     CUdeviceptr at = 0;
     CHECK(cuMemAlloc(&at, BYTES));
     CHECK(cuMemFree(at));
-    // The simulated device keeps its memory in a file, too: that is as large as it gets by now.
+    // The simulated device also keeps its memory in a file, which has its full size by now.
     if (i == 0 && (signal(SIGXFSZ, leave) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &limit) != 0)) exit(4);
   }
 }
@@ -36,7 +36,7 @@ static void race(void) {
 }
 
 int main(int count, char** words) {
-  alarm(120);  // rather than to wait for ever
+  alarm(120);  // instead of hanging forever
   begin();
   if (count > 1 && strcmp(words[1], "recording") == 0) fill_the_recording();
   if (count > 1 && strcmp(words[1], "driver") == 0) race();

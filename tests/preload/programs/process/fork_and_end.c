@@ -18,11 +18,11 @@ int main(void) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-      // Memory of the parent's threads, its allocator and its standard streams are there.
+      // Memory of the parent's threads, its allocator and its standard streams are usable.
       void* words = pattern(BYTES, 1);
       free(words);
       if (i == 0) _exit(0);
-      // What it asks of the driver is refused, as it is without the library.
+      // Driver calls are refused, as without the library.
       size_t left = 0, all = 0;
       CUdeviceptr more = 0;
       TELL(cuMemGetInfo(&left, &all));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of a process that has used the driver become programs that use it, or not.
+// Children of a process that has used the driver execute programs that use it, or not.
 #include "tests/preload/programs/small.h"
 
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child is made before the driver is used: it uses it itself, and so does its parent.
+// A child is forked before the driver is used: it uses the driver itself, and so does its parent.
 #include "tests/preload/programs/small.h"
 
 #include <sys/wait.h>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread with little stack, or so many bytes of it, does what threads do: it allocates, copies, launches, waits and
-// frees.
+// A thread with a small stack (the size can be given in bytes) allocates, copies, launches, waits and frees.
 #include "tests/preload/programs/small.h"
 
 #include <pthread.h>
 
-// A page more than PTHREAD_STACK_MIN.
+// One page more than PTHREAD_STACK_MIN.
 #define LITTLE 20480
 
 static void* work(void* nothing) {

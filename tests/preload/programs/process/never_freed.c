@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that ends in the middle: kernels run, buffers are away, nothing is freed.
+// A program that ends in the middle: kernels are running, buffers are evicted, nothing is freed.
 #include "tests/preload/programs/small.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that allocate, launch, copy and free on streams of their own, at the
-// same time. No kernels: what the simulated device makes of an address depends on the order of allocations.
+// Threads that allocate, launch, copy and free on streams of their own, at the same time. No kernels: what the
+// simulated device computes from an address depends on the order of allocations.
 #include "tests/preload/programs/small.h"
 
 #include <array>

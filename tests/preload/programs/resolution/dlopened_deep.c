@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver is opened with RTLD_DEEPBIND, as something that must see its own symbols first.
+// The driver is opened with RTLD_DEEPBIND, as by a library that must use its own symbols first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A binary that was linked before glibc 2.34 asks for the dlsym of that time by its version.
+// A binary that was linked before glibc 2.34 refers to the dlsym of that time by its version.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a plugin that is linked with the driver: locally, or so that its own symbols come first (RTLD_DEEPBIND). With a
-// second argument it uses the driver itself, too, by dlsym.
+// second argument the program itself uses the driver too, by dlsym.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int run_itself(void) {
 
 int main(int count, char** arguments) {
   char path[4096];
-  // Beside this program.
+  // In the folder of this program.
   snprintf(path, sizeof path, "%.*s/libplugin.so", (int)(strrchr(arguments[0], '/') - arguments[0]), arguments[0]);
   void* plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | (count > 1 ? RTLD_DEEPBIND : 0));
   if (plugin == NULL) {

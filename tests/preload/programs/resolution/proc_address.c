@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All comes from cuGetProcAddress, which comes from the program's own search.
+// All functions come from cuGetProcAddress, which the program looks up itself.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -18,7 +18,7 @@ static void* find(const char* symbol, const char* base) {
 int main(void) {
   *(void**)&resolve = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
   void* found = NULL;
-  // The resolver can be asked for itself; a missing status is legal.
+  // The resolver can resolve itself; a missing status argument is allowed.
   if (resolve == NULL || resolve("cuGetProcAddress", &found, 12000, 0, NULL) != CUDA_SUCCESS) return 2;
   *(void**)&resolve = found;
   load(find);

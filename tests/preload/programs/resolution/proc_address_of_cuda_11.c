@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuGetProcAddress in its first shape, with four arguments, and a version of CUDA 11.
+// cuGetProcAddress in its first form, with four arguments, and a version of CUDA 11.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two copies of the CUDA runtime in one process: each with its own table of driver functions, both with the same
+// Two copies of the CUDA runtime in one process, each with its own table of driver functions, and both using the same
 // memory.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ int main(void) {
   runtimes[0] = open_runtime("libcudart.so.13");
   struct link_map* map = NULL;
   dlinfo(dlopen("libcudart.so.13", RTLD_NOW), RTLD_DI_LINKMAP, &map);
-  // The same file under another name is another copy.
+  // The same file under another name is loaded as another copy.
   char name[] = "/tmp/second_runtime.XXXXXX";
   if (mkdtemp(name) == NULL) return 2;
   char path[PATH_MAX];

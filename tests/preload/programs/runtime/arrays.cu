@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays, textures and surfaces through the runtime: copied into and out of, read and written by kernels.
+// Arrays, textures and surfaces through the runtime: copied to and from, read and written by kernels.
 #include "tests/preload/programs/runtime/small.cuh"
 
-// Some of the functions are deprecated; programs use them still.
+// Some of the functions are deprecated, but programs still use them.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // of the host compiler
 #pragma nv_diag_suppress 1444                               // of nvcc
 
@@ -62,7 +62,7 @@ cudaTextureObject_t texture_of(const cudaResourceDesc& resource) {
 
 void copy_runs(cudaArray_t first, cudaArray_t second) {
   NEED(cudaMemcpy2DToArray(first, 0, 0, buffers[0], kPitch, kPitch, kHeight, cudaMemcpyDeviceToDevice));
-  // Over the ends of rows.
+  // Across the ends of rows.
   NEED(cudaMemcpyToArray(first, 160, 2, buffers[1], kPitch * 2 + 32, cudaMemcpyDeviceToDevice));
   NEED(cudaMemcpy2DArrayToArray(second, 16, 1, first, 0, 3, 1600, 30, cudaMemcpyDeviceToDevice));
   NEED(cudaMemcpyArrayToArray(second, 32, 40, first, 64, 1, kPitch + 48, cudaMemcpyDeviceToDevice));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many copies in one call of the runtime, in both shapes.
+// Many copies in one call of the runtime, in both forms.
 #include "tests/preload/programs/runtime/small.cuh"
 
 int main() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of the runtime that takes driver functions from it (cudaGetDriverEntryPoint).
+// A program of the runtime that gets driver functions from it (cudaGetDriverEntryPoint).
 #include <cuda.h>
 #include <cuda_runtime.h>
 

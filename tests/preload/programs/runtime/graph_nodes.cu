@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs built node by node through the runtime: nodes of each kind, asked what they do, given something else to do.
-// They name two of the buffers: what a graph names stays on the device.
+// Graphs built node by node through the runtime: nodes of each kind, whose parameters are read and changed. They name
+// two of the buffers.
 #include "tests/preload/programs/runtime/small.cuh"
 
 #include <cstring>
@@ -29,7 +29,7 @@ struct Nodes {
 };
 
 int by = 3;
-std::uint32_t* second = nullptr;  // inside of buffers[1]
+std::uint32_t* second = nullptr;  // inside buffers[1]
 
 void add_work(Nodes& n) {
   NEED(cudaGraphCreate(&n.graph, 0));
@@ -54,7 +54,7 @@ void add_memory(Nodes& n) {
   allocation.poolProps.location = {cudaMemLocationTypeDevice, 0};
   allocation.bytesize = kPart;
   NEED(cudaGraphAddMemAllocNode(&n.allocated, n.graph, &n.empty, 1, &allocation));
-  // Nodes of any kind have one function, too.
+  // There is also one function for nodes of any kind.
   cudaGraphNodeParams set = {};
   set.type = cudaGraphNodeTypeMemset;
   set.memset = {allocation.dptr, 0, 7, 1, kPart, 1};
@@ -126,7 +126,7 @@ void launch(cudaGraphExec_t executable, cudaStream_t stream) {
   print_digest(on_host, sizeof on_host);
 }
 
-// Each node of the executable graph does something else, then one does nothing.
+// Each node of the executable graph is given other work; then one is disabled.
 void update(cudaGraphExec_t executable, const Nodes& n, cudaStream_t stream) {
   cudaMemsetParams set = {buffers[0], 0, 9, 1, kPart, 1};
   NEED(cudaGraphExecMemsetNodeSetParams(executable, n.set, &set));
@@ -155,7 +155,7 @@ int main() {
   mix_all();
   Nodes nodes;
   add_work(nodes);
-  // Before there are nodes of memory: graphs that have them are not cloned.
+  // Before memory nodes are added, because graphs with such nodes can not be cloned.
   cudaGraph_t copy;
   cudaGraphNode_t of_copy;
   NEED(cudaGraphClone(&copy, nodes.graph));

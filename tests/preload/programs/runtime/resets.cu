@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudaDeviceReset ends everything; the program begins again.
+// cudaDeviceReset destroys everything; the program begins again.
 #include <cuda_runtime.h>
 
 #include <cstdint>

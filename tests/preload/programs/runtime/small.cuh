@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the small programs of the runtime share: more buffers than a small budget holds, what calls answered, and what
-// the buffers hold at the end.
+// Shared by the small programs of the runtime API: more buffers than a small budget holds, the results of calls, and
+// the final contents of the buffers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,12 +18,12 @@ inline std::uint32_t* buffers[kBuffers];
 
 #define TELL(call) std::printf("%s: %d\n", #call, static_cast<int>(call))
 
-#define NEED(call)                                                                             \
-  do {                                                                                         \
-    if (const cudaError_t error = (call); error != cudaSuccess) {                              \
+#define NEED(call)                                                                                  \
+  do {                                                                                              \
+    if (const cudaError_t error = (call); error != cudaSuccess) {                                   \
       std::fprintf(stderr, "program, line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-      std::exit(2);                                                                            \
-    }                                                                                          \
+      std::exit(2);                                                                                 \
+    }                                                                                               \
   } while (false)
 
 __global__ void add(std::uint32_t* to, const std::uint32_t* from, std::size_t words) {

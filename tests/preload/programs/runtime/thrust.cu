@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thrust: kernels whose parameters are structures, most of them with padding or empty, on a stack that differs in every
-// run. More vectors than a small budget holds.
+// Thrust: kernels whose parameters are structures, most of them with padding or empty, on a stack whose contents differ
+// in every run. More vectors than a small budget holds.
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>
 #include <thrust/reduce.h>
@@ -21,7 +21,7 @@ constexpr std::size_t kElements = std::size_t{1} << 20;
 struct Affine {
   double factor;
   int offset;
-  char shift;  // three bytes of padding behind it
+  char shift;  // followed by three bytes of padding
   __host__ __device__ int operator()(int x) const { return static_cast<int>(x * factor) + offset + shift; }
 };
 
@@ -36,7 +36,7 @@ __global__ void take(int* to, Nested nested, std::size_t count) {
   if (i < count) to[i] += nested.third ? nested.second(nested.first) : nested.first;
 }
 
-// What lies where the padding will be: the address of a heap block, which differs in every run.
+// Sets what will be in the padding: the address of a heap block, which differs in every run.
 __attribute__((noinline)) Nested nested(int i) {
   Nested made;
   const auto block = std::make_unique<int>(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDAAllocator of PyTorch's over the library, for what its plug for C functions leaves out: statistics, snapshots
-// and history, out-of-memory observers, torch.OutOfMemoryError, cudnn.benchmark, memory information. Compiled on
-// request against the installed PyTorch (thermocline.torch.build_extension).
+// A PyTorch CUDAAllocator that uses the library, for the features that PyTorch's interface for pluggable C functions
+// lacks: statistics, snapshots and history, out-of-memory observers, torch.OutOfMemoryError, cudnn.benchmark, memory
+// information. Compiled on request against the installed PyTorch (thermocline.torch.build_extension).
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
@@ -25,7 +25,7 @@ using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::TraceEntry;
 using torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // PyTorch's own border between its small and its large pool
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // PyTorch's limit between its small and its large pool
 
 std::map<std::string, std::int64_t> library_statistics(int names) {
   std::map<std::string, std::int64_t> all;
@@ -105,7 +105,7 @@ class Allocator final : public CUDAPluggableAllocator {
   }
 
   void resetPeakStats(c10::DeviceIndex) override { thermocline_reset_peaks(); }
-  // The library counts on; what was so far is taken off.
+  // The library's counters continue; the earlier values are subtracted.
   void resetAccumulatedStats(c10::DeviceIndex) override {
     const auto all = library_statistics(THERMOCLINE_NAMES_PYTORCH);
     const std::lock_guard lock(mutex_);
@@ -151,7 +151,7 @@ class Allocator final : public CUDAPluggableAllocator {
       const auto device = static_cast<std::size_t>(entry.device_);
       if (device >= info.device_traces.size()) info.device_traces.resize(device + 1);
       info.device_traces[device].push_back(entry);
-      // In units of the clock while it is kept, in microseconds for who looks at it.
+      // Stored in units of the clock, converted to microseconds when it is read.
       info.device_traces[device].back().time_.t_ = to_ns_(entry.time_.approx_t_) / 1000;
     }
     return info;
@@ -250,7 +250,7 @@ class Allocator final : public CUDAPluggableAllocator {
     if (bytes == 0) return nullptr;
     void* const address = thermocline_allocate(static_cast<std::ptrdiff_t>(bytes), device, stream);
     if (address == nullptr) refuse(bytes, device, stream);
-    // Not under the lock: it takes Python's.
+    // Not under the lock, because it takes Python's lock.
     const cuda::CreateContextFn gather = when_ == cuda::RecordContext::NEVER ? nullptr : context_.load();
     std::shared_ptr<c10::GatheredContext> context = gather == nullptr ? nullptr : gather();
     const std::lock_guard lock(mutex_);
@@ -304,11 +304,11 @@ class Allocator final : public CUDAPluggableAllocator {
 
 }  // namespace
 
-// NULL: done. Else why not; the text lives until the next call.
+// NULL: success. Otherwise an error message, valid until the next call.
 extern "C" __attribute__((visibility("default"))) const char* thermocline_use_extension() {
   static std::string reason;
   try {
-    // For good: PyTorch's allocators live as long as the process.
+    // Never destroyed: PyTorch's allocators live as long as the process.
     static const auto& allocator = *new std::shared_ptr<cuda::CUDAAllocator>(std::make_shared<Allocator>());
     torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(allocator);
     return nullptr;
