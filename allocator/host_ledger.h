@@ -15,9 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "allocator/lock_levels.h"
+
+#include "driver/locks.h"
 #include "driver/units.h"
 
 namespace thermocline {
@@ -56,7 +58,8 @@ class HostLedger {
   const Bytes limit_;
   const int pid_;
   std::size_t entry_ = kEntries;  // ours
-  mutable std::mutex mutex_;      // guards held_; the file's locks are the process's, not the thread's
+  mutable Mutex mutex_{"ledger of pinned memory",
+                       lock_level::kHostLedger};  // guards held_; the file's locks are the process's, not the thread's
   Bytes held_ = 0;
 };
 

@@ -11,10 +11,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "allocator/lock_levels.h"
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/status.h"
 #include "driver/units.h"
 
@@ -72,7 +73,7 @@ class MappableHost {
   const bool readable_;
   StreamHandle stream_{};
   std::atomic<bool> proven_{true};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_{"mappable host memory", lock_level::kMappableHost};
   Pieces pieces_;  // by address
   Pieces rest_;    // of which the driver has not taken all back yet
   Pieces in_use_;  // by copies that could not be waited for: given back at the end, when everything has been

@@ -4,10 +4,12 @@
 // the engine then waits for nothing of it (allocator/stream_clock.h). A written word of eight bytes may be an address.
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <set>
 
+#include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/values.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/macros.h"
@@ -18,12 +20,16 @@ namespace {
 
 std::atomic<bool> any_waits{false};
 
+struct KeptValues {
+  Mutex mutex{"values that streams write", lock_level::kLeaf};
+  std::set<std::uint64_t> all THERMOCLINE_GUARDED_BY(mutex);
+};
+
 // Where it stays for whoever looks at it again; each value once.
 const std::uint64_t* kept_value(std::uint64_t value) {
-  static auto* const mutex = new std::mutex;
-  static auto* const values = new std::set<std::uint64_t>;
-  const std::lock_guard lock(*mutex);
-  return &*values->insert(value).first;
+  KeptValues& kept = process_lifetime<KeptValues>();
+  const MutexLock lock(kept.mutex);
+  return &*kept.all.insert(value).first;
 }
 
 // `value` is the host's, as long as the call.

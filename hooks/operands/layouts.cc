@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hooks/interpose/nccl.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {
@@ -95,13 +96,13 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   if (known && layout.empty()) {
     // There are no parameters, or the driver can not tell. One that tells of another function at the same time can;
     // that function's module is forgotten before it is unloaded.
-    const std::lock_guard lock(witness_mutex_);
+    const MutexLock lock(witness_mutex_);
     is_settled = witness_.function != nullptr;
     known = is_settled && still_tells(witness_.function, witness_.is_kernel);
   }
   const char* const name = ask_name(function, is_kernel);
   if (known && !layout.empty()) {
-    const std::lock_guard lock(witness_mutex_);
+    const MutexLock lock(witness_mutex_);
     witness_ = {function, is_kernel};
   }
   const std::unique_lock lock(mutex_);
@@ -140,14 +141,10 @@ void Layouts::forget() {
 }
 
 void Layouts::forget_witness() {
-  const std::lock_guard lock(witness_mutex_);
+  const MutexLock lock(witness_mutex_);
   witness_ = {};
 }
 
-Layouts& layouts() {
-  // Never destroyed: programs launch kernels in their own destructors.
-  static auto* const all = new Layouts;
-  return *all;
-}
+Layouts& layouts() { return process_lifetime<Layouts>(); }
 
 }  // namespace thermocline

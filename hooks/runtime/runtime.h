@@ -44,7 +44,7 @@ class Runtime {
   // Each in turn; none begins or ends meanwhile. Not from within one.
   template <class Visit>
   void for_each(Visit visit) {
-    const std::lock_guard lock(lifetimes());
+    const MutexLock lock(lifetimes());
     if (const EngineSet* all = engines()) {
       for (const ActiveEngine* one : *all) visit(*one);
     }
