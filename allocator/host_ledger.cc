@@ -186,7 +186,7 @@ Bytes HostLedger::held_by_others() const {
 }
 
 bool HostLedger::hold(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (bytes == held_) return true;
   THERMOCLINE_CHECK(getpid() == pid_, "A ledger is used by the process that opened it.");
   const Locked locked(file_);
@@ -201,12 +201,12 @@ bool HostLedger::hold(Bytes bytes) {
 }
 
 Bytes HostLedger::held() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_;
 }
 
 Bytes HostLedger::held_by_all() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Locked locked(file_);
   return held_ + held_by_others();
 }

@@ -16,9 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "allocator/lock_levels.h"
+
+#include "driver/locks.h"
 #include "driver/units.h"
 
 namespace thermocline {
@@ -58,7 +60,8 @@ class HostLedger {
   const Bytes limit_;
   const int pid_;
   std::size_t entry_ = kEntries;  // index of this process's entry
-  mutable std::mutex mutex_;      // guards held_; record locks belong to the process, not to the thread
+  // Guards held_; record locks belong to the process, not to the thread.
+  mutable Mutex mutex_{"ledger of pinned memory", lock_level::kHostLedger};
   Bytes held_ = 0;
 };
 

@@ -7,14 +7,15 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include <jemalloc/jemalloc.h>
 
 #include "allocator/host_steps.h"
+#include "allocator/lock_levels.h"
 #include "driver/check.h"
+#include "driver/locks.h"
 
 namespace thermocline {
 namespace {
@@ -101,8 +102,8 @@ class HostPool::State {
   bool has_arena = false;
   std::atomic<Bytes> live{0};
   std::atomic<Bytes> peak_live{0};
-  std::mutex mutex;                        // guards whole
-  std::unordered_map<void*, Bytes> whole;  // allocations that are an extent of their own
+  Mutex mutex{"host pool", lock_level::kHostPool};
+  std::unordered_map<void*, Bytes> whole THERMOCLINE_GUARDED_BY(mutex);  // allocations that are an extent of their own
 };
 
 void* HostPool::State::allocate_extent(Bytes bytes) {
@@ -111,7 +112,7 @@ void* HostPool::State::allocate_extent(Bytes bytes) {
 
 void* HostPool::State::keep_whole(void* at, Bytes size) {
   if (at == nullptr) return nullptr;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   whole.emplace(at, size);
   count(size);
   return at;
@@ -169,7 +170,7 @@ bool HostPool::pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* ou
 void HostPool::free(void* at) {
   if (at == nullptr) return;
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     if (const auto found = state_->whole.find(at); found != state_->whole.end()) {
       state_->live.fetch_sub(found->second, std::memory_order_relaxed);
       state_->whole.erase(found);

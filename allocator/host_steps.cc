@@ -36,7 +36,7 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
   if (bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const std::uint64_t pages = round_up(bytes, kPage) / kPage;
   const std::uint64_t alignment_pages = std::max<std::uint64_t>(alignment / kPage, 1);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const bool mappable : {false, true}) {
     Chunk* const chunk = take_locked(StepTag::shelf_of(mappable), pages, alignment_pages);
     if (chunk != nullptr) return hand_out(chunk);
@@ -48,7 +48,7 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
 }
 
 void* HostSteps::take_mappable(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (source_ == nullptr || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const Bytes unit = source_->page_bytes();
   const std::uint64_t pages = round_up(bytes, unit) / kPage;
@@ -142,7 +142,7 @@ bool HostSteps::register_step(Bytes bytes, bool from_mappable) {
 }
 
 bool HostSteps::give(void* at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = extents_.find(reinterpret_cast<std::uint64_t>(at));
   if (found == extents_.end()) return false;
   Chunk* const chunk = found->second;
@@ -153,7 +153,7 @@ bool HostSteps::give(void* at) {
 }
 
 bool HostSteps::owns(void* at) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return extents_.contains(reinterpret_cast<std::uint64_t>(at));
 }
 
@@ -166,14 +166,14 @@ void HostSteps::give_back(std::map<std::uint64_t, Step>::iterator step) {
 }
 
 bool HostSteps::claim(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!enter(pinned_, bytes)) return false;
   claimed_ = bytes;
   return true;
 }
 
 std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Leaving> empty;
   Bytes left = 0;
   for (const auto& [address, step] : steps_) {
@@ -195,7 +195,7 @@ std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {
 }
 
 void HostSteps::has_left(const Leaving& step, bool given) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leaving_ -= step.bytes;
   if (given) {
     pinned_ -= step.bytes;
@@ -213,27 +213,27 @@ void HostSteps::trim(Bytes keep) {
 }
 
 Bytes HostSteps::pinned_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pinned_;
 }
 
 Bytes HostSteps::peak_pinned_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return peak_pinned_;
 }
 
 Bytes HostSteps::taken_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return taken_;
 }
 
 void HostSteps::reset_peak() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   peak_pinned_ = pinned_;
 }
 
 void HostSteps::validate() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   space_.validate();
   Bytes pinned = 0;
   std::uint64_t used = 0;

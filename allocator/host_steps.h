@@ -13,13 +13,14 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "allocator/bfc.h"
+#include "allocator/lock_levels.h"
 #include "allocator/mappable_host.h"
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/units.h"
 
 namespace thermocline {
@@ -116,11 +117,11 @@ class HostSteps {
   MappableHost* const source_;  // where the existing mappable steps came from
   bool driver_refused_ = false;
 
-  mutable std::mutex mutex_;                           // guards all below
-  Space space_;                                        // in pages of host addresses
-  std::map<std::uint64_t, Step> steps_;                // by address
-  std::unordered_map<std::uint64_t, Chunk*> extents_;  // by the address handed out
-  Bytes leaving_ = 0;                                  // of steps that are being returned to the driver
+  mutable Mutex mutex_{"steps of pinned memory", lock_level::kHostSteps};  // guards all below
+  Space space_;                                                            // in pages of host addresses
+  std::map<std::uint64_t, Step> steps_;                                    // by address
+  std::unordered_map<std::uint64_t, Chunk*> extents_;                      // by the address handed out
+  Bytes leaving_ = 0;  // of steps that are being returned to the driver
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
   Bytes taken_ = 0;

@@ -29,7 +29,7 @@ Status MappableHost::take(Bytes bytes, void** out) {
     status = prove(at, &passed);
     proven_ = status.ok();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!passed) {
     in_use_.emplace(at.value, std::move(piece));
     return status;
@@ -97,7 +97,7 @@ void MappableHost::dismantle_rest() {
 }
 
 bool MappableHost::give(void* at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = pieces_.find(reinterpret_cast<std::uint64_t>(at));
   if (found == pieces_.end()) return false;
   const bool gone = dismantle(DeviceAddress{found->first}, &found->second);
@@ -109,7 +109,7 @@ bool MappableHost::give(void* at) {
 }
 
 bool MappableHost::owns(const void* at) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return piece_at(at) != pieces_.end();
 }
 
@@ -122,7 +122,7 @@ MappableHost::Pieces::const_iterator MappableHost::piece_at(const void* at) cons
 }
 
 bool MappableHost::pages_of(const void* at, Bytes bytes, std::vector<PageHandle>* out) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto piece = piece_at(at);
   if (piece == pieces_.end()) return false;
   const Bytes offset = reinterpret_cast<std::uint64_t>(at) - piece->first;

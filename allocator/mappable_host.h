@@ -10,10 +10,11 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "allocator/lock_levels.h"
 #include "driver/driver.h"
+#include "driver/locks.h"
 #include "driver/status.h"
 #include "driver/units.h"
 
@@ -72,7 +73,7 @@ class MappableHost {
   const bool readable_;
   StreamHandle stream_{};
   std::atomic<bool> proven_{true};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_{"mappable host memory", lock_level::kMappableHost};
   Pieces pieces_;  // by address
   Pieces rest_;    // which the driver has not completely taken back yet
   Pieces in_use_;  // by copies that could not be waited for: released in the destructor, when it has completed

@@ -9,34 +9,52 @@
 namespace thermocline {
 namespace {
 
-// More than any code path nests; further locks are counted without a name.
-constexpr int kMostNamed = 4;
+// More than a thread ever holds; those beyond are counted, and neither named nor compared.
+constexpr int kMostNamed = 8;
 
 struct Held {
-  std::array<const char*, kMostNamed> names;
+  std::array<const Mutex*, kMostNamed> mutexes;
   int count;
+
+  int named() const { return std::min(count, kMostNamed); }
 };
 constinit thread_local Held held{};
 constinit thread_local int in_place = 0;
 
+[[noreturn]] void end_with_names() {
+  for (int i = 0; i < held.named(); ++i) {
+    const Mutex& one = *held.mutexes[static_cast<std::size_t>(i)];
+    std::fprintf(stderr, " %s (level %d)", one.name(), one.level());
+  }
+  std::fprintf(stderr, "\n");
+  std::abort();
+}
+
 }  // namespace
 
-void detail::lock_taken(const char* name) {
-  if (held.count < kMostNamed) held.names[static_cast<std::size_t>(held.count)] = name;
+void detail::lock_taken(const Mutex& mutex, bool waited) {
+  for (int i = 0; waited && i < held.named(); ++i) {
+    if (mutex.level() > held.mutexes[static_cast<std::size_t>(i)]->level()) continue;
+    std::fprintf(stderr, "thermocline: lock %s (level %d) is taken out of order, behind:", mutex.name(), mutex.level());
+    end_with_names();
+  }
+  if (held.count < kMostNamed) held.mutexes[static_cast<std::size_t>(held.count)] = &mutex;
   ++held.count;
 }
 
-// A lock that was taken before checking was switched on has not been counted.
-void detail::lock_given_back() { held.count = std::max(0, held.count - 1); }
+void detail::lock_given_back(const Mutex& mutex) {
+  const auto end = held.mutexes.begin() + held.named();
+  const auto found = std::find(held.mutexes.begin(), end, &mutex);
+  // Taken before they were checked, or beyond those that are named.
+  if (found == end && held.count <= kMostNamed) return;
+  if (found != end) std::move(found + 1, end, found);
+  --held.count;
+}
 
 void detail::refuse_to_wait(const char* call) {
   if (held.count == 0 || WaitsInPlace::now()) return;
   std::fprintf(stderr, "thermocline: %s waits for the device while a lock is held:", call);
-  for (int i = 0; i < std::min(held.count, kMostNamed); ++i) {
-    std::fprintf(stderr, " %s", held.names[static_cast<std::size_t>(i)]);
-  }
-  std::fprintf(stderr, "\n");
-  std::abort();
+  end_with_names();
 }
 
 int locks_held() { return held.count; }

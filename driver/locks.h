@@ -1,50 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's mutexes, and the rule for them: no mutex is held during a driver call that waits for the device. The
-// work that the call waits for may itself depend on a host function, or on a value to be written, of a thread that
-// needs the mutex first: that would be a deadlock.
+// The library's mutexes, and the two rules that go with them.
 //
-// If locks_are_checked is set (THERMOCLINE_TEST_LOCKS=1, for tests), each thread tracks the mutexes it holds, and a
-// call that breaks the rule ends the process and prints their names. The few waits that are known to end by themselves,
-// and those that still break the rule, are marked by a WaitsInPlace.
+// 1. No mutex is held across a driver call that waits for the device. What the device waits for may be a host function,
+//    or a value, of a thread that needs the mutex first.
+// 2. A thread takes mutexes in rising order of their levels. Each layer declares its levels in one place:
+//    hooks/interpose/lock_levels.h, offload/lock_levels.h, allocator/lock_levels.h. Two of one level are
+//    never held together.
+//
+// Where locks_are_checked is set (THERMOCLINE_TEST_LOCKS=1, for tests), each thread knows which mutexes it holds, and a
+// call that breaks a rule ends the process with their names. The few waits that are known to end by themselves, and
+// those that are not mended, are marked by a WaitsInPlace.
+//
+// Clang checks, as part of ./dev check, that what is THERMOCLINE_GUARDED_BY a mutex is used with the mutex held.
 #pragma once
 
 #include <atomic>
 #include <mutex>
 
+// https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
+#ifdef __clang__
+#define THERMOCLINE_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define THERMOCLINE_THREAD_ATTRIBUTE(x)
+#endif
+#define THERMOCLINE_GUARDED_BY(mutex) THERMOCLINE_THREAD_ATTRIBUTE(guarded_by(mutex))
+#define THERMOCLINE_REQUIRES(...) THERMOCLINE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define THERMOCLINE_ACQUIRE(...) THERMOCLINE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define THERMOCLINE_TRY_ACQUIRE(...) THERMOCLINE_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
+#define THERMOCLINE_RELEASE(...) THERMOCLINE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define THERMOCLINE_NOT_ANALYSED THERMOCLINE_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+
 namespace thermocline {
 
 inline constinit std::atomic<bool> locks_are_checked{false};
 
+class Mutex;
+
 namespace detail {
-void lock_taken(const char* name);
-void lock_given_back();
+// `waited`: the thread would have waited for it; one that was free by luck can not dead-lock.
+void lock_taken(const Mutex& mutex, bool waited);
+void lock_given_back(const Mutex& mutex);
 void refuse_to_wait(const char* call);
 }  // namespace detail
 
-class Mutex {
+class THERMOCLINE_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
-  constexpr explicit Mutex(const char* name) : name_(name) {}
+  constexpr Mutex(const char* name, int level) : name_(name), level_(level) {}
 
-  void lock() {
-    mutex_.lock();
+  void lock() THERMOCLINE_ACQUIRE() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
-      detail::lock_taken(name_);
+      detail::lock_taken(*this, true);
+    mutex_.lock();
   }
-  bool try_lock() {
+  bool try_lock() THERMOCLINE_TRY_ACQUIRE(true) {
     if (!mutex_.try_lock()) return false;
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
-      detail::lock_taken(name_);
+      detail::lock_taken(*this, false);
     return true;
   }
-  void unlock() {
+  void unlock() THERMOCLINE_RELEASE() {
     if (locks_are_checked.load(std::memory_order_relaxed)) [[unlikely]]
-      detail::lock_given_back();
+      detail::lock_given_back(*this);
     mutex_.unlock();
   }
+
+  const char* name() const { return name_; }
+  int level() const { return level_; }
 
  private:
   std::mutex mutex_;
   const char* name_;
+  int level_;
+};
+
+// std::unique_lock, as clang understands it. `lock` and `unlock` are for waits in between.
+class THERMOCLINE_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) THERMOCLINE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() THERMOCLINE_RELEASE() {
+    if (holds_) mutex_.unlock();
+  }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+  void lock() THERMOCLINE_ACQUIRE() {
+    mutex_.lock();
+    holds_ = true;
+  }
+  void unlock() THERMOCLINE_RELEASE() {
+    holds_ = false;
+    mutex_.unlock();
+  }
+
+ private:
+  Mutex& mutex_;
+  bool holds_ = true;
 };
 
 // Called before every driver call that waits for the device.

@@ -22,7 +22,7 @@ import sys
 # gcc's precompiled headers mean nothing to clang; every source includes what it needs.
 PRECOMPILED_HEADER = re.compile(r"-Winvalid-pch -include \S+cmake_pch\.hxx")
 # Of -Wconversion clang makes more than gcc does, and it does not know all of gcc's options. libstdc++ uses what it deprecates itself.
-EXTRA = ["-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-sign-conversion", "-Wno-deprecated-declarations"]
+EXTRA = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-sign-conversion", "-Wno-deprecated-declarations"]
 
 
 def cache_folder() -> pathlib.Path:

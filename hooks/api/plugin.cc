@@ -14,12 +14,14 @@
 #include <atomic>
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/diagnostics/recorder.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"
@@ -45,16 +47,14 @@ struct Pool {
 
 // Bookkeeping beside the engine's. The engine is never called with the mutex held.
 struct Notes {
-  std::mutex mutex;
-  std::unordered_map<void*, std::vector<StreamHandle>> recorded;  // by buffer: streams, besides its own, that use it
-  std::map<PoolId, Pool> pools;
-  std::map<int, std::vector<PoolId>> open;  // by device, the newest last
-  std::unordered_map<void*, PoolId> owner;  // by buffer: its pool
+  Mutex mutex{"notes of the plug-in", lock_level::kLeaf};
+  // By buffer: streams, besides its own, that use it.
+  std::unordered_map<void*, std::vector<StreamHandle>> recorded THERMOCLINE_GUARDED_BY(mutex);
+  std::map<PoolId, Pool> pools THERMOCLINE_GUARDED_BY(mutex);
+  std::map<int, std::vector<PoolId>> open THERMOCLINE_GUARDED_BY(mutex);  // by device, the newest last
+  std::unordered_map<void*, PoolId> owner THERMOCLINE_GUARDED_BY(mutex);  // by buffer: its pool
 };
-Notes& notes() {
-  static auto* const only = new Notes;
-  return *only;
-}
+Notes& notes() { return process_lifetime<Notes>(); }
 // Lets programs that record no streams and capture nothing avoid the lock.
 std::atomic<bool> has_notes{false};
 
@@ -153,7 +153,7 @@ CUresult settle_in(void* address, StreamHandle stream, bool recording) {
 
 void* take_from_pool(int device, std::size_t bytes, StreamHandle stream) {
   Notes& all = notes();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto open = all.open.find(device);
   if (open == all.open.end() || open->second.empty()) return nullptr;
   Pool& pool = all.pools[open->second.back()];
@@ -167,7 +167,7 @@ void* take_from_pool(int device, std::size_t bytes, StreamHandle stream) {
 
 void give_to_open_pool(int device, void* address, std::size_t bytes) {
   Notes& all = notes();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto open = all.open.find(device);
   if (open == all.open.end() || open->second.empty()) return;
   all.pools[open->second.back()].members.emplace(address, Member{bytes});
@@ -177,7 +177,7 @@ void give_to_open_pool(int device, void* address, std::size_t bytes) {
 // True: the pool has taken the buffer.
 bool return_to_pool(void* address, StreamHandle stream) {
   Notes& all = notes();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto owner = all.owner.find(address);
   if (owner == all.owner.end()) return false;
   Pool& pool = all.pools[owner->second];
@@ -190,7 +190,7 @@ bool return_to_pool(void* address, StreamHandle stream) {
 
 std::vector<StreamHandle> forget_recorded(void* address) {
   Notes& all = notes();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto node = all.recorded.extract(address);
   return node.empty() ? std::vector<StreamHandle>() : std::move(node.mapped());
 }
@@ -305,7 +305,7 @@ THERMOCLINE_EXPORT void thermocline_record_stream(void* address, void* stream) {
   using namespace thermocline;
   if (address == nullptr) return;
   Notes& all = notes();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   std::vector<StreamHandle>& users = all.recorded[address];
   const StreamHandle user = handle_of(stream);
   if (std::find(users.begin(), users.end(), user) == users.end()) users.push_back(user);
@@ -343,7 +343,7 @@ THERMOCLINE_EXPORT void thermocline_begin_pool(int device, thermocline_pool pool
   if (!sees_operations()) await_all(device);
   Notes& all = notes();
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     const PoolId id{pool.first, pool.second};
     ++all.pools[id].users;
     all.open[device].push_back(id);
@@ -357,7 +357,7 @@ THERMOCLINE_EXPORT void thermocline_end_pool(int device, thermocline_pool pool) 
   using namespace thermocline;
   Notes& all = notes();
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     std::vector<PoolId>& open = all.open[device];
     const auto found = std::find(open.rbegin(), open.rend(), PoolId{pool.first, pool.second});
     if (found == open.rend()) return;
@@ -371,7 +371,7 @@ THERMOCLINE_EXPORT void thermocline_release_pool(int device, thermocline_pool po
   Notes& all = notes();
   std::unordered_map<void*, Member> members;
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     const auto found = all.pools.find(PoolId{pool.first, pool.second});
     if (found == all.pools.end() || --found->second.users > 0) return;
     for (const auto& [address, member] : found->second.members) all.owner.erase(address);

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/stream_context.h"
 
@@ -17,15 +19,12 @@ std::atomic<int> captures{0};
 // Guards changes of the number of captures, during which the engines are notified, against waits for whole contexts:
 // such a wait must not begin while a stream captures.
 struct CapturesChange {
-  std::mutex mutex;
-  std::condition_variable ended;  // signalled when a wait has ended
-  int waits = 0;
-  std::chrono::steady_clock::time_point newest;  // when the newest of these waits began
+  Mutex mutex{"change of captures", lock_level::kCaptureChange};
+  std::condition_variable_any ended;  // signalled when a wait has ended
+  int waits THERMOCLINE_GUARDED_BY(mutex) = 0;
+  std::chrono::steady_clock::time_point newest THERMOCLINE_GUARDED_BY(mutex);  // when the newest of these waits began
 };
-CapturesChange& captures_change() {
-  static auto* const only = new CapturesChange;
-  return *only;
-}
+CapturesChange& captures_change() { return process_lifetime<CapturesChange>(); }
 
 // A capture invalidates a wait only if it exists at the moment when the driver call begins; the wait itself may last
 // long. So before a capture begins, waits that have just begun get this much time to reach the driver. No more, because
@@ -49,7 +48,7 @@ void tell_engines(bool any_records) {
 
 void capture_began() {
   CapturesChange& change = captures_change();
-  std::unique_lock lock(change.mutex);
+  MutexLock lock(change.mutex);
   while (change.waits > 0) {
     if (change.ended.wait_until(lock, change.newest + kTimeToReachTheDriver) == std::cv_status::timeout) break;
   }
@@ -57,14 +56,14 @@ void capture_began() {
 }
 
 void capture_ended() {
-  const std::lock_guard lock(captures_change().mutex);
+  const MutexLock lock(captures_change().mutex);
   if (captures.fetch_sub(1) == 1) tell_engines(false);
 }
 
 CUresult synchronize_unless_recorded(const ActiveEngine& active) {
   CapturesChange& change = captures_change();
   {
-    const std::lock_guard lock(change.mutex);
+    const MutexLock lock(change.mutex);
     if (any_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     ++change.waits;
     change.newest = std::chrono::steady_clock::now();
@@ -74,7 +73,7 @@ CUresult synchronize_unless_recorded(const ActiveEngine& active) {
   const CUresult result = real<Function::cuCtxSynchronize>();
   if (result == CUDA_SUCCESS) active.engine->synchronized(before);
   {
-    const std::lock_guard lock(change.mutex);
+    const MutexLock lock(change.mutex);
     --change.waits;
   }
   change.ended.notify_all();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -11,6 +10,8 @@
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/interpose/functions.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/runtime/stream_context.h"
 
@@ -26,18 +27,14 @@ struct Capture {
 };
 
 struct Captures {
-  Mutex mutex{"captures"};
-  std::vector<Capture> under_way;
+  Mutex mutex{"captures", lock_level::kLeaf};
+  std::vector<Capture> under_way THERMOCLINE_GUARDED_BY(mutex);
   // Ids (the driver's) of captures that must end without a graph, although the driver does not know that.
-  std::vector<cuuint64_t> refused;
+  std::vector<cuuint64_t> refused THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any_refused{false};
 };
 
-// Never destroyed: programs may capture until the end of the process.
-Captures& captures() {
-  static auto* const all = new Captures;
-  return *all;
-}
+Captures& captures() { return process_lifetime<Captures>(); }
 
 CUstreamCaptureMode mode_of_thread() {
   auto mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -58,7 +55,7 @@ CUcontext context_of(StreamHandle stream) {
 }
 
 // The handle of per-thread default streams is the same in every thread; only the owner thread can mean this one.
-auto find_capture(Captures& all, StreamHandle stream) {
+auto find_capture(Captures& all, StreamHandle stream) THERMOCLINE_REQUIRES(all.mutex) {
   return std::ranges::find_if(all.under_way, [stream](const Capture& one) {
     return one.stream == stream && (is_explicit(stream) || one.thread == std::this_thread::get_id());
   });
@@ -77,7 +74,7 @@ std::optional<cuuint64_t> number_of_capture(StreamHandle stream) {
 
 bool take_refused(cuuint64_t number) {
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const bool was_refused = std::erase(all.refused, number) != 0;
   if (all.refused.empty()) all.any_refused.store(false, std::memory_order_relaxed);
   return was_refused;
@@ -85,7 +82,7 @@ bool take_refused(cuuint64_t number) {
 
 bool records_into_another_graph(StreamHandle stream) {
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = find_capture(all, stream);
   return found != all.under_way.end() && found->into != nullptr;
 }
@@ -95,13 +92,13 @@ bool records_into_another_graph(StreamHandle stream) {
 void note_capture(StreamHandle stream, CUstreamCaptureMode mode, CUgraph into) {
   const CUcontext context = context_of(stream);
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.under_way.push_back({stream, std::this_thread::get_id(), mode, context, into});
 }
 
 bool forget_capture(StreamHandle stream) {
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = find_capture(all, stream);
   if (found == all.under_way.end()) return false;
   all.under_way.erase(found);
@@ -110,7 +107,7 @@ bool forget_capture(StreamHandle stream) {
 
 int forget_captures_in(CUcontext context) {
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   return static_cast<int>(
       std::erase_if(all.under_way, [context](const Capture& one) { return one.context == context; }));
 }
@@ -127,7 +124,7 @@ void invalidate_capture(StreamHandle stream) noexcept {
   if (!number.has_value()) return;
   Captures& all = captures();
   try {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     all.refused.push_back(*number);
     all.any_refused.store(true, std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
@@ -153,7 +150,7 @@ bool captures_forbid_allocation() {
   const CUstreamCaptureMode mode = mode_of_thread();
   if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
   Captures& all = captures();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   return std::ranges::any_of(all.under_way, [mode](const Capture& c) {
     if (c.thread == std::this_thread::get_id()) return c.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
     return mode == CU_STREAM_CAPTURE_MODE_GLOBAL && c.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;

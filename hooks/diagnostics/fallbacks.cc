@@ -2,9 +2,11 @@
 #include "hooks/diagnostics/fallbacks.h"
 
 #include <cstddef>
-#include <mutex>
 #include <set>
 
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/runtime.h"
 
 namespace thermocline {
@@ -13,13 +15,10 @@ namespace {
 constexpr std::size_t kMostNamed = 16;
 
 struct Names {
-  std::mutex mutex;
-  std::set<std::string, std::less<>> all;
+  Mutex mutex{"names of functions", lock_level::kLeaf};
+  std::set<std::string, std::less<>> all THERMOCLINE_GUARDED_BY(mutex);
 };
-Names& names() {
-  static auto* const one = new Names;
-  return *one;
-}
+Names& names() { return process_lifetime<Names>(); }
 
 }  // namespace
 
@@ -60,12 +59,12 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
 }
 
 void count_unknown_function(std::string_view name) {
-  const std::lock_guard lock(names().mutex);
+  const MutexLock lock(names().mutex);
   if (names().all.emplace(name).second) count(Counter::kUnknownFunctions);
 }
 
 std::string unknown_functions() {
-  const std::lock_guard lock(names().mutex);
+  const MutexLock lock(names().mutex);
   std::string text;
   std::size_t named = 0;
   for (const std::string& name : names().all) {

@@ -5,12 +5,13 @@
 #include <array>
 #include <cstdio>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/diagnostics/buffer_records.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/stream_context.h"
 
 namespace thermocline {
@@ -35,17 +36,14 @@ struct Kept {
 };
 
 struct Watch {
-  Mutex mutex{"misuse"};  // guards records and kept; never held while waiting for a device
-  BufferRecords records;
-  std::deque<Kept> kept;
-  Bytes kept_bytes = 0;
+  Mutex mutex{"misuse", lock_level::kLeaf};
+  BufferRecords records THERMOCLINE_GUARDED_BY(mutex);
+  std::deque<Kept> kept THERMOCLINE_GUARDED_BY(mutex);
+  Bytes kept_bytes THERMOCLINE_GUARDED_BY(mutex) = 0;
   std::atomic<std::uint64_t> operations{0};
   std::atomic<unsigned> reports{0};
 };
-Watch& watch() {
-  static auto* const only = new Watch;
-  return *only;
-}
+Watch& watch() { return process_lifetime<Watch>(); }
 
 bool guards() { return detail::misuse_watch.load(std::memory_order_relaxed) == MisuseWatch::kGuard; }
 CallSite here(std::optional<StreamHandle> stream) { return call_site(++watch().operations, stream); }
@@ -133,7 +131,7 @@ void give_up(const Kept& kept) {
   for (const DeviceAddress at : {kept.address, kept.address + (kept.bytes - part)}) {
     const auto offset = differs(active, at, part, kFreed, std::nullopt);
     if (!offset.has_value()) continue;
-    const std::lock_guard lock(watch().mutex);
+    const MutexLock lock(watch().mutex);
     report("something wrote to it after it was freed", at + *offset, watch().records.gone(at), nullptr);
     break;
   }
@@ -146,7 +144,7 @@ bool give_up_some(std::size_t most_kept, Bytes most_bytes) {
     Kept oldest;
     {
       Watch& all = watch();
-      const std::lock_guard lock(all.mutex);
+      const MutexLock lock(all.mutex);
       if (all.kept.empty() || (all.kept.size() <= most_kept && all.kept_bytes <= most_bytes)) return any;
       oldest = all.kept.front();
       all.kept.pop_front();
@@ -164,7 +162,7 @@ Status free_guarded(const ActiveEngine& active, const BufferRecord& record, std:
   real<Function::cuStreamSynchronize>(stream_or_default(stream));
   {
     Watch& all = watch();
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     all.kept.push_back({record.address, record.bytes});
     all.kept_bytes += record.bytes;
   }
@@ -180,13 +178,15 @@ void watch_misuse(MisuseWatch mode) { detail::misuse_watch.store(mode); }
 
 void forget_buffers(OwnRange range) {
   Watch& all = watch();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.records.forget(range.begin, range.bytes);
+  Bytes forgotten = 0;
   std::erase_if(all.kept, [&](const Kept& kept) {
     if (!range(kept.address)) return false;
-    all.kept_bytes -= kept.bytes;
+    forgotten += kept.bytes;
     return true;
   });
+  all.kept_bytes -= forgotten;
 }
 
 Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<StreamHandle> stream,
@@ -198,7 +198,7 @@ Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<S
   }
   if (!status.ok()) return status;
   {
-    const std::lock_guard lock(watch().mutex);
+    const MutexLock lock(watch().mutex);
     watch().records.add(*out, bytes, now);
   }
   if (!guards() || any_capture()) return status;
@@ -213,11 +213,11 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
   const CallSite now = here(stream);
   BufferRecord record;
   {
-    const std::lock_guard lock(watch().mutex);
+    const MutexLock lock(watch().mutex);
     BufferRecords& records = watch().records;
     if (!records.remove(address, now)) {
       const BufferRecord* const live = records.live(address);
-      const BufferRecord* const gone = records.gone(address);
+      const BufferRecord* const gone = all.records.gone(address);
       report(live != nullptr   ? "what is freed is not the beginning of a buffer"
              : gone != nullptr ? "a buffer is freed twice"
                                : "what is freed was never allocated",
@@ -232,18 +232,18 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
 
 void look_at(const AccessList& accesses, StreamHandle stream) {
   const CallSite now = here(stream);
-  const std::lock_guard lock(watch().mutex);
-  const BufferRecords& records = watch().records;
+  Watch& all = watch();
+  const MutexLock lock(all.mutex);
   for (const MemoryAccess& memory_access : accesses.all()) {
-    if (const BufferRecord* live = records.live(memory_access.address)) {
+    if (const BufferRecord* live = all.records.live(memory_access.address)) {
       if (memory_access.bytes > 0 && memory_access.address + memory_access.bytes > live->end()) {
         report("an operation goes past the end of its buffer", live->end(), live, &now);
       }
       continue;
     }
-    const BufferRecord* const gone = records.gone(memory_access.address);
+    const BufferRecord* const gone = all.records.gone(memory_access.address);
     // A pointer parameter may be the address one past the end of a live buffer.
-    if (gone == nullptr || (memory_access.bytes == 0 && records.ends_live(memory_access.address))) continue;
+    if (gone == nullptr || (memory_access.bytes == 0 && all.records.ends_live(memory_access.address))) continue;
     report(memory_access.bytes > 0 ? "an operation uses a buffer that was freed"
                                    : "an operation is given the address of a buffer that was freed",
            memory_access.address, gone, &now);

@@ -16,7 +16,10 @@
 
 #include "config/rank.h"
 #include "config/trusted_file.h"
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/log.h"
+#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
 namespace {
@@ -33,7 +36,7 @@ constexpr std::uint64_t kAskEvery = 64;
 // Holds the recorder's lock, and knows whether this thread holds it.
 class Writing {
  public:
-  explicit Writing(std::mutex& mutex) : mutex_(mutex) {
+  explicit Writing(Mutex& mutex) : mutex_(mutex) {
     is_writing = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     mutex_.lock();
@@ -50,7 +53,7 @@ class Writing {
 
  private:
   static constinit thread_local bool is_writing;
-  std::mutex& mutex_;
+  Mutex& mutex_;
 };
 
 constinit thread_local bool Writing::is_writing = false;
@@ -94,14 +97,11 @@ int open_own(const std::string& path, int flags) {
 
 // All tags of the process, numbered from 1. Never destroyed.
 struct Tags {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::uint64_t> numbers;
-  std::vector<const std::string*> texts;
+  Mutex mutex{"tags", lock_level::kLeaf};
+  std::unordered_map<std::string, std::uint64_t> numbers THERMOCLINE_GUARDED_BY(mutex);
+  std::vector<const std::string*> texts THERMOCLINE_GUARDED_BY(mutex);
 
-  static Tags& get() {
-    static auto* const tags = new Tags;
-    return *tags;
-  }
+  static Tags& get() { return process_lifetime<Tags>(); }
 };
 
 thread_local std::uint64_t tag_of_this_thread = 0;
@@ -125,7 +125,7 @@ void Recorder::tag(const char* text) {
     return;
   }
   Tags& tags = Tags::get();
-  const std::lock_guard lock(tags.mutex);
+  const MutexLock lock(tags.mutex);
   const auto [at, fresh] = tags.numbers.try_emplace(text, tags.numbers.size() + 1);
   if (fresh) tags.texts.push_back(&at->first);
   tag_of_this_thread = at->second;
@@ -222,7 +222,7 @@ void Recorder::say_tag() {
   if (told_tags_.size() <= tag) told_tags_.resize(tag + 1);
   if (tag != 0 && !told_tags_[tag]) {
     Tags& tags = Tags::get();
-    const std::lock_guard lock(tags.mutex);
+    const MutexLock lock(tags.mutex);
     writer_.tag(tag, *tags.texts[tag - 1]);
     told_tags_[tag] = true;
   }
@@ -303,7 +303,7 @@ void Recorder::begin_part() {
   for (const auto& [token, nanoseconds] : written_) writer_.duration(token, nanoseconds);
   {
     Tags& tags = Tags::get();
-    const std::lock_guard lock(tags.mutex);
+    const MutexLock lock(tags.mutex);
     told_tags_.assign(tags.texts.size() + 1, true);
     for (std::size_t tag = 1; tag < told_tags_.size(); ++tag) writer_.tag(tag, *tags.texts[tag - 1]);
   }

@@ -19,6 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
 #include "offload/engine/engine.h"
 #include "offload/planning/duration_meter.h"
 #include "telemetry/recording.h"
@@ -77,7 +79,7 @@ class Recorder {
   void begin_part();
   bool write_block();
 
-  std::mutex mutex_;
+  Mutex mutex_{"recording", lock_level::kRecorder};
   Driver driver_;
   const Engine* const engine_;
   std::unique_ptr<DurationMeter> durations_;  // null once the driver has shut down

@@ -5,12 +5,13 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/submit.h"
 
@@ -98,24 +99,21 @@ CUresult release(CUdevice device, Call call) {
 }
 
 struct Attachments {
-  Mutex mutex{"attachments"};
-  std::map<CUcontext, int> counts;
+  Mutex mutex{"attachments", lock_level::kLeaf};
+  std::map<CUcontext, int> counts THERMOCLINE_GUARDED_BY(mutex);
 };
-Attachments& attachments() {
-  static auto* const all = new Attachments;
-  return *all;
-}
+Attachments& attachments() { return process_lifetime<Attachments>(); }
 
 void attached(CUcontext context) {
   Attachments& all = attachments();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   ++all.counts[context];
 }
 
 // If the context has attachments left, removes one and returns true.
 bool was_attached(CUcontext context) {
   Attachments& all = attachments();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.counts.find(context);
   if (found == all.counts.end()) return false;
   if (--found->second == 0) all.counts.erase(found);

@@ -8,11 +8,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/submit/submit.h"
@@ -29,15 +31,12 @@ constexpr Duration kBetweenWaits{1};
 
 // Never destroyed: the thread uses it until the process ends.
 struct Looking {
-  std::mutex look;                 // held while the thread may call the driver
-  std::atomic<bool> ended{false};  // the process is ending
+  Mutex look{"idle thread", lock_level::kIdleThread};  // held while the thread may call the driver
+  std::atomic<bool> ended{false};                      // the process is ending
   pid_t process = getpid();
   Duration every{};
 };
-Looking& looking() {
-  static auto* const only = new Looking;
-  return *only;
-}
+Looking& looking() { return process_lifetime<Looking>(); }
 
 std::uint64_t now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -64,7 +63,9 @@ void go_on_looking() {
   Looking& self = looking();
   for (;;) {
     std::this_thread::sleep_for(self.every);
-    const std::lock_guard lock(self.look);
+    const MutexLock lock(self.look);
+    // Nobody waits for this lock: the end of the process tries it, for a second.
+    const WaitsInPlace alone;
     if (self.ended.load()) return;
     look();
   }
@@ -76,7 +77,10 @@ void end_looking() {
   self.ended.store(true);
   if (getpid() != self.process) return;
   for (int i = 0; i < kMostWaitsAtTheEnd; ++i) {
-    if (const std::unique_lock lock(self.look, std::try_to_lock); lock.owns_lock()) return;
+    if (self.look.try_lock()) {
+      self.look.unlock();
+      return;
+    }
     std::this_thread::sleep_for(kBetweenWaits);
   }
 }

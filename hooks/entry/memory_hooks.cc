@@ -6,9 +6,9 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 
+#include "driver/locks.h"
 #include "driver/undisturbed.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/capture/captures.h"
@@ -16,7 +16,9 @@
 #include "hooks/diagnostics/recorder.h"
 #include "hooks/entry/pool_usage.h"
 #include "hooks/graphs/graph_memory.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/nccl.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
@@ -34,15 +36,12 @@ constexpr Bytes kPitch = 512;
 // Pools that the program created: the device of each, or kExternal if its memory must be the driver's own. Every device
 // also has a default pool from the beginning.
 struct Pools {
-  std::mutex mutex;
-  std::map<CUmemoryPool, CUdevice> made;
+  Mutex mutex{"pools of the program", lock_level::kLeaf};
+  std::map<CUmemoryPool, CUdevice> made THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any_external{false};
 };
 constexpr CUdevice kExternal = -1;
-Pools& pools() {
-  static auto* const all = new Pools;
-  return *all;
-}
+Pools& pools() { return process_lifetime<Pools>(); }
 
 std::atomic<bool> any_made_current{false};
 
@@ -65,7 +64,7 @@ CUmemoryPool current_pool(CUdevice device) {
 bool is_plain_pool_of(CUmemoryPool pool, CUdevice device) {
   {
     Pools& all = pools();
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     if (const auto found = all.made.find(pool); found != all.made.end()) return found->second == device;
   }
   CUmemoryPool of_device = nullptr;
@@ -186,7 +185,7 @@ void a_pool_was_made_current() noexcept { any_made_current.store(true, std::memo
 std::optional<CUdevice> device_of_plain_pool(CUmemoryPool pool) {
   {
     Pools& all = pools();
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     if (const auto found = all.made.find(pool); found != all.made.end()) {
       return found->second == kExternal ? std::nullopt : std::optional(found->second);
     }
@@ -374,7 +373,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
       poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE && poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   return guarded([&] {
     Pools& all = pools();
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     // The handle may have belonged to another pool before.
     all.made.insert_or_assign(*pool, plain ? poolProps->location.id : kExternal);
     if (!plain) all.any_external.store(true, std::memory_order_relaxed);

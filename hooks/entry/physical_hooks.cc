@@ -2,11 +2,12 @@
 // External memory: physical memory that the program maps itself (cuMemCreate), and device memory that libraries
 // allocate for their own use. It counts against the budget and is never moved.
 #include <map>
-#include <mutex>
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/entry/external_memory.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/allocation.h"
@@ -23,14 +24,11 @@ struct Ledger {
 };
 
 struct Ledgers {
-  Mutex mutex{"physical memory"};
-  std::map<const ActiveEngine*, Ledger> all;
+  Mutex mutex{"external memory", lock_level::kExternalMemory};
+  std::map<const ActiveEngine*, Ledger> all THERMOCLINE_GUARDED_BY(mutex);
 };
 
-Ledgers& ledgers() {
-  static auto* const one = new Ledgers;
-  return *one;
-}
+Ledgers& ledgers() { return process_lifetime<Ledgers>(); }
 
 bool is_on(const CUmemAllocationProp* properties, CUdevice device) {
   return properties != nullptr && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -57,7 +55,7 @@ CUresult take_once(const ActiveEngine& active, unsigned long long* out, Bytes by
     const CaptureTruce truce;
     const Status counted = patiently([&] { return active.engine->add_external(bytes); });
     if (!counted.ok()) return static_cast<CUresult>(counted.code());
-    const std::lock_guard lock(ledgers().mutex);
+    const MutexLock lock(ledgers().mutex);
     Ledger& ledger = ledgers().all[&active];
     const CUresult result = heard(call());
     if (result == CUDA_SUCCESS) {
@@ -89,7 +87,7 @@ CUresult follow(CUresult result, Change change) {
     const HeldEngines engines;
     const Inside inside;
     const CaptureTruce truce;
-    const std::lock_guard lock(ledgers().mutex);
+    const MutexLock lock(ledgers().mutex);
     std::map<const ActiveEngine*, Ledger>& all = ledgers().all;
     // Engines that began later do not know of memory that was recorded for engines that have ended.
     std::erase_if(all, [&](const auto& entry) { return engines.none() || !engines->has(entry.first); });

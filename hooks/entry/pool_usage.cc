@@ -5,12 +5,13 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "driver/locks.h"
 #include "driver/page_size.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
 namespace {
@@ -36,24 +37,18 @@ struct Usage {
 };
 
 struct Pools {
-  Mutex mutex{"pools"};
-  std::map<CUmemoryPool, Usage> all;
+  Mutex mutex{"usage of pools", lock_level::kLeaf};
+  std::map<CUmemoryPool, Usage> all THERMOCLINE_GUARDED_BY(mutex);
 };
-Pools& pools() {
-  static auto* const only = new Pools;
-  return *only;
-}
+Pools& pools() { return process_lifetime<Pools>(); }
 
 // Buffers by address, in several tables, so that threads seldom contend for the same lock.
 struct Shard {
-  Mutex mutex{"pools"};
-  std::unordered_map<std::uint64_t, PoolMemory> buffers;
+  Mutex mutex{"memory of pools", lock_level::kLeaf};
+  std::unordered_map<std::uint64_t, PoolMemory> buffers THERMOCLINE_GUARDED_BY(mutex);
 };
 constexpr std::size_t kShards = 16;
-std::array<Shard, kShards>& shards() {
-  static auto* const all = new std::array<Shard, kShards>;
-  return *all;
-}
+std::array<Shard, kShards>& shards() { return process_lifetime<std::array<Shard, kShards>>(); }
 // Fibonacci hashing, as in layouts.cc.
 Shard& shard_of(DeviceAddress at) { return shards()[(at.value * 0x9E3779B97F4A7C15u) >> 60]; }
 
@@ -62,7 +57,7 @@ std::atomic<std::uint64_t> buffers{0};
 
 void give_back(const PoolMemory& memory) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.all[memory.pool].give(memory.bytes);
 }
 
@@ -70,7 +65,7 @@ void give_back(const PoolMemory& memory) {
 
 bool pool_has_room(CUmemoryPool pool, Bytes bytes) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.all.find(pool);
   if (found == all.all.end() || found->second.limit == 0) return true;
   const Usage& usage = found->second;
@@ -80,12 +75,12 @@ bool pool_has_room(CUmemoryPool pool, Bytes bytes) {
 void allocated_from_pool(CUmemoryPool pool, DeviceAddress at, Bytes bytes) {
   {
     Shard& shard = shard_of(at);
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     shard.buffers.insert_or_assign(at.value, PoolMemory{pool, bytes});
   }
   buffers.fetch_add(1, std::memory_order_relaxed);
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.all[pool].take(bytes);
 }
 
@@ -94,7 +89,7 @@ std::optional<PoolMemory> freeing(DeviceAddress at) {
   PoolMemory memory;
   {
     Shard& shard = shard_of(at);
-    const std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const auto found = shard.buffers.find(at.value);
     if (found == shard.buffers.end()) return std::nullopt;
     memory = found->second;
@@ -111,7 +106,7 @@ void forget_pool_memory(OwnRange range) {
   for (Shard& shard : shards()) {
     std::vector<PoolMemory> gone;
     {
-      const std::lock_guard lock(shard.mutex);
+      const MutexLock lock(shard.mutex);
       std::erase_if(shard.buffers, [&](const auto& buffer) {
         if (!range(DeviceAddress{buffer.first})) return false;
         gone.push_back(buffer.second);
@@ -126,14 +121,14 @@ void forget_pool_memory(OwnRange range) {
 CUmemoryPool pool_of(DeviceAddress at) {
   if (buffers.load(std::memory_order_relaxed) == 0) return nullptr;
   Shard& shard = shard_of(at);
-  const std::lock_guard lock(shard.mutex);
+  const MutexLock lock(shard.mutex);
   const auto found = shard.buffers.find(at.value);
   return found == shard.buffers.end() ? nullptr : found->second.pool;
 }
 
 void pool_made(CUmemoryPool pool, Bytes most) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   Usage usage;
   usage.limit = most;
   all.all.insert_or_assign(pool, usage);
@@ -141,7 +136,7 @@ void pool_made(CUmemoryPool pool, Bytes most) {
 
 cuuint64_t of_pool(CUmemoryPool pool, CUmemPool_attribute attribute) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.all.find(pool);
   if (found == all.all.end()) return 0;
   switch (attribute) {
@@ -160,7 +155,7 @@ cuuint64_t of_pool(CUmemoryPool pool, CUmemPool_attribute attribute) {
 
 void set_of_pool(CUmemoryPool pool, CUmemPool_attribute attribute, const void* value) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   Usage& usage = all.all[pool];
   switch (attribute) {
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
@@ -180,7 +175,7 @@ void set_of_pool(CUmemoryPool pool, CUmemPool_attribute attribute, const void* v
 
 void trim_pool_to(CUmemoryPool pool, Bytes keep) {
   Pools& all = pools();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   if (const auto found = all.all.find(pool); found != all.all.end()) found->second.keep(keep);
 }
 

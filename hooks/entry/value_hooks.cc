@@ -5,10 +5,12 @@
 // may be an address.
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <set>
 
+#include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/values.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/macros.h"
@@ -19,12 +21,16 @@ namespace {
 
 std::atomic<bool> any_waits{false};
 
+struct KeptValues {
+  Mutex mutex{"values that streams write", lock_level::kLeaf};
+  std::set<std::uint64_t> all THERMOCLINE_GUARDED_BY(mutex);
+};
+
 // Stores the value permanently for later look-ups; each value once.
 const std::uint64_t* kept_value(std::uint64_t value) {
-  static auto* const mutex = new std::mutex;
-  static auto* const values = new std::set<std::uint64_t>;
-  const std::lock_guard lock(*mutex);
-  return &*values->insert(value).first;
+  KeptValues& kept = process_lifetime<KeptValues>();
+  const MutexLock lock(kept.mutex);
+  return &*kept.all.insert(value).first;
 }
 
 // `value` points to host memory that is valid during the call.

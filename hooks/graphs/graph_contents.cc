@@ -3,9 +3,10 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/operands/values.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/shapes.h"
@@ -19,18 +20,15 @@ struct Bodies {
     CUgraph graph = nullptr;
     std::vector<CUgraph> bodies;
   };
-  Mutex mutex{"contents of graphs"};
-  std::map<CUgraphNode, Known> by_node;
+  Mutex mutex{"contents of graphs", lock_level::kLeaf};
+  std::map<CUgraphNode, Known> by_node THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any{false};
 };
-Bodies& all_bodies() {
-  static auto* const all = new Bodies;
-  return *all;
-}
+Bodies& all_bodies() { return process_lifetime<Bodies>(); }
 
 std::vector<CUgraph> bodies_of(CUgraphNode node) {
   Bodies& all = all_bodies();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.by_node.find(node);
   return found == all.by_node.end() ? std::vector<CUgraph>() : found->second.bodies;
 }
@@ -204,7 +202,7 @@ NodeContents contents_of(const EngineSet* engines, const CUgraphNodeParams& para
 
 void remember_bodies(CUgraph graph, CUgraphNode node, std::span<const CUgraph> bodies) {
   Bodies& all = all_bodies();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   all.by_node[node] = {graph, {bodies.begin(), bodies.end()}};
   all.any.store(true, std::memory_order_relaxed);
 }
@@ -214,7 +212,7 @@ void forget_bodies_of(CUgraphNode node) {
   if (!all.any.load(std::memory_order_relaxed)) return;
   std::vector<CUgraph> within = bodies_of(node);
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     all.by_node.erase(node);
   }
   for (const CUgraph body : within) forget_bodies_in(body);
@@ -225,7 +223,7 @@ void forget_bodies_in(CUgraph graph) {
   if (!all.any.load(std::memory_order_relaxed)) return;
   std::vector<CUgraphNode> nodes;
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     for (const auto& [node, known] : all.by_node) {
       if (known.graph == graph) nodes.push_back(node);
     }

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/pointers/uploads.h"
 
 namespace thermocline {
@@ -35,13 +36,10 @@ struct Executable {
 };
 
 struct Executables {
-  Mutex mutex{"executable graphs"};
-  std::unordered_map<CUgraphExec, Executable> all;
+  Mutex mutex{"executable graphs", lock_level::kLeaf};
+  std::unordered_map<CUgraphExec, Executable> all THERMOCLINE_GUARDED_BY(mutex);
 };
-Executables& executables() {
-  static auto* const only = new Executables;
-  return *only;
-}
+Executables& executables() { return process_lifetime<Executables>(); }
 
 auto key_of(const MemoryAccess& memory_access) {
   return std::make_tuple(memory_access.address.value, memory_access.bytes, memory_access.access);
@@ -112,7 +110,7 @@ void forget_within(GraphContents* nodes, CUgraphNode parent) {
 template <class Change>
 void change(CUgraphExec exec, Change change) {
   Executables& known = executables();
-  const std::lock_guard lock(known.mutex);
+  const MutexLock lock(known.mutex);
   const auto found = known.all.find(exec);
   if (found == known.all.end()) return;
   change(found->second);
@@ -124,7 +122,7 @@ void change(CUgraphExec exec, Change change) {
 
 void graph_instantiated(CUgraphExec exec, GraphContents contents, bool device_launches) {
   Executables& known = executables();
-  const std::lock_guard lock(known.mutex);
+  const MutexLock lock(known.mutex);
   known.all[exec] = {.nodes = std::move(contents), .device_launches = device_launches, .summary = {}};
 }
 
@@ -164,13 +162,13 @@ void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled) {
 
 void graph_exec_destroyed(CUgraphExec exec) {
   Executables& known = executables();
-  const std::lock_guard lock(known.mutex);
+  const MutexLock lock(known.mutex);
   known.all.erase(exec);
 }
 
 bool device_launches(CUgraphExec exec) {
   Executables& known = executables();
-  const std::lock_guard lock(known.mutex);
+  const MutexLock lock(known.mutex);
   const auto found = known.all.find(exec);
   return found != known.all.end() && found->second.device_launches;
 }
@@ -178,7 +176,7 @@ bool device_launches(CUgraphExec exec) {
 GraphAccess access_of(CUgraphExec exec) {
   GraphAccess access;
   Executables& known = executables();
-  const std::lock_guard lock(known.mutex);
+  const MutexLock lock(known.mutex);
   const auto found = known.all.find(exec);
   if (found == known.all.end()) return access;
   const Summary& sum = summary_of(found->second);

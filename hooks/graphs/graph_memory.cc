@@ -3,10 +3,11 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/submit/each_engine.h"
 #include "hooks/submit/macros.h"
 
@@ -23,13 +24,10 @@ struct Counted {
   bool once_more = false;  // another thread asked for a count during the current one
 };
 struct AllCounted {
-  Mutex mutex{"memory of graphs"};
-  std::map<const ActiveEngine*, Counted> by_engine;
+  Mutex mutex{"memory of graphs", lock_level::kLeaf};
+  std::map<const ActiveEngine*, Counted> by_engine THERMOCLINE_GUARDED_BY(mutex);
 };
-AllCounted& counted_so_far() {
-  static auto* const one = new AllCounted;
-  return *one;
-}
+AllCounted& counted_so_far() { return process_lifetime<AllCounted>(); }
 
 // If this memory can not be counted because nothing more can be evicted, the budget is exceeded; that is reported like
 // any refusal.
@@ -58,7 +56,7 @@ void count_graph_memory() {
   if (!any_graph_allocates()) return;
   for_each_engine([](const EngineSet& engines, const ActiveEngine& active) {
     AllCounted& all = counted_so_far();
-    std::unique_lock lock(all.mutex);
+    MutexLock lock(all.mutex);
     std::erase_if(all.by_engine,
                   [&](const auto& entry) { return !engines.has(entry.first) && !entry.second.is_being_counted; });
     Counted& counted = all.by_engine[&active];

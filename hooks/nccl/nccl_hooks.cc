@@ -5,11 +5,13 @@
 // engine's lock can not be held during the call, because NCCL may wait for threads of its own that allocate. In a group
 // all of this ends when the group ends. If NCCL continues to submit work in the background (non-blocking
 // communicators), the buffers stay on the device permanently.
+#include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/nccl.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/backoff.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -171,13 +173,10 @@ ncclResult_t collective(AccessList accesses, CUstream stream, Arguments... argum
 }
 
 struct Registrations {
-  std::mutex mutex;
+  Mutex mutex{"registrations with NCCL", lock_level::kLeaf};
   std::map<std::pair<ncclComm_t, const void*>, Held> all;  // by the arguments of deregistration
 };
-Registrations& registrations() {
-  static auto* const one = new Registrations;
-  return *one;
-}
+Registrations& registrations() { return process_lifetime<Registrations>(); }
 
 // `handle` is set when the call returns, except in a group, where it is set later: then the buffer stays pinned until
 // it is freed.
@@ -194,7 +193,7 @@ ncclResult_t enter(ncclComm_t comm, void* buffer, Handle* handle, Arguments... a
   if (result != kNcclSuccess && result != kNcclInProgress) {
     let_go(&held);
   } else if (result == kNcclSuccess && group.depth == 0 && handle != nullptr && *handle != nullptr) {
-    const std::lock_guard lock(registrations().mutex);
+    const MutexLock lock(registrations().mutex);
     registrations().all.insert_or_assign({comm, *handle}, std::move(held));
   } else {
     keep(held.accesses, kRegistered, [] { return CUDA_SUCCESS; });
@@ -210,7 +209,7 @@ ncclResult_t leave(ncclComm_t comm, const void* handle, Arguments... arguments) 
   if (result != kNcclSuccess) return result;
   Held held;
   {
-    const std::lock_guard lock(registrations().mutex);
+    const MutexLock lock(registrations().mutex);
     auto found = registrations().all.extract({comm, handle});
     if (found.empty()) return result;
     held = std::move(found.mapped());

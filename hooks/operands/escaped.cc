@@ -2,25 +2,23 @@
 #include "hooks/operands/escaped.h"
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
 namespace {
 
 struct Kept {
-  Mutex mutex{"kept buffers"};
+  Mutex mutex{"escaped buffers", lock_level::kLeaf};
   // By engine and number of the buffer; an engine never reuses a number.
-  std::set<std::pair<const Engine*, std::uint64_t>> numbers;
+  std::set<std::pair<const Engine*, std::uint64_t>> numbers THERMOCLINE_GUARDED_BY(mutex);
 };
-Kept& kept() {
-  static auto* const all = new Kept;
-  return *all;
-}
+Kept& kept() { return process_lifetime<Kept>(); }
 
 std::atomic<bool> any{false};
 
@@ -30,7 +28,7 @@ void remember_kept(const Engine& engine, const AccessList& accesses) {
   for (const MemoryAccess& access : accesses.all()) {
     const std::optional<BufferFacts> buffer = engine.find(access.address);
     if (!buffer.has_value()) continue;
-    const std::lock_guard lock(kept().mutex);
+    const MutexLock lock(kept().mutex);
     kept().numbers.insert({&engine, buffer->number});
   }
   any.store(true, std::memory_order_release);
@@ -40,7 +38,7 @@ bool is_kept(const Engine& engine, DeviceAddress address) {
   if (!any.load(std::memory_order_acquire)) return false;
   const std::optional<BufferFacts> buffer = engine.find(address);
   if (!buffer.has_value()) return false;
-  const std::lock_guard lock(kept().mutex);
+  const MutexLock lock(kept().mutex);
   return kept().numbers.contains({&engine, buffer->number});
 }
 
@@ -48,7 +46,7 @@ bool forget_kept(const Engine& engine, DeviceAddress address) {
   if (!any.load(std::memory_order_acquire)) return false;
   const std::optional<BufferFacts> buffer = engine.find(address);
   if (!buffer.has_value()) return false;
-  const std::lock_guard lock(kept().mutex);
+  const MutexLock lock(kept().mutex);
   return kept().numbers.erase({&engine, buffer->number}) != 0;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hooks/interpose/nccl.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {
@@ -96,13 +97,13 @@ const Layouts::Facts& Layouts::ask(CUfunction function) {
   if (known && layout.empty()) {
     // Either there are no parameters, or the driver can not answer at the moment. If it still answers for another
     // function (the witness), there are none. The witness is reset before its module is unloaded.
-    const std::lock_guard lock(witness_mutex_);
+    const MutexLock lock(witness_mutex_);
     is_settled = witness_.function != nullptr;
     known = is_settled && still_tells(witness_.function, witness_.is_kernel);
   }
   const char* const name = ask_name(function, is_kernel);
   if (known && !layout.empty()) {
-    const std::lock_guard lock(witness_mutex_);
+    const MutexLock lock(witness_mutex_);
     witness_ = {function, is_kernel};
   }
   const std::unique_lock lock(mutex_);
@@ -141,14 +142,10 @@ void Layouts::forget() {
 }
 
 void Layouts::forget_witness() {
-  const std::lock_guard lock(witness_mutex_);
+  const MutexLock lock(witness_mutex_);
   witness_ = {};
 }
 
-Layouts& layouts() {
-  // Never destroyed: programs launch kernels in their own destructors.
-  static auto* const all = new Layouts;
-  return *all;
-}
+Layouts& layouts() { return process_lifetime<Layouts>(); }
 
 }  // namespace thermocline

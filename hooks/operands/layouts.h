@@ -6,14 +6,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "driver/locks.h"
 #include "hooks/interpose/cuda_api.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/operands/parameters.h"
 #include "offload/operator_class.h"
 
@@ -69,8 +70,8 @@ class Layouts {
   std::vector<OperatorRule> rules_;
   std::unordered_map<CUfunction, CUlibrary> kernels_;
   // Held while the driver is asked about the witness, so that its module is not unloaded meanwhile.
-  std::mutex witness_mutex_;
-  Witness witness_;
+  Mutex witness_mutex_{"witness of layouts", lock_level::kLeaf};
+  Witness witness_ THERMOCLINE_GUARDED_BY(witness_mutex_);
 };
 
 Layouts& layouts();

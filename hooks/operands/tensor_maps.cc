@@ -5,6 +5,8 @@
 #include <bit>
 #include <mutex>
 
+#include "hooks/interpose/process_lifetime.h"
+
 namespace thermocline {
 namespace {
 
@@ -49,11 +51,7 @@ std::size_t TensorMaps::size() const {
   return known_.size();
 }
 
-TensorMaps& tensor_maps() {
-  // Never destroyed: programs launch kernels in their own destructors.
-  static auto* const all = new TensorMaps;
-  return *all;
-}
+TensorMaps& tensor_maps() { return process_lifetime<TensorMaps>(); }
 
 void scan_tensor_maps(const TensorMaps& maps, const ParameterLayout* layout, KernelArguments arguments,
                       AccessList* out) {

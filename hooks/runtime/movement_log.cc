@@ -2,6 +2,7 @@
 #include "hooks/runtime/movement_log.h"
 
 #include "hooks/interpose/log.h"
+#include "hooks/interpose/process_lifetime.h"
 
 namespace thermocline {
 namespace {
@@ -23,10 +24,6 @@ class MovementLog : public MovementObserver {
 
 }  // namespace
 
-MovementObserver* movement_log() {
-  // Never destroyed: threads may move memory while the process ends.
-  static auto* const only = new MovementLog;
-  return is_logged(LogLevel::kDebug) ? only : nullptr;
-}
+MovementObserver* movement_log() { return is_logged(LogLevel::kDebug) ? &process_lifetime<MovementLog>() : nullptr; }
 
 }  // namespace thermocline

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/runtime/refusals.h"
+#include "driver/locks.h"
 #include "driver/undisturbed.h"
 
 #include <atomic>
 #include <bit>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/log.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/symbols.h"
 
 namespace thermocline {
@@ -21,14 +23,11 @@ thread_local constinit std::string* kept = nullptr;
 std::atomic<std::uint64_t> refusals{0};
 
 struct Callback {
-  std::mutex mutex;
-  RefusalCallback function = nullptr;
-  void* user = nullptr;
+  Mutex mutex{"callback of refusals", lock_level::kLeaf};
+  RefusalCallback function THERMOCLINE_GUARDED_BY(mutex) = nullptr;
+  void* user THERMOCLINE_GUARDED_BY(mutex) = nullptr;
 };
-Callback& callback() {
-  static auto* const only = new Callback;
-  return *only;
-}
+Callback& callback() { return process_lifetime<Callback>(); }
 
 // Programs that retry often, as frameworks do after emptying their caches, would fill the log. So the first report is
 // written in full, then the second, the fourth, the eighth, and so on; the others are one line.
@@ -44,7 +43,7 @@ void give_out() {
   RefusalCallback function = nullptr;
   void* user = nullptr;
   {
-    const std::lock_guard lock(callback().mutex);
+    const MutexLock lock(callback().mutex);
     function = callback().function;
     user = callback().user;
   }
@@ -69,7 +68,7 @@ void give_out_report() noexcept {
 }
 
 void set_refusal_callback(RefusalCallback function, void* user) {
-  const std::lock_guard lock(callback().mutex);
+  const MutexLock lock(callback().mutex);
   callback().function = function;
   callback().user = user;
 }

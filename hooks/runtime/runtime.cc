@@ -24,6 +24,8 @@
 #include "driver/page_size.h"
 #include "driver/undisturbed.h"
 #include "hooks/interpose/dynamic_linker.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/real_table.h"
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
@@ -71,10 +73,7 @@ Bytes free_to_take(const Driver& driver, const DeviceFacts& facts) {
 
 // Shared by threads that use several engines at once; locked exclusively for a moment between the unpublishing of an
 // engine and its destruction. Threads that share it hold none of the runtime's locks.
-std::shared_mutex& in_use() {
-  static auto* const only = new std::shared_mutex;
-  return *only;
-}
+std::shared_mutex& in_use() { return process_lifetime<std::shared_mutex>(); }
 
 // While an engine is destroyed, a broken invariant must not throw, and nobody relies on that engine any more.
 thread_local bool taking_down = false;
@@ -92,7 +91,7 @@ class Runtime::State {
  public:
   // Guards everything except the atomics. Held while an engine is created or destroyed; never held while waiting for
   // the program's work.
-  Mutex mutex{"runtime"};
+  Mutex mutex{"runtime", lock_level::kRuntime};
   std::atomic<Mode> mode{Mode::kDormant};
   std::atomic<const EngineSet*> engines{nullptr};
   // Devices whose memory is left to the driver, and the subset of these for which strict is set.
@@ -139,8 +138,9 @@ class Runtime::State {
 Runtime::State& Runtime::state() {
   static auto* const all = [] {
     auto* made = new State;
-    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
-                   [] {
+    pthread_atfork([]() THERMOCLINE_NOT_ANALYSED { state().mutex.lock(); },
+                   []() THERMOCLINE_NOT_ANALYSED { state().mutex.unlock(); },
+                   []() THERMOCLINE_NOT_ANALYSED {
                      // CUDA does not survive a fork, and the thread that held the engine's lock does not exist in the
                      // child. A library that has not begun in the parent may begin in the child.
                      State& child = state();
@@ -305,7 +305,7 @@ void Runtime::State::unpublish(const ActiveEngine& one) {
 
 const ActiveEngine* Runtime::activate(CUcontext context) {
   State& all = state();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   if (all.mode.load() == Mode::kPassThrough || all.mode.load() == Mode::kBroken) return nullptr;
   if (all.is_ending(context)) return nullptr;
   const std::optional<CUdevice> device = device_of_current_context();
@@ -422,7 +422,7 @@ void Runtime::State::take_down(const ActiveEngine& one) {
   notify(&EngineObserver::engine_ends, one, !waited);
   if (waited) one.engine->synchronized_all();
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     note_end_of(one);
   }
   // If the wait failed, work may still be using the memory, until the driver ends it together with the context.
@@ -446,7 +446,7 @@ void Runtime::end_context(CUcontext context) {
   if (real<Function::cuCtxPushCurrent_v2>(context) != CUDA_SUCCESS) return;
   const ActiveEngine* one = nullptr;
   {
-    const std::lock_guard lock(all.mutex);
+    const MutexLock lock(all.mutex);
     const EngineSet* const now = all.engines.load();
     one = now == nullptr ? nullptr : now->in(context);
     if (one != nullptr) all.unpublish(*one);
@@ -463,7 +463,7 @@ void Runtime::abandon_context(CUcontext context) {
   forget_contexts_of_streams();
   layouts().forget();
   State& all = state();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const EngineSet* const there = all.engines.load();
   if (there == nullptr) return;
   if (const ActiveEngine* const ending = there->in(context)) {
@@ -478,7 +478,7 @@ void Runtime::abandon_context(CUcontext context) {
 bool Runtime::statistics(EngineStatistics* out) const {
   if (Inside::now()) return false;
   State& all = state();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   std::map<CUdevice, EngineStatistics> by_device = all.finished;
   all.for_each_unfinished([&](const ActiveEngine& one) {
     EngineStatistics& of_device = by_device[one.device];
@@ -499,7 +499,7 @@ bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); 
 AuditStatistics Runtime::audit() const {
   if (Inside::now()) return {};
   State& all = state();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   AuditStatistics sum = all.audited;
   all.for_each_unfinished([&](const ActiveEngine& one) { sum = add(sum, one.engine->audit()); });
   return sum;
@@ -524,7 +524,7 @@ bool Runtime::has_run() const noexcept { return state().has_run.load(); }
 bool Runtime::reset_peaks() {
   if (Inside::now()) return false;
   State& all = state();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   for (auto& [device, of_device] : all.finished) forget_peaks(&of_device);
   all.for_each_unfinished([](const ActiveEngine& one) { one.engine->reset_peaks(); });
   return true;

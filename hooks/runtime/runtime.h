@@ -44,7 +44,7 @@ class Runtime {
   // Visits each engine in turn; none begins or ends meanwhile. Must not be called from within an engine.
   template <class Visit>
   void for_each(Visit visit) {
-    const std::lock_guard lock(lifetimes());
+    const MutexLock lock(lifetimes());
     if (const EngineSet* all = engines()) {
       for (const ActiveEngine* one : *all) visit(*one);
     }

@@ -3,46 +3,44 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
 namespace {
 
 struct Late {
-  Mutex mutex{"late frees"};
+  Mutex mutex{"late frees", lock_level::kLeaf};
   // By engine and buffer: whether somebody is waiting for it now. Entries of engines that have ended are ignored.
-  std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all;
+  std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all THERMOCLINE_GUARDED_BY(mutex);
 };
-Late& late() {
-  static auto* const only = new Late;
-  return *only;
-}
+Late& late() { return process_lifetime<Late>(); }
 
 std::atomic<bool> any{false};
 
 }  // namespace
 
 void free_later(const ActiveEngine& active, DeviceAddress at) {
-  const std::lock_guard lock(late().mutex);
+  const MutexLock lock(late().mutex);
   late().all.insert_or_assign({&active, at.value}, false);
   any.store(true, std::memory_order_release);
 }
 
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at) {
   if (!any.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(late().mutex);
+  const MutexLock lock(late().mutex);
   return late().all.contains({&active, at.value});
 }
 
 LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
   if (!any.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(late().mutex);
+  const MutexLock lock(late().mutex);
   for (auto& [key, awaited] : late().all) {
     if (key.first != &active || std::exchange(awaited, true)) continue;
     taken_.push_back(DeviceAddress{key.second});
@@ -51,13 +49,13 @@ LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
 
 LateFrees::~LateFrees() {
   if (taken_.empty()) return;
-  const std::lock_guard lock(late().mutex);
+  const MutexLock lock(late().mutex);
   for (const DeviceAddress at : taken_) late().all.insert_or_assign({&active_, at.value}, false);
 }
 
 void LateFrees::waited() {
   if (!taken_.empty()) {
-    const std::lock_guard lock(late().mutex);
+    const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
     if (late().all.empty()) any.store(false, std::memory_order_release);
   }

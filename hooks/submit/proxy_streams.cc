@@ -3,12 +3,13 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/interpose/real_table.h"
 
 namespace thermocline {
@@ -23,18 +24,15 @@ Driver driver() { return Driver(*real_table()); }
 class ProxyStreams {
  public:
   using Key = std::tuple<const ActiveEngine*, CUcontext, StreamHandle>;
-  Mutex mutex{"proxy streams"};
-  std::map<Key, std::unique_ptr<ProxyStream>> all;
+  Mutex mutex{"proxy streams", lock_level::kLeaf};
+  std::map<Key, std::unique_ptr<ProxyStream>> all THERMOCLINE_GUARDED_BY(mutex);
 
-  static ProxyStreams& get() {
-    static auto* const only = new ProxyStreams;
-    return *only;
-  }
+  static ProxyStreams& get() { return process_lifetime<ProxyStreams>(); }
 
   template <class Wanted>
   std::vector<std::pair<Key, std::unique_ptr<ProxyStream>>> take(Wanted wanted) {
     std::vector<std::pair<Key, std::unique_ptr<ProxyStream>>> taken;
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (auto at = all.begin(); at != all.end();) {
       if (!wanted(at->first)) {
         ++at;
@@ -64,7 +62,7 @@ ProxyStream* ProxyStream::make(bool lasting) {
 ProxyStream* ProxyStream::of(const ActiveEngine& active, StreamHandle stream, CUcontext home) {
   if (to_cu(stream) == CU_STREAM_PER_THREAD) return make(false);
   ProxyStreams& all_streams = ProxyStreams::get();
-  const std::lock_guard lock(all_streams.mutex);
+  const MutexLock lock(all_streams.mutex);
   const ProxyStreams::Key key{&active, home, stream};
   if (const auto found = all_streams.all.find(key); found != all_streams.all.end()) return found->second.get();
   std::unique_ptr<ProxyStream> made(make(true));

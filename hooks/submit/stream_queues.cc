@@ -6,13 +6,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
 #include "driver/locks.h"
 #include "hooks/capture/capture_state.h"
 #include "hooks/interpose/counted_calls.h"
+#include "hooks/interpose/lock_levels.h"
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/submit.h"
 
@@ -69,15 +69,15 @@ struct Queue {
 using Key = std::tuple<CUcontext, StreamHandle, const void*>;
 
 struct Queues {
-  Mutex mutex{"stream queues"};
-  std::map<Key, Queue> by_stream;
+  Mutex mutex{"stream queues", lock_level::kLeaf};
+  std::map<Key, Queue> by_stream THERMOCLINE_GUARDED_BY(mutex);
 
-  Queue* find(const Key& key) {
+  Queue* find(const Key& key) THERMOCLINE_REQUIRES(mutex) {
     const auto found = by_stream.find(key);
     return found == by_stream.end() ? nullptr : &found->second;
   }
 };
-// Never destroyed: streams may be used in a program's own destructors.
+// Never destroyed (process_lifetime.h), and by a pointer, so that the child of a fork begins with queues of its own.
 Queues*& all_queues() {
   static auto* all = new Queues;
   return all;
@@ -100,8 +100,9 @@ std::shared_ptr<Mark> record(CUcontext context, StreamHandle stream, unsigned op
   return real<Function::cuEventRecord>(event, to_cu(stream)) == CUDA_SUCCESS ? mark : nullptr;
 }
 
-// `lock` is released during the driver call. Afterwards the queue may no longer exist.
-void add_mark(std::unique_lock<Mutex>& lock, const Key& key, Queue* queue) {
+// `lock` is released during the driver call. Afterwards the queue may no longer exist. Not analysed: clang does not follow
+// a lock that is an argument.
+void add_mark(MutexLock& lock, const Key& key, Queue* queue) THERMOCLINE_NOT_ANALYSED {
   const unsigned operations = std::exchange(queue->since, 0) + 1;  // the mark itself counts too
   lock.unlock();
   std::shared_ptr<Mark> mark = record(std::get<CUcontext>(key), std::get<StreamHandle>(key), operations);
@@ -116,7 +117,7 @@ void add_mark(std::unique_lock<Mutex>& lock, const Key& key, Queue* queue) {
 }
 
 // False: the queue no longer exists, or there is room in it.
-bool wait_for_oldest(std::unique_lock<Mutex>& lock, const Key& key) {
+bool wait_for_oldest(MutexLock& lock, const Key& key) THERMOCLINE_NOT_ANALYSED {
   Queue* queue = queues().find(key);
   if (queue == nullptr || queue->marks.empty() || queue->marked + queue->since < kMostOperations) return false;
   const std::shared_ptr<Mark> oldest = queue->marks.front();
@@ -142,7 +143,7 @@ void count_one(CUstream stream) {
   if (real<Function::cuCtxGetCurrent>(&current) != CUDA_SUCCESS) return;
   const StreamHandle handle = legacy(stream);
   const Key key = key_of(context_of(handle, current), handle);
-  const std::lock_guard lock(queues().mutex);
+  const MutexLock lock(queues().mutex);
   // The library's own streams have no queue here.
   if (Queue* const queue = queues().find(key); queue != nullptr) ++queue->since;
 }
@@ -150,7 +151,7 @@ void count_one(CUstream stream) {
 void forget(bool is_gone, CUcontext context, StreamHandle stream) {
   Queues& all = queues();
   std::deque<std::shared_ptr<Mark>> ended;  // destroyed after the lock is released
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   for (auto one = all.by_stream.begin(); one != all.by_stream.end();) {
     const auto& [of, handle, thread] = one->first;
     if (context != nullptr ? of != context : handle != stream) {
@@ -177,7 +178,7 @@ void wait_for_queue(StreamHandle stream) {
   static_cast<void>(guarded([&] {
     const Inside inside;
     const Key key = key_of(context_of(stream, current), stream);
-    std::unique_lock lock(queues().mutex);
+    MutexLock lock(queues().mutex);
     Queue& queue = queues().by_stream[key];
     if (++queue.since >= kOperationsPerMark) {
       forget_passed(&queue);

@@ -3,10 +3,11 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "driver/locks.h"
+#include "hooks/interpose/lock_levels.h"
+#include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/runtime.h"
 
 namespace thermocline {
@@ -15,19 +16,16 @@ namespace {
 // By engine and buffer number, which an engine never reuses. `any` is read without the lock, because hardly any program
 // sets the attribute.
 struct Synchronous {
-  Mutex mutex{"attributes of buffers"};
-  std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers;
+  Mutex mutex{"attributes of buffers", lock_level::kSyncMemops};
+  std::map<std::pair<const ActiveEngine*, std::uint64_t>, DeviceAddress> buffers THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any{false};
 };
-Synchronous& all() {
-  static auto* const synchronous = new Synchronous;
-  return *synchronous;
-}
+Synchronous& all() { return process_lifetime<Synchronous>(); }
 
 }  // namespace
 
 void set_synchronous(const ActiveEngine& active, const BufferFacts& buffer, bool on) {
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   std::erase_if(all().buffers, [&](const auto& entry) {
     const auto& [engine, number] = entry.first;
     if (engine != &active) return !Runtime::get().is_there(engine);
@@ -44,7 +42,7 @@ void set_synchronous(const ActiveEngine& active, const BufferFacts& buffer, bool
 
 bool is_synchronous(const ActiveEngine& active, const BufferFacts& buffer) {
   if (!all().any.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(all().mutex);
+  const MutexLock lock(all().mutex);
   return all().buffers.contains({&active, buffer.number});
 }
 

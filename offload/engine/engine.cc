@@ -33,10 +33,10 @@ void Operation::commit(bool completed) {
   lock_.unlock();
 }
 
-Engine::Engine() = default;
+Engine::Engine(int device) : mutex_("engine", lock_level::kEngine + device) {}
 
 Status Engine::create(const Driver& driver, const EngineOptions& options, std::unique_ptr<Engine>* out) {
-  std::unique_ptr<Engine> engine(new Engine);
+  std::unique_ptr<Engine> engine(new Engine(options.device));
   if (Status status = State::create(driver, options, &engine->state_); !status.ok()) return status;
   engine->range_begin_ = engine->state_->heap.range_begin().value;
   engine->range_bytes_ = engine->state_->heap.range_bytes();

@@ -38,6 +38,7 @@
 #include "driver/status.h"
 #include "driver/units.h"
 #include "offload/access.h"
+#include "offload/lock_levels.h"
 #include "offload/operation_info.h"
 #include "offload/options.h"
 #include "offload/statistics.h"
@@ -213,13 +214,13 @@ class Engine {
   friend class Operation;
   class State;  // engine_state.h: the parts, all guarded by mutex_
 
-  Engine();
+  explicit Engine(int device);
 
   // Asks again behind each wait that was deferred.
   template <class Ask>
   Status ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask);
 
-  mutable Mutex mutex_{"engine"};
+  mutable Mutex mutex_;
   std::unique_ptr<State> state_;
   std::uint64_t range_begin_ = 0;
   std::uint64_t range_bytes_ = 0;

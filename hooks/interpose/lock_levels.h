@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levels of the hooks' mutexes (driver/locks.h). Those below lock_level::kEngine may be held while an engine is called;
+// the others never, and engines may come to them through the driver's table.
+#pragma once
+
+namespace thermocline::lock_level {
+
+inline constexpr int kIdleThread = 10;      // while it looks
+inline constexpr int kCaptureChange = 20;   // while engines are told whether a stream is captured
+inline constexpr int kRuntime = 30;         // while an engine begins or ends
+inline constexpr int kExternalMemory = 40;  // while the driver is asked for it and the engine is told
+inline constexpr int kSyncMemops = 50;
+inline constexpr int kRecorder = 60;
+
+// Behind these nothing is taken.
+inline constexpr int kLeaf = 1000;
+
+}  // namespace thermocline::lock_level

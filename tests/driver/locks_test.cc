@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/locks.h"
+
+#include <gtest/gtest.h>
+
+namespace thermocline {
+namespace {
+
+// What breaks a rule ends the process, so each test sets the switch in a process of its own.
+class Locks : public testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    locks_are_checked.store(true);
+  }
+  void TearDown() override { locks_are_checked.store(false); }
+
+  Mutex outer_{"outer", 1};
+  Mutex inner_{"inner", 2};
+  Mutex other_inner_{"other inner", 2};
+  Mutex innermost_{"innermost", 3};
+};
+
+TEST_F(Locks, RisingLevelsAreTakenTogether) {
+  const MutexLock one(outer_);
+  const MutexLock two(inner_);
+  EXPECT_EQ(locks_held(), 2);
+}
+
+TEST_F(Locks, AFallingLevelEndsTheProcess) {
+  EXPECT_DEATH(
+      {
+        const MutexLock one(inner_);
+        const MutexLock two(outer_);
+      },
+      "lock outer \\(level 1\\) is taken out of order, behind: inner \\(level 2\\)");
+}
+
+TEST_F(Locks, OneThatIsHeldAlreadyEndsTheProcessRatherThanDeadlock) {
+  EXPECT_DEATH(
+      {
+        const MutexLock one(outer_);
+        const MutexLock two(outer_);
+      },
+      "lock outer");
+}
+
+TEST_F(Locks, TwoOfOneLevelEndTheProcess) {
+  EXPECT_DEATH(
+      {
+        const MutexLock one(inner_);
+        const MutexLock two(other_inner_);
+      },
+      "lock other inner");
+}
+
+TEST_F(Locks, WhatWouldNotWaitMayBeTriedInAnyOrder) {
+  const MutexLock one(inner_);
+  ASSERT_TRUE(outer_.try_lock());
+  outer_.unlock();
+  EXPECT_EQ(locks_held(), 1);
+}
+
+TEST_F(Locks, TheFirstMayBeGivenBackFirst) {
+  MutexLock one(outer_);
+  const MutexLock two(inner_);
+  one.unlock();
+  // Behind `inner` alone.
+  const MutexLock three(innermost_);
+  EXPECT_EQ(locks_held(), 2);
+  EXPECT_DEATH({ const MutexLock four(outer_); }, "behind: inner \\(level 2\\) innermost \\(level 3\\)");
+}
+
+TEST_F(Locks, AWaitForTheDeviceEndsTheProcessUnlessItIsMarked) {
+  const MutexLock one(outer_);
+  EXPECT_DEATH(about_to_wait("cuCtxSynchronize"), "cuCtxSynchronize waits for the device while a lock is held: outer");
+  const WaitsInPlace in_place;
+  about_to_wait("cuCtxSynchronize");
+}
+
+}  // namespace
+}  // namespace thermocline
