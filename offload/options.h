@@ -5,16 +5,13 @@
 #include <cstdint>
 
 #include "driver/units.h"
+#include "offload/policies.h"
 
 namespace thermocline {
 
 class HostLedger;
 class MovementObserver;
 class Relauncher;
-
-// none: a caching allocator that never copies. reactive: evicts under pressure, writes idle buffers out early, brings
-// back on access. learned: reactive until the program has repeated itself, then by plan.
-enum class Policy { kNone, kReactive, kLearned };
 
 // When a live buffer's pages change hands. strict: when all that may use them has passed, and its addresses lead
 // nowhere any more. trusting: as soon as its copy out has been submitted; for programs all of whose accesses are known.
@@ -38,10 +35,8 @@ struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
   Bytes budget_bytes = 0;
-  Policy policy = Policy::kLearned;
-  // False: nothing moves before it must, so that a reactive engine is plain least-recently-used on demand. For
-  // measurements.
-  bool ahead_of_need = true;
+  // Who decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
+  const PolicyEntry* policy = kLearnedPolicy;
   Safety safety = Safety::kStrict;
   // The setting begins with auto. Here it is asked for: it reads host memory, which tagged devices do not have.
   HostFallback host_fallback = HostFallback::kOff;

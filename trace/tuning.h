@@ -19,7 +19,7 @@ namespace thermocline {
 
 // The settings that matter to a replay and may be chosen freely: none changes what a program computes.
 struct Knobs {
-  Policy policy = EngineOptions{}.policy;
+  const PolicyEntry* policy = EngineOptions{}.policy;
   Safety safety = EngineOptions{}.safety;
   Bytes min_offload_bytes = EngineOptions{}.min_offload_bytes;
   unsigned low_water_percent = EngineOptions{}.low_water_percent;

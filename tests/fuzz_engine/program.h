@@ -77,7 +77,7 @@ struct Setup {
   Bytes budget = 0;
   Bytes memory = 0;  // of the device
   Bytes host_limit = 0;
-  Policy policy = Policy::kReactive;
+  const PolicyEntry* policy = kReactivePolicy;
   Safety safety = Safety::kStrict;
   HostFallback host_fallback = HostFallback::kOff;
   bool soft_limit = false;
@@ -89,8 +89,8 @@ struct Setup {
 // With a full host fallback nobody has to tell the engine of an access, as long as there is host memory for all that is
 // away.
 inline bool may_hide_accesses(const Setup& setup) {
-  return setup.host_fallback == HostFallback::kFull && setup.safety == Safety::kStrict &&
-         setup.policy != Policy::kNone && setup.host_limit == 0 && setup.fault_one_in == 0;
+  return setup.host_fallback == HostFallback::kFull && setup.safety == Safety::kStrict && setup.policy != kNoPolicy &&
+         setup.host_limit == 0 && setup.fault_one_in == 0;
 }
 
 struct Program {
