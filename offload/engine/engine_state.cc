@@ -462,7 +462,7 @@ Status Engine::State::evict(DeviceAddress address) {
 Status Engine::State::prefetch(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
-  return residency.bring_back(*state, false, FetchReason::kRequested) ? Status() : Status::not_ready();
+  return residency.prefetch(*state, false, FetchReason::kRequested) ? Status() : Status::not_ready();
 }
 
 void Engine::State::note_peaks() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an engine tells a policy, and asks it. The engine itself evicts under pressure and fetches on access. A policy
 // may choose the victims (victim_order), and move contents ahead of need: from submitted() it calls Residency's
-// write_behind, leave, prefetch and bring_back. All that it says is advice: Residency keeps every promise whatever a
+// write_behind, leave and prefetch. All that it says is advice: Residency keeps every promise whatever a
 // policy does, so a policy changes times, never results.
 //
 // The base class observes nothing and decides nothing: eviction on demand, least recently used first. A new policy

@@ -256,9 +256,9 @@ void LearnedPolicy::leave(const PlannedGap& gap) {
 void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
-    if (actor.alive() && !residency_.bring_back(*actor.state, false, FetchReason::kPlanned)) {
+    if (actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
       if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
-      if (!residency_.bring_back(*actor.state, true, FetchReason::kPlanned)) return;
+      if (!residency_.prefetch(*actor.state, true, FetchReason::kPlanned)) return;
     }
     returns_.pop_front();
   }

@@ -312,7 +312,7 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
   }
 }
 
-bool Residency::bring_back(BlockState& state, bool may_wait, FetchReason reason) {
+bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   if (state.dropped) return true;
   fetches_for_ = reason;
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;

@@ -89,7 +89,7 @@ class Residency {
   // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when
   // there is no room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting);
   // else that is false, too.
-  bool bring_back(BlockState& state, bool may_wait, FetchReason reason);
+  bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
   bool is_trusting() const { return trusting_; }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
