@@ -107,7 +107,7 @@ bool measure(const char* library, unsigned percent, const char* path) {
   Stopwatch stopwatch;
   ReplayOptions options;
   options.device.library = library;
-  options.engine.policy = Policy::kLearned;
+  options.engine.policy = kLearnedPolicy;
   options.engine.budget_bytes = trace.peak_live_bytes / 100 * percent;
   options.stopwatch = &stopwatch;
   ReplayResult result;

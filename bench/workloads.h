@@ -45,7 +45,7 @@ inline const DriverTable& null_table() {
 // As users get it, with the default policy.
 inline std::unique_ptr<Engine> make_engine() {
   EngineOptions options;
-  options.policy = Policy::kLearned;
+  options.policy = kLearnedPolicy;
   std::unique_ptr<Engine> engine;
   THERMOCLINE_CHECK(Engine::create(Driver(null_table()), options, &engine).ok(), "The null driver refuses nothing.");
   return engine;

@@ -27,6 +27,8 @@ void store(Settings& settings, const Value& value) {
     field = value.operators;
   } else if constexpr (std::is_same_v<Field, Duration>) {
     field = value.duration;
+  } else if constexpr (std::is_same_v<Field, const PolicyEntry*>) {
+    field = &kPolicies.at(static_cast<std::size_t>(value.choice));
   } else {
     field = static_cast<Field>(value.choice);
   }
@@ -44,6 +46,8 @@ Value load(const Settings& settings) {
     return {.operators = field};
   } else if constexpr (std::is_same_v<Field, Duration>) {
     return {.duration = field};
+  } else if constexpr (std::is_same_v<Field, const PolicyEntry*>) {
+    return {.choice = static_cast<int>(field - kPolicies.data())};
   } else {
     return {.choice = static_cast<int>(field)};
   }
@@ -60,11 +64,32 @@ constexpr Choice choice(const char* name, Enum value) {
   return {name, static_cast<int>(value)};
 }
 
-constexpr std::array kPolicies = {
-    choice("none", Policy::kNone),
-    choice("reactive", Policy::kReactive),
-    choice("learned", Policy::kLearned),
-};
+constexpr bool is_setting(const PolicyEntry& policy) { return !policy.for_comparison; }
+constexpr auto kPolicyChoices = [] {
+  std::array<Choice, std::ranges::count_if(kPolicies, is_setting)> choices{};
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < kPolicies.size(); ++row) {
+    if (is_setting(kPolicies[row])) choices[next++] = {kPolicies[row].name, static_cast<int>(row)};
+  }
+  return choices;
+}();
+// "What leaves the device and when: none (nothing), ..." of all rows of the table.
+constexpr auto kPolicyDoc = [] {
+  std::array<char, 512> text{};
+  auto* end = text.data();
+  const auto append = [&end](std::string_view more) { end = std::ranges::copy(more, end).out; };
+  append("What leaves the device and when: ");
+  for (const PolicyEntry& policy : kPolicies) {
+    if (!is_setting(policy)) continue;
+    if (&policy != kPolicies.data()) append(", ");
+    append(policy.name);
+    append(" (");
+    append(policy.description);
+    append(")");
+  }
+  append(".");
+  return text;
+}();
 constexpr std::array kSafeties = {
     choice("strict", Safety::kStrict),
     choice("trusting", Safety::kTrusting),
@@ -136,10 +161,8 @@ constexpr std::array kOptions = {
         "budget", "THERMOCLINE_BUDGET", OptionType::kSizeOrPercent, "",
         "Most memory to hold on the device; a percentage is of the device's memory. Unset: what is "
         "free when the program begins, but for a 64th (512 MiB at most) that the driver may need itself."),
-    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, name_in(kPolicies, kEngine.policy),
-                              "What leaves the device and when: none (nothing), reactive (under pressure, back on "
-                              "access), learned (reactive until steps repeat, then by plan).",
-                              kPolicies),
+    option<&Settings::policy>("policy", "THERMOCLINE_POLICY", OptionType::kChoice, kEngine.policy->name,
+                              kPolicyDoc.data(), kPolicyChoices),
     option<&Settings::safety>("safety", "THERMOCLINE_SAFETY", OptionType::kChoice, name_in(kSafeties, kEngine.safety),
                               "When a live buffer's pages change hands: strict (when all submitted work has passed), "
                               "trusting (behind its copy "

@@ -45,7 +45,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.audit = settings.audit;
   if (settings.audit) {
     options.budget_bytes = 0;
-    options.policy = Policy::kNone;
+    options.policy = kNoPolicy;
   }
   return options;
 }

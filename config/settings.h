@@ -23,7 +23,7 @@ enum class DebugMode { kOff, kTrack, kGuard };
 // table.
 struct Settings {
   SizeSetting budget;  // percent: of the device's memory; unset: default_budget of the free memory
-  Policy policy{};
+  const PolicyEntry* policy = kNoPolicy;
   Safety safety{};
   HostFallback host_fallback{};
   Recompute recompute{};

@@ -5,16 +5,13 @@
 #include <cstdint>
 
 #include "driver/units.h"
+#include "offload/policies.h"
 
 namespace thermocline {
 
 class HostLedger;
 class MovementObserver;
 class Relauncher;
-
-// none: a caching allocator that never evicts. reactive: evicts under pressure, copies idle buffers out early, fetches
-// on access. learned: reactive until the program has repeated itself, then according to a plan.
-enum class Policy { kNone, kReactive, kLearned };
 
 // When the pages of a live buffer may be reused. strict: when all work that may use them has completed, and its
 // addresses are unmapped. trusting: as soon as its copy out has been submitted; only for programs all of whose accesses
@@ -39,10 +36,8 @@ struct EngineOptions {
   // Upper bound for the bytes that the engine may hold on the device, the program's own mappings included. 0: all of
   // the device's memory.
   Bytes budget_bytes = 0;
-  Policy policy = Policy::kLearned;
-  // False: nothing is moved before it must be, so that a reactive engine is plain least-recently-used on demand. For
-  // measurements.
-  bool ahead_of_need = true;
+  // Decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
+  const PolicyEntry* policy = kLearnedPolicy;
   Safety safety = Safety::kStrict;
   // Off by default here, although the setting's default is auto: it reads host memory, which devices with tagged memory
   // do not have.

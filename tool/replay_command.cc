@@ -42,7 +42,6 @@ struct Flags {
   std::optional<std::uint64_t> seed;
   std::vector<std::string> compare;
   bool exact = false, json = false, check = true, joint_bound = false;
-  bool is_lru() const { return policy == "lru"; }
 };
 
 // Policies that exist only for replays: learned plans with copies only, with recomputing only, or with both.
@@ -80,19 +79,24 @@ struct Outcome {
   std::optional<double> bound_ms, joint_bound_ms;
 };
 
-// A replay has more policies than the settings.
+// A replay has more policies than the settings: all of the table, and those that are named after their plans.
 bool parse_policy_flag(const std::string& text, Settings* settings) {
-  constexpr std::string_view kKnown[] = {"none", "reactive", "learned", "lru", "swap", "recompute", "joint", "sqrt"};
-  if (std::ranges::find(kKnown, text) != std::end(kKnown))
-    return parse_setting_flag("policy", text, "--policy", settings);
-  say("--policy: '" + text + "' is no policy; known are none, reactive, learned, lru, swap, recompute, joint, sqrt" +
-      did_you_mean(nearest_name(text, kKnown)));
+  if (const PolicyEntry* const policy = find_policy(text); policy != nullptr) {
+    settings->policy = policy;
+    return true;
+  }
+  std::vector<std::string_view> known;
+  for (const PolicyEntry& policy : kPolicies) known.emplace_back(policy.name);
+  for (const PlanPolicy& policy : kPlanPolicies) known.push_back(policy.name);
+  std::string list;
+  for (const std::string_view name : known) list.append(list.empty() ? "" : ", ").append(name);
+  say("--policy: '" + text + "' is no policy; known are " + list + did_you_mean(nearest_name(text, known)));
   return false;
 }
 
 // The name says whether to recompute; that requires that all accesses are known.
 bool take_plan_policy(const Flags& flags, const PlanPolicy& policy, Settings* settings) {
-  settings->policy = Policy::kLearned;
+  settings->policy = kLearnedPolicy;
   settings->recompute = policy.recompute;
   if (policy.recompute == Recompute::kOff || flags.exact) return true;
   say("policy '" + *flags.policy + "' recomputes, which needs --exact");
@@ -114,9 +118,7 @@ int check_flags(const Flags& flags, Job* job) {
   if (job->profile == nullptr) return kWrongUsage;
   if (flags.budget && !(job->budget = parse_budget_flag(*flags.budget, "--budget", Whole::kPeak))) return kWrongUsage;
   const PlanPolicy* planned = nullptr;
-  if (flags.is_lru()) {
-    job->settings.policy = Policy::kReactive;
-  } else if (plan_policy_of(flags) != nullptr) {
+  if (plan_policy_of(flags) != nullptr) {
     planned = plan_policy_of(flags);
   } else if (flags.policy && !parse_policy_flag(*flags.policy, &job->settings)) {
     return kWrongUsage;
@@ -203,7 +205,6 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
   options.device.timeline = flags.timeline.value_or("");
   options.device.seed = flags.seed;
   options.device.check = flags.check;
-  options.engine.ahead_of_need = !flags.is_lru();
   options.exact = flags.exact;
   if (const PlanPolicy* planned = plan_policy_of(flags)) options.engine.recompute_plans = planned->plans;
   return options;
@@ -243,8 +244,8 @@ std::string budget_told(const Job& job) {
 }
 
 // Whether the figures are of steps under a plan, and if not, why.
-std::string plan_told(const Flags& flags, const Job& job, const Outcome& outcome) {
-  if (flags.is_lru() || job.settings.policy != Policy::kLearned) return "";
+std::string plan_told(const Job& job, const Outcome& outcome) {
+  if (job.settings.policy != kLearnedPolicy) return "";
   if (const std::optional<std::size_t> learned = learned_after_steps(outcome.with_budget.steps)) {
     const std::size_t steps = outcome.with_budget.steps.size() - *learned;
     return "the plan was in force in the last " + std::to_string(steps) + " of " +
@@ -278,18 +279,6 @@ ordered_json steps_json(const Outcome& outcome) {
   return steps;
 }
 
-const char* name_of(Policy policy) {
-  switch (policy) {
-    case Policy::kNone:
-      return "none";
-    case Policy::kReactive:
-      return "reactive";
-    case Policy::kLearned:
-      return "learned";
-  }
-  return "";
-}
-
 template <std::size_t count>
 ordered_json by_reason(const std::array<MovementCount, count>& counts, const std::array<const char*, count>& names) {
   ordered_json all = ordered_json::object();
@@ -310,7 +299,7 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"schema", "thermocline-replay/1"},
       {"trace", flags.trace},
       {"device", flags.device},
-      {"policy", flags.is_lru() || plan_policy_of(flags) != nullptr ? *flags.policy : name_of(job.settings.policy)},
+      {"policy", plan_policy_of(flags) != nullptr ? *flags.policy : job.settings.policy->name},
       {"streams", job.trace.streams.size()},
       {"outcome", complete ? "ok" : "out_of_memory"},
       {"budget", job.budget.value_or(whole_device()).text()},
@@ -368,8 +357,7 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
                  steady / *outcome.bound_ms);
   if (outcome.joint_bound_ms)
     std::fprintf(stdout, "  nor, with recomputation, than %.2f ms\n", *outcome.joint_bound_ms);
-  if (const std::string plan = plan_told(flags, job, outcome); !plan.empty())
-    std::fprintf(stdout, "  %s\n", plan.c_str());
+  if (const std::string plan = plan_told(job, outcome); !plan.empty()) std::fprintf(stdout, "  %s\n", plan.c_str());
   std::fprintf(stdout, "  on the device %s at most, on the host %s; moved out %s, in %s\n",
                human_bytes(result.peak_device_bytes).c_str(), human_bytes(result.statistics.peak_host_bytes).c_str(),
                human_bytes(result.statistics.evicted_bytes).c_str(),
@@ -493,7 +481,7 @@ int compare(const Flags& flags) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       Flags each = flags;
       each.policy = flags.compare[i];
-      if (!each.is_lru() && plan_policy_of(each) == nullptr) each.policy = flags.policy;
+      if (plan_policy_of(each) == nullptr) each.policy = flags.policy;
       ordered_json run = json_of(each, contenders[i].job, contenders[i].outcome);
       run["name"] = flags.compare[i];
       runs.push_back(std::move(run));
@@ -503,6 +491,22 @@ int compare(const Flags& flags) {
     print_comparison(flags, contenders);
   }
   return good ? kDone : kFailed;
+}
+
+// Of the table, then those named after their plans.
+std::string policy_help() {
+  std::string settings, others;
+  for (const PolicyEntry& policy : kPolicies) {
+    const std::string name = policy.name;
+    if (policy.for_comparison) {
+      others += name + ": " + policy.description + "; ";
+    } else {
+      settings += (settings.empty() ? "" : ", ") + name;
+    }
+  }
+  return settings + " (default: " + EngineOptions().policy->name + "). For comparison also " + others +
+         "swap: learned, with copies alone; and with --exact recompute: without copies, joint: with both, sqrt: the "
+         "forward pass in segments, recomputed whole";
 }
 
 }  // namespace
@@ -516,11 +520,7 @@ void add_replay(CLI::App& app, CommandLine* line) {
   command->add_option(
       "--budget", flags->budget,
       "most device memory: 12GiB, 60%peak (of the trace's peak; so is 60%), 60%device (default: all of the device's)");
-  command->add_option(
-      "--policy", flags->policy,
-      "none, reactive or learned (default: learned). For comparison also lru: reactive, but nothing moves before it "
-      "must; swap: learned, with copies alone; and with --exact recompute: without copies, joint: with both, sqrt: the "
-      "forward pass in segments, recomputed whole");
+  command->add_option("--policy", flags->policy, policy_help());
   command->add_option("--safety", flags->safety, "strict or trusting (default: strict)");
   command->add_option("--host-fallback", flags->host_fallback, "off, auto or full (default: the setting's)");
   command->add_option("--recompute", flags->recompute,

@@ -26,7 +26,7 @@ ReplayOptions unlimited_options(const ReplayOptions& options, const Trace& trace
   unlimited.device.memory_bytes = std::max<Bytes>(2 * trace.peak_live_bytes + 4 * kGiB, 64 * kGiB);
   unlimited.engine.budget_bytes = 0;
   unlimited.device.timeline.clear();
-  unlimited.engine.policy = Policy::kNone;
+  unlimited.engine.policy = kNoPolicy;
   unlimited.device.check = false;
   return unlimited;
 }

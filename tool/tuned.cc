@@ -148,7 +148,7 @@ const std::vector<std::string>& knob_keys() {
 }
 
 std::string knob_text(const Knobs& knobs, const std::string& key) {
-  if (key == "policy") return knobs.policy == Policy::kLearned ? "learned" : "reactive";
+  if (key == "policy") return knobs.policy->name;
   if (key == "safety") return knobs.safety == Safety::kStrict ? "strict" : "trusting";
   if (key == "min_offload_bytes") return SizeSetting::of_bytes(knobs.min_offload_bytes).text();
   const unsigned percent = key == "low_water" ? knobs.low_water_percent : knobs.clean_reserve_percent;

@@ -20,7 +20,7 @@ namespace thermocline {
 
 // The settings that affect a replay and may be chosen freely: none changes what a program computes.
 struct Knobs {
-  Policy policy = EngineOptions{}.policy;
+  const PolicyEntry* policy = EngineOptions{}.policy;
   Safety safety = EngineOptions{}.safety;
   Bytes min_offload_bytes = EngineOptions{}.min_offload_bytes;
   unsigned low_water_percent = EngineOptions{}.low_water_percent;

@@ -259,12 +259,12 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
       return nullptr;
     }
   }
-  if (!sees_operations() || any_variant_goes_unseen()) options.policy = Policy::kNone;
+  if (!sees_operations() || any_variant_goes_unseen()) options.policy = kNoPolicy;
   if (!driver_tells_parameters()) {
     THERMOCLINE_LOG_ONCE(
         LogLevel::kWarning,
         "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
-    options.policy = Policy::kNone;
+    options.policy = kNoPolicy;
   }
   if (!share_host_limit(&options)) return nullptr;
   options.waits_without_lock = true;

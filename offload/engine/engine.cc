@@ -350,7 +350,7 @@ void Engine::take_again() {
 
 void Engine::step() {
   const std::lock_guard lock(mutex_);
-  if (state_->options.policy == Policy::kLearned) state_->learned.step();
+  state_->policy->step();
 }
 
 Status Engine::trim() {

@@ -14,11 +14,10 @@ namespace {
 
 // What the options come to on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
-  const bool can = facts.can_map_host && options.policy != Policy::kNone && options.safety == Safety::kStrict;
+  const bool can = facts.can_map_host && options.policy->evicts() && options.safety == Safety::kStrict;
   if (!can) options.host_fallback = HostFallback::kOff;
   if (options.host_fallback == HostFallback::kFull) {
-    options.policy = Policy::kReactive;
-    options.ahead_of_need = false;
+    options.policy = kLruPolicy;
   }
   return options;
 }
@@ -28,6 +27,11 @@ std::unique_ptr<MappableHost> mappable_host(const Driver& driver, const EngineOp
   if (options.host_fallback == HostFallback::kOff) return nullptr;
   return std::make_unique<MappableHost>(driver, options.device, facts.host_map_node, facts.page_bytes,
                                         options.host_is_readable);
+}
+
+std::unique_ptr<EvictionPolicy> make_policy(const PolicyParts& parts) {
+  const PolicyEntry& entry = *parts.options.policy;
+  return entry.evicts() ? entry.make(parts) : std::make_unique<EvictionPolicy>();
 }
 
 // Registering host memory costs a system-wide operation; large steps make it rare.
@@ -54,7 +58,7 @@ constexpr std::uint64_t kOperationsPerVerdict = 16;
 Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOptions& options_in, Bytes budget_bytes_in,
                      Bytes device_total_in)
     : options(options_in),
-      looks_at_tables((options.policy != Policy::kNone || options.audit) && options.host_is_readable),
+      looks_at_tables((options.policy->evicts() || options.audit) && options.host_is_readable),
       budget_bytes(budget_bytes_in),
       device_total(device_total_in),
       foundation(std::move(foundation_in)),
@@ -64,17 +68,16 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       net(heap, clock, host, options.host_fallback, options.host_is_readable),
       migration(foundation->driver, clock, host, net),
       residency(heap, clock, migration, net,
-                ResidencyOptions{.may_evict = options.policy != Policy::kNone,
+                ResidencyOptions{.may_evict = options.policy->evicts(),
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes,
                                  .observer = options.movements}),
-      reactive(heap, clock, migration, residency,
-               ReactiveOptions{options.low_water_percent, options.clean_reserve_percent}),
-      learned(foundation->driver, heap, clock, migration, residency, options.min_offload_bytes),
+      policy(make_policy({foundation->driver, heap, clock, migration, residency, allocations, options})),
       references(heap),
       looks(foundation->driver, clock, heap, references, options.annotate),
       idle(options.idle_after_ns) {
-  net.set_hurried([this] { return learned.following() && !learned.is_far_ahead(); });
+  residency.evict_in(policy->victim_order());
+  net.set_hurried([this] { return policy->is_hurried(); });
 }
 
 Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, std::unique_ptr<State>* out) {
@@ -108,7 +111,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     const Heap& heap = state->heap;
     state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
   }
-  if (options.policy != Policy::kNone) {
+  if (options.policy->evicts()) {
     if (Status status = state->migration.open(); !status.ok()) return status;
   }
   *out = std::move(state);
@@ -120,9 +123,9 @@ Engine::State::~State() { residency.release_host_copies(); }
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (versions != nullptr && !info.again) note_arrival();
-  if (options.policy == Policy::kLearned && !info.again) {
+  if (policy->wants().arrivals && !info.again) {
     const InPlace as_planned(clock, options.waits_without_lock);
-    learned.arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
+    policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
   }
   if (versions != nullptr) {
     if (Status status = recompute_before(handle); !status.ok()) return status;
@@ -132,9 +135,9 @@ Status Engine::State::prepare(StreamHandle handle) {
   if (audit != nullptr) {
     if (Status status = audit->begin(operands); !status.ok()) return status;
   }
-  if (options.policy == Policy::kLearned) {
+  if (policy->wants().submitting) {
     const InPlace as_planned(clock, options.waits_without_lock);
-    learned.submitting(handle);
+    policy->submitting(handle);
   }
   return {};
 }
@@ -154,7 +157,7 @@ Status Engine::State::admit(StreamHandle handle) {
     return refuse("one operation's memory", wanted, true);
   }
   if (!status.ok()) return status;
-  if (absent) reactive.missed();
+  if (absent) policy->missed();
   stream = clock.index_of(handle);
   for (const BlockState* state : operands) {
     if (status = clock.wait_all(stream, state->wait_for); !status.ok()) return status;
@@ -189,14 +192,7 @@ void Engine::State::commit(bool completed) {
   }
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
-  if (options.policy == Policy::kNone) return;
-  if (options.policy == Policy::kLearned) learned.submitted(stream);
-  if (learned.following()) {
-    if (versions != nullptr) drop_as_planned();
-    learned.after_operation(stream);
-  } else if (options.ahead_of_need) {
-    reactive.after_operation(stream);
-  }
+  policy->submitted(stream);
 }
 
 // Up to half of the budget: the rest has to have room, too.
@@ -214,11 +210,11 @@ void Engine::State::hear() {
   caches.hear([this](Buffer& buffer, bool names_stream) {
     // Parked means freed on the stream that it was allocated on, which may have come further by now.
     if (names_stream) freed_on(buffer, buffer.hint());
-    if (options.policy == Policy::kLearned && !buffer.block().is_slab()) learned.freed(buffer.block());
+    if (!buffer.block().is_slab()) policy->freed(buffer.block());
     references.forget(buffer);
     heap.renew(buffer);
     residency.succeed(buffer);
-    reactive.allocated(buffer.block().bytes());
+    allocations.add(buffer.block().bytes());
   });
 }
 
@@ -254,12 +250,12 @@ void Engine::State::lower_host_claim() {
 
 // Addresses that are kept for somebody, or lead to what others have by now, are given up before any are refused.
 Status Engine::State::find_addresses(Bytes bytes, StreamIndex hint, Buffer** out) {
-  Block* const berth = options.policy == Policy::kLearned ? learned.berth(bytes) : nullptr;
-  if (berth != nullptr) reclaim();
-  const Status status = heap.allocate(bytes, hint, out, berth);
+  Block* const reserved = policy->wants().addresses ? policy->reserved_block(bytes) : nullptr;
+  if (reserved != nullptr) reclaim();
+  const Status status = heap.allocate(bytes, hint, out, reserved);
   if (!status.is_out_of_memory()) return status;
   reclaim();
-  if (options.policy == Policy::kLearned) learned.keep_nothing();
+  policy->release_addresses();
   if (Status swept = heap.sweep(Wait::kYes); !swept.ok()) return swept;
   return heap.allocate(bytes, hint, out);
 }
@@ -280,8 +276,8 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
   if (!status.ok()) return status;
   Block& block = (*out)->block();
   const bool new_block = block.live_buffers() == 1;
-  const bool evicts = options.policy != Policy::kNone;
-  if (options.policy == Policy::kLearned && new_block) learned.placed(bytes, block);
+  const bool evicts = options.policy->evicts();
+  if (new_block && policy->wants().addresses) policy->placed(bytes, block);
   // A slab that is away has contents: it comes back with them, at its first access.
   if (new_block && !block.mapped()) {
     heap.expect_user(hint != clock.index_of(StreamHandle{}) ? hint : stream);
@@ -327,7 +323,7 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
     held_block_bytes += block.bytes();
     if (audit != nullptr) audit->allocated(block);
   }
-  reactive.allocated(block.bytes());
+  allocations.add(block.bytes());
   ++counters.allocations;
   counters.allocated_bytes += bytes;
   counters.largest_allocation_bytes = std::max(counters.largest_allocation_bytes, bytes);
@@ -384,7 +380,7 @@ void Engine::State::release(Buffer& buffer) {
   if (!pinned.empty()) let_go_pin(buffer);
   if (block.live_buffers() == 1) {
     held_block_bytes -= block.bytes();
-    if (options.policy == Policy::kLearned) learned.freed(block);
+    policy->freed(block);
     forget_held(block);
     residency.forget(block);
   }
@@ -395,7 +391,7 @@ void Engine::State::release(Buffer& buffer) {
 
 void Engine::State::give_back(Buffer* buffer) {
   const Block& block = buffer->block();
-  if (block.live_buffers() == 1 && options.policy == Policy::kLearned && learned.keeps(block)) {
+  if (policy->wants().addresses && block.live_buffers() == 1 && policy->keeps_addresses(block)) {
     heap.vacate(buffer);
   } else {
     heap.free(buffer);
@@ -444,7 +440,7 @@ Status Engine::State::pin(DeviceAddress address, const char* reason, bool for_go
 }
 
 Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
-  if (options.policy == Policy::kNone) return Status::not_supported();
+  if (!options.policy->evicts()) return Status::not_supported();
   hear();
   const Buffer* buffer = heap.find(address);
   if (buffer == nullptr || !is_held(*buffer)) return Status::invalid_value();
@@ -466,7 +462,7 @@ Status Engine::State::evict(DeviceAddress address) {
 Status Engine::State::prefetch(DeviceAddress address) {
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
-  return residency.bring_back(*state, false, FetchReason::kRequested) ? Status() : Status::not_ready();
+  return residency.prefetch(*state, false, FetchReason::kRequested) ? Status() : Status::not_ready();
 }
 
 void Engine::State::note_peaks() {
@@ -561,11 +557,12 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->fallback_evictions = net.statistics().covered;
   all->unmapped_evictions = net.statistics().bare;
   all->unseen_accesses = net.statistics().unseen;
-  all->prefetches = reactive.prefetches();
-  all->write_behinds = reactive.write_behinds();
-  all->plans = learned.plans();
-  all->divergences = learned.divergences();
-  all->predicted_step_ns = learned.predicted_ns();
+  const PolicyStatistics decided = policy->statistics();
+  all->prefetches = decided.prefetches;
+  all->write_behinds = decided.write_behinds;
+  all->plans = decided.plans;
+  all->divergences = decided.divergences;
+  all->predicted_step_ns = decided.predicted_step_ns;
 }
 
 void Engine::State::validate() const {

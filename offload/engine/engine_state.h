@@ -22,8 +22,8 @@
 #include "offload/engine/report.h"
 #include "offload/pointers/pointer_probes.h"
 #include "offload/pointers/references.h"
-#include "offload/policy/learned.h"
-#include "offload/policy/reactive.h"
+#include "offload/policy/eviction_policy.h"
+#include "offload/policy/recompute_policy.h"
 #include "offload/recompute/versions.h"
 #include "offload/residency/migration.h"
 #include "offload/residency/residency.h"
@@ -104,7 +104,6 @@ class Engine::State {
   void note_arrival();
   Status recompute_before(StreamHandle handle);
   void note_submission(Use use);
-  void drop_as_planned();
   // Contents that are asked for beside an operation: everything has some afterwards.
   Status recompute_all();
   // The buffer is about to go. False: something is made of it, which could not be recomputed now.
@@ -130,15 +129,16 @@ class Engine::State {
   Net net;
   Migration migration;
   Residency residency;
-  Reactive reactive;
-  Learned learned;
+  RecentAllocations allocations;
+  const std::unique_ptr<EvictionPolicy> policy;
   References references;
   PointerProbes looks;
   ThreadCaches caches;
   IdleWatch idle;
-  std::unique_ptr<Versions> versions;       // null unless contents may be recomputed
-  std::unique_ptr<NvtxMemory> annotations;  // null unless asked for
-  std::unique_ptr<Audit> audit;             // null unless asked for
+  std::unique_ptr<Versions> versions;           // null unless contents may be recomputed
+  RecomputePolicy* recompute_policy = nullptr;  // then not null
+  std::unique_ptr<NvtxMemory> annotations;      // null unless asked for
+  std::unique_ptr<Audit> audit;                 // null unless asked for
 
   StreamIndex stream{};               // of the operation in preparation
   std::vector<BlockState*> operands;  // its blocks

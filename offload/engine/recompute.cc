@@ -46,12 +46,14 @@ Status Residency::distrust() {
 
 void Engine::State::may_recompute() {
   const bool may = options.recompute == Recompute::kAuto && options.relauncher != nullptr &&
-                   options.policy == Policy::kLearned && !options.audit && !net.full() &&
+                   policy->recompute() != nullptr && !options.audit && !net.full() &&
                    // What is recomputed while the lock is open would be another thread's.
                    !options.waits_without_lock;
   if (!may) return;
   versions = std::make_unique<Versions>();
-  learned.recompute_with(versions.get(), options.recompute_plans);
+  recompute_policy = policy->recompute();
+  recompute_policy->recompute_with(*versions, options.recompute_plans,
+                                   [this](BlockState& state) { drop_block(state); });
 }
 
 // As the caller of begin() says; false: of some it says too little.
@@ -109,7 +111,7 @@ void Engine::State::note_arrival() {
 // by now; what contents have been made of, nobody knows from then on.
 Status Engine::State::expect_anything(StreamHandle handle) {
   if (Status status = recompute_one_by_one(versions->dropped(), handle); !status.ok()) return status;
-  learned.distrusts();
+  recompute_policy->distrusts();
   if (Status status = residency.distrust(); !status.ok()) return status;
   versions->forget_contents();
   return {};
@@ -117,7 +119,7 @@ Status Engine::State::expect_anything(StreamHandle handle) {
 
 Status Engine::State::recompute_before(StreamHandle handle) {
   const OperationInfo arrived = info;
-  const bool any = versions->any_dropped() || learned.planned_runs() > 0;
+  const bool any = versions->any_dropped() || recompute_policy->planned_runs() > 0;
   if (!any && !is_vouched_for) return expect_anything(handle);
   if (!any) return {};
   Status status = info.again ? Status() : recompute_planned(handle);
@@ -154,14 +156,14 @@ Status Engine::State::recompute_before(StreamHandle handle) {
 
 // What is known to run again is timed by the plan's places, whether or not it is still needed.
 Status Engine::State::recompute_planned(StreamHandle handle) {
-  const std::uint32_t planned = learned.planned_runs();
+  const std::uint32_t planned = recompute_policy->planned_runs();
   if (planned == 0) return {};
   std::vector<Versions::BufferNumber> wanted;
-  learned.for_each_remade([&](const BlockState& state) {
-    heap.for_each_buffer(*state.block, [&](const Buffer& buffer) {
+  for (const BlockState* const state : recompute_policy->remade()) {
+    heap.for_each_buffer(*state->block, [&](const Buffer& buffer) {
       if (versions->is_dropped(buffer.number())) wanted.push_back(buffer.number());
     });
-  });
+  }
   return recompute(wanted, handle, true);
 }
 
@@ -206,7 +208,7 @@ Status Engine::State::recompute(std::span<const Versions::BufferNumber> buffers,
 
 // `at`: where each value is; none: nowhere yet, or no more.
 Status Engine::State::run(const Recipe& recipe, StreamHandle handle, bool as_planned, std::vector<DeviceAddress>* at) {
-  const std::uint32_t planned = as_planned ? learned.planned_runs() : 0;
+  const std::uint32_t planned = as_planned ? recompute_policy->planned_runs() : 0;
   std::uint32_t r = 0;
   for (; r < recipe.runs.size(); ++r) {
     if (Status status = run_again(recipe, r, handle, at); !status.ok()) return status;
@@ -215,9 +217,9 @@ Status Engine::State::run(const Recipe& recipe, StreamHandle handle, bool as_pla
       if (value.own || value.last_run != r || (*at)[v] == DeviceAddress{}) continue;
       release(*heap.find(std::exchange((*at)[v], DeviceAddress{})));
     }
-    if (r < planned) learned.ran_again(r);
+    if (r < planned) recompute_policy->ran_again(r);
   }
-  for (; r < planned; ++r) learned.ran_again(r);
+  for (; r < planned; ++r) recompute_policy->ran_again(r);
   return {};
 }
 
@@ -289,10 +291,6 @@ void Engine::State::put_back_overwriting() {
     const Buffer* const buffer = heap.find(one.address);
     if (buffer != nullptr && versions->is_dropped(one.number)) residency.discard(residency.state_of(buffer->block()));
   }
-}
-
-void Engine::State::drop_as_planned() {
-  learned.for_each_dropped([this](BlockState& state) { drop_block(state); });
 }
 
 bool Engine::State::drop_block(BlockState& state) {

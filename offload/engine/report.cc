@@ -224,15 +224,14 @@ void append_state(std::string* text, const RefusalFacts& facts) {
 
 Cause cause_of(const RefusalFacts& facts) {
   const Bytes limit = limit_of(facts), wanted = facts.wanted_pages;
-  const bool evicts = facts.policy != Policy::kNone;
   if (wanted > facts.device_total) return Cause::kLargerThanDevice;
   if (wanted > facts.now.budget_bytes) return Cause::kLargerThanBudget;
   if (wanted > limit) return Cause::kOwnMappings;
   const Bytes pinned = facts.stays - std::min(facts.stays, facts.small_stay);
   if (pinned + wanted > limit) return Cause::kPinned;
-  if (evicts && facts.stays + wanted > limit) return Cause::kSmallStay;
+  if (facts.evicts && facts.stays + wanted > limit) return Cause::kSmallStay;
   if (facts.free_pages >= wanted) return Cause::kDevice;
-  if (!evicts) {
+  if (!facts.evicts) {
     return facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit ? Cause::kFragmentation
                                                                                    : Cause::kPolicyNone;
   }
@@ -251,7 +250,7 @@ Cause cause_of(const RefusalFacts& facts) {
 
 Bytes would_have_fitted(const RefusalFacts& facts) {
   const Bytes limit = limit_of(facts);
-  if (facts.policy == Policy::kNone) return facts.free_pages;
+  if (!facts.evicts) return facts.free_pages;
   const Bytes device = limit - std::min(limit, facts.stays);
   const Bytes shared = facts.now.host_shared_limit_bytes;
   const bool is_limited = facts.now.host_limit_bytes != 0;

@@ -37,7 +37,7 @@ struct RefusalFacts {
   Bytes wanted_pages = 0;  // in whole pages
   Bytes page_bytes = 0;
   Bytes device_total = 0;  // memory of the device
-  Policy policy = Policy::kNone;
+  bool evicts = false;     // the policy does
   Bytes min_offload_bytes = 0;
   EngineStatistics now;
   Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart

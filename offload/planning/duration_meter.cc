@@ -50,6 +50,7 @@ void DurationMeter::end(StreamHandle stream) {
 }
 
 void DurationMeter::abandon() {
+  if (!has_begun()) return;
   give_events(open_);
   open_ = {};
 }

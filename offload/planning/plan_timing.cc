@@ -187,7 +187,7 @@ class Simulation {
     state.arrived = in_;
     state.missing -= bytes;
   }
-  bool bring_back(std::uint32_t name) {
+  bool fetch(std::uint32_t name) {
     State& state = buffers_[name];
     while (state.missing > kSliver) {
       const double bytes = std::min(part_of(name), state.missing);
@@ -231,7 +231,7 @@ class Simulation {
       State& state = buffers_[name];
       if (!state.alive && !bear(name)) return false;
       state.alive = true;
-      if (state.missing > kSliver && !bring_back(name)) return false;
+      if (state.missing > kSliver && !fetch(name)) return false;
       ready_ = std::max({ready_, state.arrived, state.left});
     }
     started_ = std::max({compute_, ready_, host_});

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "driver/check.h"
+#include "offload/policies.h"
 #include "offload/recompute/joint_plan.h"
 
 namespace thermocline {
@@ -29,7 +30,7 @@ std::uint64_t scramble(std::uint64_t x) {
 
 // Of blocks only those count that one buffer has to itself: how small buffers share slabs may vary from one iteration
 // to the next.
-std::uint64_t Learned::token_of(const Arrival& arrival) const {
+std::uint64_t LearnedPolicy::token_of(const Arrival& arrival) const {
   std::uint64_t token = scramble(arrival.info.kind + 0x9e3779b97f4a7c15u);
   token = scramble(token ^ arrival.accesses);
   for (const BlockState* state : arrival.operands) {
@@ -38,14 +39,14 @@ std::uint64_t Learned::token_of(const Arrival& arrival) const {
   return token;
 }
 
-std::uint64_t Learned::nanoseconds_of(const Arrival& arrival) const {
+std::uint64_t LearnedPolicy::nanoseconds_of(const Arrival& arrival) const {
   if (arrival.info.nanoseconds != 0) return arrival.info.nanoseconds;
   Bytes bytes = 0;
   for (const BlockState* state : arrival.operands) bytes += state->block->is_slab() ? 0 : state->block->bytes();
   return guessed_nanoseconds(bytes, arrival.info.operator_class);
 }
 
-void Learned::arriving(const Arrival& arrival) {
+void LearnedPolicy::arriving(const Arrival& arrival) {
   operands_.clear();
   for (const bool slabs : {false, true}) {
     for (BlockState* state : arrival.operands) {
@@ -85,13 +86,17 @@ void Learned::arriving(const Arrival& arrival) {
     case PeriodDetector::Event::kNothing:
       break;
   }
+  // Addresses are reserved as soon as all accesses are known, and given back when they are needed, or buffers freed.
+  const bool trusting = residency_.is_trusting();
+  set_wants(
+      {.arrivals = true, .submitting = following_ ? trusting : !timed_, .addresses = wants().addresses || trusting});
 }
 
-void Learned::step() {
+void LearnedPolicy::step() {
   if (period_detector_.mark()) learn();
 }
 
-void Learned::match(std::size_t before) {
+void LearnedPolicy::match(std::size_t before) {
   if (planning_.begun() && period_detector_.operations() >= adopt_at_) adopt();
   // What was to return belongs to the way that has been left.
   const bool goes_on = period_detector_.position() == before + 1 || period_detector_.position() == 0;
@@ -107,7 +112,7 @@ void Learned::match(std::size_t before) {
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
 }
 
-void Learned::learn() {
+void LearnedPolicy::learn() {
   // A plan in the making reads its profile.
   if (planning_.begun()) adopt();
   following_ = false;
@@ -146,19 +151,45 @@ void Learned::learn() {
   });
 }
 
-void Learned::adopt() {
+void LearnedPolicy::adopt() {
   Plan& plan = known_[planned_].plan;
   plan = planning_.take();
   ++plans_;
   if (!plan.fits) plan = {};
 }
 
-std::uint64_t Learned::predicted_ns() const {
+PolicyStatistics LearnedPolicy::statistics() const {
+  PolicyStatistics all = reactive_.statistics();
+  // With the times when what was planned got addresses of its own for good, or lost them.
+  all.plans = plans_ + aliasing_.changes();
+  all.divergences = divergences_;
   const Plan& plan = known_[current_].plan;
-  return plan.fits ? static_cast<std::uint64_t>(plan.predicted_ns) : 0;
+  all.predicted_step_ns = plan.fits ? static_cast<std::uint64_t>(plan.predicted_ns) : 0;
+  return all;
 }
 
-void Learned::bind() {
+std::vector<BlockState*> LearnedPolicy::players(std::span<const std::uint32_t> names) const {
+  std::vector<BlockState*> blocks;
+  for (const std::uint32_t name : names) {
+    if (const Actor& actor = known_[current_].actors[name]; actor.alive()) blocks.push_back(actor.state);
+  }
+  return blocks;
+}
+
+void LearnedPolicy::drop_as_planned() {
+  const Rewriting* const r = rewriting();
+  if (r == nullptr) return;
+  for (BlockState* const block : players(r->drops[period_detector_.position()])) drop_(*block);
+}
+
+std::vector<const BlockState*> LearnedPolicy::remade() const {
+  const Rewriting* const r = rewriting();
+  if (r == nullptr) return {};
+  const std::vector<BlockState*> blocks = players(r->remakes[period_detector_.position()]);
+  return {blocks.begin(), blocks.end()};
+}
+
+void LearnedPolicy::bind() {
   Known& known = known_[current_];
   const std::span<const std::uint32_t> names = known.profile.operands(period_detector_.position());
   // Slabs, which come last, are known by their order where there are equally many; a wrong guess costs a copy.
@@ -169,9 +200,17 @@ void Learned::bind() {
   }
 }
 
-void Learned::after_operation(StreamIndex stream) {
+void LearnedPolicy::submitted(StreamIndex stream) {
+  if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
+  aliasing_.submitted(submitted_ns_);
+  if (!following_) return reactive_.submitted(stream);
+  if (versions_ != nullptr) drop_as_planned();
+  act_as_planned(stream);
+}
+
+void LearnedPolicy::act_as_planned(StreamIndex stream) {
   // Where nothing leaves nobody waits for room.
-  if (!following_ || (known_[current_].plan.gaps.empty() && rewriting() == nullptr)) return;
+  if (known_[current_].plan.gaps.empty() && rewriting() == nullptr) return;
   if (unfenced_ns_ >= kFenceEveryNs) {
     unfenced_ns_ = 0;
     static_cast<void>(clock_.fence(stream));
@@ -184,13 +223,13 @@ void Learned::after_operation(StreamIndex stream) {
   at_place(rewriting() == nullptr ? place : rewriting()->place_of[place]);
 }
 
-void Learned::ran_again(std::uint32_t n) {
+void LearnedPolicy::ran_again(std::uint32_t n) {
   const std::size_t place = period_detector_.position();
   at_place(rewriting()->place_of[place] - rewriting()->runs_before[place] + n);
 }
 
 // Of the plan's profile.
-void Learned::at_place(std::size_t place) {
+void LearnedPolicy::at_place(std::size_t place) {
   const Known& known = known_[current_];
   for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
   for (const std::uint32_t gap : known.plan.returns[place]) {
@@ -200,13 +239,13 @@ void Learned::at_place(std::size_t place) {
 }
 
 // Null: scratch memory of an operation that runs again.
-const Learned::Actor* Learned::actor_of(const PlannedGap& gap) const {
+const LearnedPolicy::Actor* LearnedPolicy::actor_of(const PlannedGap& gap) const {
   const Known& known = known_[current_];
   const std::uint32_t name = known.plan.rewriting == nullptr ? gap.buffer : known.plan.rewriting->names[gap.buffer];
   return name == kNoBuffer ? nullptr : &known.actors[name];
 }
 
-void Learned::leave(const PlannedGap& gap) {
+void LearnedPolicy::leave(const PlannedGap& gap) {
   const Actor* const known = actor_of(gap);
   if (known == nullptr) return;
   const Actor& actor = *known;
@@ -214,20 +253,20 @@ void Learned::leave(const PlannedGap& gap) {
 }
 
 // A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
-void Learned::poll_returns() {
+void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
-    if (actor.alive() && !residency_.bring_back(*actor.state, false, FetchReason::kPlanned)) {
+    if (actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
       if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
-      if (!residency_.bring_back(*actor.state, true, FetchReason::kPlanned)) return;
+      if (!residency_.prefetch(*actor.state, true, FetchReason::kPlanned)) return;
     }
     returns_.pop_front();
   }
 }
 
-bool Learned::is_far_ahead() { return lead_ns() >= kFarAheadNs; }
+bool LearnedPolicy::is_far_ahead() { return lead_ns() >= kFarAheadNs; }
 
-std::uint64_t Learned::lead_ns() {
+std::uint64_t LearnedPolicy::lead_ns() {
   while (!marks_.empty() && clock_.passed(marks_.front().fence)) {
     passed_ns_ = marks_.front().ns;
     marks_.pop_front();
@@ -235,6 +274,10 @@ std::uint64_t Learned::lead_ns() {
   return submitted_ns_ - passed_ns_;
 }
 
-void Learned::freed(const Block& block) { recorder_.freed(block.serial()); }
+void LearnedPolicy::freed(const Block& block) { recorder_.freed(block.serial()); }
+
+std::unique_ptr<EvictionPolicy> make_learned_policy(const PolicyParts& parts) {
+  return std::make_unique<LearnedPolicy>(parts);
+}
 
 }  // namespace thermocline

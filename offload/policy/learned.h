@@ -4,122 +4,87 @@
 // memory permits. The plan is made on a thread of its own during the iteration that follows the second equal one, and
 // is taken when that has ended: always there, however long it took.
 //
-// While the program does what it did before, this decides; from the first operation that does not match on, Reactive
-// does, until the program is back on a known path or has shown a new one twice. A plan is only advice: whatever it
-// says, Residency keeps every promise.
+// While the program does what it did before, this decides; from the first operation that does not match on,
+// ReactivePolicy does, until the program is back on a known path or has shown a new one twice. A plan is only advice:
+// whatever it says, Residency keeps every promise.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "allocator/heap.h"
-#include "allocator/stream_clock.h"
-#include "offload/operation_info.h"
-#include "offload/options.h"
 #include "offload/planning/duration_meter.h"
 #include "offload/planning/period_detector.h"
 #include "offload/planning/planner.h"
 #include "offload/planning/profile.h"
 #include "offload/policy/aliasing.h"
+#include "offload/policy/eviction_policy.h"
+#include "offload/policy/reactive.h"
+#include "offload/policy/recompute_policy.h"
 #include "offload/recompute/rewriting.h"
-#include "offload/recompute/versions.h"
-#include "offload/residency/migration.h"
-#include "offload/residency/residency.h"
 
 namespace thermocline {
 
-class Learned {
+class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
  public:
-  Learned(const Driver& driver, Heap& heap, StreamClock& clock, Migration& migration, Residency& residency,
-          Bytes min_offload_bytes)
-      : durations_(driver),
-        heap_(heap),
-        clock_(clock),
-        migration_(migration),
-        residency_(residency),
-        min_offload_bytes_(min_offload_bytes),
-        aliasing_(driver, heap, residency) {}
+  explicit LearnedPolicy(const PolicyParts& parts)
+      : EvictionPolicy({.arrivals = true}),
+        reactive_(parts),
+        durations_(parts.driver),
+        heap_(parts.heap),
+        clock_(parts.clock),
+        migration_(parts.migration),
+        residency_(parts.residency),
+        min_offload_bytes_(parts.options.min_offload_bytes),
+        aliasing_(parts.driver, parts.heap, parts.residency) {}
 
-  // An operation that is being prepared.
-  struct Arrival {
-    OperationInfo info;
-    std::uint64_t accesses = 0;             // as the caller counted them
-    std::span<BlockState* const> operands;  // in order of their first accesses, each once
-    Bytes live_bytes = 0;                   // as the program asked for them
-    Bytes live_block_bytes = 0;             // whole blocks
-  };
-  void arriving(const Arrival& arrival);
-  // All that it waits for has been submitted to `stream`, and it is the next to be.
-  void submitting(StreamHandle stream) {
-    // Nothing is sampled while a plan decides: by then durations are known, and it is the time that counts.
-    if (!timed_ && !following_) durations_.begin(token_, stream);
-    if (following_) aliasing_.submitting(stream);
+  void arriving(const Arrival& arrival) override;
+  void missed() override { reactive_.missed(); }
+  void submitting(StreamHandle stream) override {
+    // No operation is sampled while a plan decides: by then durations are known, and it is the iteration that counts.
+    if (following_) {
+      aliasing_.submitting(stream);
+    } else {
+      durations_.begin(token_, stream);
+    }
   }
-  // It has been submitted. Never blocks.
-  void submitted(StreamIndex stream) {
-    if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
-    aliasing_.submitted(submitted_ns_);
-  }
-  // While following, after submitted().
-  void after_operation(StreamIndex stream);
-  // The block is about to be freed.
-  void freed(const Block& block);
+  void submitted(StreamIndex stream) override;
+  void step() override;
 
-  // What versions of contents there are, for plans that drop and recompute some; outlives this.
-  void recompute_with(const Versions* versions, RecomputePlans plans) {
-    versions_ = versions;
+  void freed(const Block& block) override;
+
+  bool is_hurried() override { return following_ && !is_far_ahead(); }
+
+  Block* reserved_block(Bytes bytes) override {
+    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
+  }
+  void placed(Bytes bytes, Block& block) override {
+    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
+  }
+  bool keeps_addresses(const Block& block) override { return aliasing_.vacated(block); }
+  void release_addresses() override { aliasing_.give_up(); }
+
+  RecomputePolicy* recompute() override { return this; }
+  PolicyStatistics statistics() const override;
+
+  void recompute_with(const Versions& versions, RecomputePlans plans, std::function<void(BlockState&)> drop) override {
+    versions_ = &versions;
     recompute_plans_ = plans;
+    drop_ = std::move(drop);
   }
-  // While following, of the operation that has arrived: calls visit(BlockState&) for what is recomputed before it, and
-  // dropped behind it.
-  template <class Visit>
-  void for_each_remade(Visit visit) const {
-    if (const Rewriting* r = rewriting()) visit_actors(r->remakes[period_detector_.position()], visit);
-  }
-  template <class Visit>
-  void for_each_dropped(Visit visit) const {
-    if (const Rewriting* r = rewriting()) visit_actors(r->drops[period_detector_.position()], visit);
-  }
-  // As many operations run again before the one that has arrived as planned.
-  std::uint32_t planned_runs() const {
+  std::uint32_t planned_runs() const override {
     const Rewriting* r = rewriting();
     return r == nullptr ? 0 : r->runs_before[period_detector_.position()];
   }
-  // The n-th of these, from 0, has been submitted, or is not needed.
-  void ran_again(std::uint32_t n);
-
-  // Addresses for a buffer that the plan knows: a vacant block to occupy; null: any will do.
-  Block* berth(Bytes bytes) {
-    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
-  }
-  // A buffer has got this block to itself.
-  void placed(Bytes bytes, Block& block) {
-    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
-  }
-  // Its buffer is about to be freed: true if its addresses are to be kept for the next iteration.
-  bool keeps(const Block& block) { return aliasing_.vacated(block); }
-  // From now on not all accesses are known.
-  void distrusts() {
+  void ran_again(std::uint32_t n) override;
+  std::vector<const BlockState*> remade() const override;
+  void distrusts() override {
     if (residency_.is_trusting()) aliasing_.diverged();
   }
-  // Addresses run short.
-  void keep_nothing() { aliasing_.give_up(); }
-
-  // The program says that a step ends here.
-  void step();
-
-  // True while the plan decides.
-  bool following() const { return following_; }
-  // The device has so much to do that the host need not hurry. While following.
-  bool is_far_ahead();
-  // With the times when what was planned got addresses of its own for good, or lost them.
-  std::uint64_t plans() const { return plans_ + aliasing_.changes(); }
-  std::uint64_t divergences() const { return divergences_; }
-  // What the plan in force makes of an iteration; 0 without a plan.
-  std::uint64_t predicted_ns() const;
 
  private:
   // A block that plays a buffer of the profile.
@@ -130,12 +95,9 @@ class Learned {
   };
 
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
-  template <class Visit>
-  void visit_actors(std::span<const std::uint32_t> names, Visit visit) const {
-    for (const std::uint32_t name : names) {
-      if (const Actor& actor = known_[current_].actors[name]; actor.alive()) visit(*actor.state);
-    }
-  }
+  // The blocks that play these buffers now.
+  std::vector<BlockState*> players(std::span<const std::uint32_t> names) const;
+  void drop_as_planned();
   const Actor* actor_of(const PlannedGap& gap) const;
   void at_place(std::size_t place);
   std::uint64_t token_of(const Arrival& arrival) const;
@@ -145,11 +107,15 @@ class Learned {
   // `before`: the position so far.
   void match(std::size_t before);
   void bind();
+  // The device has so much to do that the host need not hurry. While following.
+  bool is_far_ahead();
+  void act_as_planned(StreamIndex stream);
   void leave(const PlannedGap& gap);
   void poll_returns();
   // What the device still has before it, by what operations take.
   std::uint64_t lead_ns();
 
+  ReactivePolicy reactive_;  // decides while there is no plan to follow
   DurationMeter durations_;
   Heap& heap_;
   StreamClock& clock_;
@@ -158,6 +124,7 @@ class Learned {
   const Bytes min_offload_bytes_;
   const Versions* versions_ = nullptr;
   RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
+  std::function<void(BlockState&)> drop_;
 
   Aliasing aliasing_;
   PeriodDetector period_detector_;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/policy/reactive.h"
 
-#include <algorithm>
-
+#include "offload/policies.h"
 #include "offload/residency/part_size.h"
 
 namespace thermocline {
@@ -19,23 +18,15 @@ constexpr std::uint64_t kPatience = 3;
 // A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
 // queued by then; one on every operation would cost short kernels more than it gains.
 constexpr std::uint32_t kOperationsPerFence = 4;
-constexpr std::uint32_t kRecentAllocations = 64;
 
 }  // namespace
 
-void Reactive::missed() {
+void ReactivePolicy::missed() {
   returning_ = true;
   wasted_before_ = residency_.statistics().wasted_prefetches;
 }
 
-void Reactive::allocated(Bytes bytes) {
-  if (bytes >= largest_recent_ || ++allocations_since_largest_ > kRecentAllocations) {
-    largest_recent_ = bytes;
-    allocations_since_largest_ = 0;
-  }
-}
-
-void Reactive::after_operation(StreamIndex stream) {
+void ReactivePolicy::move_ahead(StreamIndex stream) {
   if (!filling()) return;
   if (++operations_since_fence_ >= kOperationsPerFence) {
     operations_since_fence_ = 0;
@@ -45,17 +36,14 @@ void Reactive::after_operation(StreamIndex stream) {
   if (returning_) prefetch();
 }
 
-// Before anything has had to leave everything may fit: then nothing is copied.
-bool Reactive::filling() const {
-  if (residency_.statistics().evictions == 0 && residency_.youngest_away() == nullptr) return false;
-  return residency_.resident_bytes() > heap_.limit() / 100 * options_.low_water_percent ||
+bool ReactivePolicy::filling() const {
+  return residency_.resident_bytes() > heap_.limit() / 100 * low_water_percent_ ||
          residency_.youngest_away() != nullptr;
 }
 
-void Reactive::write_behind() {
-  const Bytes reserve = heap_.limit() / 100 * options_.clean_reserve_percent;
-  if (residency_.clean_bytes() >= reserve ||
-      residency_.resident_bytes() <= heap_.limit() / 100 * options_.low_water_percent)
+void ReactivePolicy::write_behind() {
+  const Bytes reserve = heap_.limit() / 100 * clean_reserve_percent_;
+  if (residency_.clean_bytes() >= reserve || residency_.resident_bytes() <= heap_.limit() / 100 * low_water_percent_)
     return;
   while (migration_.leaving() < kCopiesInFlight && residency_.clean_bytes() < reserve) {
     if (!residency_.write_behind()) return;
@@ -63,7 +51,7 @@ void Reactive::write_behind() {
   }
 }
 
-void Reactive::prefetch() {
+void ReactivePolicy::prefetch() {
   if (residency_.statistics().wasted_prefetches >= wasted_before_ + kPatience) {
     returning_ = false;
     return;
@@ -75,10 +63,14 @@ void Reactive::prefetch() {
       return;
     }
     if (residency_.prefetched_bytes() + part->bytes() > kMostUnused) return;
-    const Bytes taken = residency_.resident_bytes() + part->bytes() + largest_recent_;
+    const Bytes taken = residency_.resident_bytes() + part->bytes() + allocations_.largest();
     if (taken > heap_.limit() || !residency_.prefetch(*part)) return;
     ++prefetches_;
   }
+}
+
+std::unique_ptr<EvictionPolicy> make_reactive_policy(const PolicyParts& parts) {
+  return std::make_unique<ReactivePolicy>(parts);
 }
 
 }  // namespace thermocline

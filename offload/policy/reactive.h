@@ -12,33 +12,30 @@
 
 #include <cstdint>
 
-#include "allocator/heap.h"
-#include "allocator/stream_clock.h"
-#include "offload/residency/migration.h"
-#include "offload/residency/residency.h"
+#include "offload/policy/eviction_policy.h"
 
 namespace thermocline {
 
-struct ReactiveOptions {
-  unsigned low_water_percent;
-  unsigned clean_reserve_percent;
-};
-
-class Reactive {
+class ReactivePolicy final : public EvictionPolicy {
  public:
-  Reactive(const Heap& heap, StreamClock& clock, Migration& migration, Residency& residency, ReactiveOptions options)
-      : heap_(heap), clock_(clock), migration_(migration), residency_(residency), options_(options) {}
+  explicit ReactivePolicy(const PolicyParts& parts)
+      : heap_(parts.heap),
+        clock_(parts.clock),
+        migration_(parts.migration),
+        residency_(parts.residency),
+        allocations_(parts.allocations),
+        low_water_percent_(parts.options.low_water_percent),
+        clean_reserve_percent_(parts.options.clean_reserve_percent) {}
 
-  // An operation found blocks absent and waited for them.
-  void missed();
-  void allocated(Bytes bytes);
-  // An operation has been submitted to `stream`. Never blocks.
-  void after_operation(StreamIndex stream);
-
-  std::uint64_t write_behinds() const { return write_behinds_; }
-  std::uint64_t prefetches() const { return prefetches_; }
+  void missed() override;
+  void submitted(StreamIndex stream) override {
+    // Before anything has had to leave everything may fit: then nothing is copied.
+    if (residency_.statistics().evictions != 0 || residency_.any_nonresident()) move_ahead(stream);
+  }
+  PolicyStatistics statistics() const override { return {.prefetches = prefetches_, .write_behinds = write_behinds_}; }
 
  private:
+  void move_ahead(StreamIndex stream);
   void write_behind();
   void prefetch();
   bool filling() const;
@@ -47,11 +44,10 @@ class Reactive {
   StreamClock& clock_;
   Migration& migration_;
   Residency& residency_;
-  const ReactiveOptions options_;
+  const RecentAllocations& allocations_;  // prefetch leaves room for the largest one
+  const unsigned low_water_percent_, clean_reserve_percent_;
   bool returning_ = false;           // the program is coming back for what left
   std::uint64_t wasted_before_ = 0;  // useless prefetches when returning began
-  Bytes largest_recent_ = 0;         // the largest recent allocation: prefetch leaves room for one
-  std::uint32_t allocations_since_largest_ = 0;
   std::uint32_t operations_since_fence_ = 0;
   std::uint64_t write_behinds_ = 0, prefetches_ = 0;
 };

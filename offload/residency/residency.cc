@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "driver/check.h"
 #include "driver/locks.h"
@@ -266,14 +267,37 @@ bool Residency::fetch(EvictionUnit& part) {
   return true;
 }
 
-bool Residency::write_behind() {
-  for (EvictionUnit& part : dirty_) {
-    if (!may_leave(part) || !part.defined) continue;
-    if (!copy_out(part, EvictReason::kWriteBehind).ok()) return false;
-    place(part, Place::kClean);
-    return true;
+template <class Visit>
+void Residency::for_each_victim(PartList& list, Visit visit) {
+  if (victim_order_ == nullptr) [[likely]] {
+    for (auto it = list.begin(); it != list.end();) {
+      EvictionUnit& part = *it++;
+      if (!visit(part)) return;
+    }
+    return;
   }
-  return false;
+  std::vector<EvictionUnit*> candidates;
+  for (EvictionUnit& part : list) {
+    if (may_leave(part)) candidates.push_back(&part);
+  }
+  if (candidates.empty()) return;
+  const Place place = candidates.front()->place;
+  victim_order_->sort(candidates);
+  // An order that names a unit twice evicts it once.
+  for (EvictionUnit* const part : candidates) {
+    if (part->place == place && !visit(*part)) return;
+  }
+}
+
+bool Residency::write_behind() {
+  bool begun = false;
+  for_each_victim(dirty_, [&](EvictionUnit& part) {
+    if (!may_leave(part) || !part.defined) return true;
+    begun = copy_out(part, EvictReason::kWriteBehind).ok();
+    if (begun) place(part, Place::kClean);
+    return false;
+  });
+  return begun;
 }
 
 void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
@@ -288,7 +312,7 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
   }
 }
 
-bool Residency::bring_back(BlockState& state, bool may_wait, FetchReason reason) {
+bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   if (state.dropped) return true;
   fetches_for_ = reason;
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
@@ -442,17 +466,17 @@ Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
 // to come (`wanted`), or the others. True if any has.
 bool Residency::drop_clean_if(Bytes missing, bool wanted) {
   Bytes dropped = 0;
-  for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
-    EvictionUnit& part = *it++;
-    if (part.prefetched != wanted || !may_leave(part)) continue;
-    if (!migration_.has_left(part) || !idle(part)) continue;
+  for_each_victim(clean_, [&](EvictionUnit& part) {
+    if (part.prefetched != wanted || !may_leave(part)) return true;
+    if (!migration_.has_left(part) || !idle(part)) return true;
     if (trusting_) {
       give_up(part);
     } else if (!drop(part)) {
-      continue;
+      return true;
     }
     dropped += part.bytes();
-  }
+    return dropped < missing;
+  });
   if (trusting_ && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
   return dropped > 0;
 }
@@ -460,12 +484,13 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
 // What has been submitted to be copied out, oldest first.
 Bytes Residency::give_up_leaving(Bytes missing) {
   Bytes dropped = 0;
-  for (auto it = clean_.begin(); it != clean_.end() && dropped < missing;) {
-    EvictionUnit& part = *it++;
-    if (part.prefetched || !may_leave(part)) continue;
+  if (missing == 0) return dropped;
+  for_each_victim(clean_, [&](EvictionUnit& part) {
+    if (part.prefetched || !may_leave(part)) return true;
     dropped += part.bytes();
     give_up(part);
-  }
+    return dropped < missing;
+  });
   return dropped;
 }
 
@@ -510,15 +535,15 @@ Status Residency::await(const EvictionUnit& part) {
 
 // Waits for the copy out that began first, and for what still reads the part, and drops it.
 Status Residency::drop_first_leaving(bool wanted, bool* progress) {
-  for (EvictionUnit& part : clean_) {
-    if (part.prefetched != wanted || !may_leave(part)) continue;
-    if (Status status = migration_.finish(part); !status.ok()) return status;
-    if (Status status = await(part); !status.ok()) return status;
-    if (!drop(part)) continue;
-    *progress = true;
-    return {};
-  }
-  return {};
+  Status status;
+  for_each_victim(clean_, [&](EvictionUnit& part) {
+    if (part.prefetched != wanted || !may_leave(part)) return true;
+    status = migration_.finish(part);
+    if (status.ok()) status = await(part);
+    *progress = status.ok() && drop(part);
+    return status.ok() && !*progress;
+  });
+  return status;
 }
 
 // An absent part may lie partly over mapped space (Heap::allocate); its pages are free for others until it is accessed.
@@ -541,24 +566,28 @@ Status Residency::drop_partial(bool* progress) {
 // once.
 Status Residency::start_copies(Bytes missing, bool* progress) {
   Bytes started = 0;
-  for (auto it = dirty_.begin(); it != dirty_.end() && started < missing;) {
-    EvictionUnit& part = *it++;
-    if (!may_leave(part)) continue;
+  Status status;
+  bool out_of_host_memory = false;
+  for_each_victim(dirty_, [&](EvictionUnit& part) {
+    if (!may_leave(part)) return true;
     if (part.defined) {
-      Status status = copy_out(part, makes_room_for_);
-      if (status.is_out_of_memory()) break;
-      if (!status.ok()) return status;
+      status = copy_out(part, makes_room_for_);
+      out_of_host_memory = status.is_out_of_memory();
+      if (!status.ok()) return false;
       place(part, Place::kClean);
     } else if (trusting_) {
       give_up(part);
     } else {
-      if (Status status = await(part); !status.ok()) return status;
-      if (!drop(part)) continue;
+      status = await(part);
+      if (!status.ok()) return false;
+      if (!drop(part)) return true;
     }
     started += part.bytes();
     *progress = true;
-  }
-  return {};
+    return started < missing;
+  });
+  // What has been started may be enough.
+  return out_of_host_memory ? Status() : status;
 }
 
 }  // namespace thermocline

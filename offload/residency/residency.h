@@ -31,6 +31,7 @@
 #include "offload/page_assignment/live_range_log.h"
 #include "offload/residency/block_state.h"
 #include "offload/residency/migration.h"
+#include "offload/residency/victim_order.h"
 
 namespace thermocline {
 
@@ -77,6 +78,9 @@ class Residency {
   // Brings a part back into free pages only; false when there are none to be had without waiting or evicting.
   bool prefetch(EvictionUnit& part);
 
+  // Victims are chosen in that order; null: what has been accessed longest ago goes first.
+  void evict_in(VictimOrder* order) { victim_order_ = order; }
+
   // Submits the copy out of the oldest idle dirty part; false when there is none worth it.
   bool write_behind();
   // As planned, or asked for: the first `parts` parts of the block are copied out now, and are the next to go when room
@@ -87,7 +91,7 @@ class Residency {
   // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when
   // there is no room yet. `may_wait`: the host may wait until nobody uses the block's addresses any more (trusting);
   // else that is false, too.
-  bool bring_back(BlockState& state, bool may_wait, FetchReason reason);
+  bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
   bool is_trusting() const { return trusting_; }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
@@ -144,6 +148,10 @@ class Residency {
   void cover_new(BlockState& state);
   bool map_whole(BlockState& state);
   Status make_room(EvictionUnit& part, bool* untouched);
+  // Calls visit(part) for the parts of dirty_ or clean_, oldest first or in the policy's order, until it returns false.
+  // May move the part to another list.
+  template <class Visit>
+  void for_each_victim(PartList& list, Visit visit);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
   bool drop_clean_if(Bytes missing, bool wanted);
@@ -172,6 +180,7 @@ class Residency {
   Bytes clean_bytes_ = 0;
   Bytes prefetched_bytes_ = 0;
   std::uint64_t preparation_ = 0;  // blocks with held == preparation_ belong to the operation being prepared
+  VictimOrder* victim_order_ = nullptr;
   LiveRangeLog* log_ = nullptr;
   bool gives_up_at_once_ = false;
   // Of what is going on: why room is made, and why something is fetched. Whoever begins either says so first.

@@ -86,7 +86,7 @@ TEST(EngineOptions, PercentagesAreOfTheDeviceAndOfTheMachine) {
   EXPECT_EQ(options.device, 3);
   EXPECT_EQ(options.budget_bytes, 600u);
   EXPECT_EQ(options.host_limit_bytes, 400u);
-  EXPECT_EQ(options.policy, Policy::kLearned);
+  EXPECT_EQ(options.policy, kLearnedPolicy);
 }
 
 TEST(EngineOptions, DefaultsOfTheTableAreThoseOfTheEngine) {

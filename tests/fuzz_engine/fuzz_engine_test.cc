@@ -57,7 +57,7 @@ TEST(FuzzEngine, AListOfStepsIsReadAsItWasWritten) {
 TEST(FuzzEngine, AFailureIsFoundAndMadeSmall) {
   Program program = make_program(11, 200, false);
   program.setup.budget = program.setup.memory = 2 * kMiB;
-  program.setup.policy = Policy::kReactive;
+  program.setup.policy = kReactivePolicy;
   program.setup.host_limit = 0;
   program.steps.resize(100);
   Step wrong{.kind = Kind::kAllocate, .bytes = 0, .operands = 1};  // refused as an invalid value, not as out of memory

@@ -67,7 +67,7 @@ class Maker {
     setup.memory = random_.one_in(2) ? round_up(setup.budget, kPage) : setup.budget + 2 * kGiB;
     if (random_.one_in(6)) setup.host_limit = random_.between(64, 512) * kMiB;
     const std::uint64_t policy = random_.below(10);
-    setup.policy = policy == 0 ? Policy::kNone : policy < 5 ? Policy::kReactive : Policy::kLearned;
+    setup.policy = policy == 0 ? kNoPolicy : policy < 5 ? kReactivePolicy : kLearnedPolicy;
     if (!random_.one_in(6)) setup.order = random_.next() >> 32;
     // From a separate random source, so that earlier seeds keep their programs. The engine is told of every access, as
     // trusting requires.
@@ -76,7 +76,7 @@ class Maker {
     const std::uint64_t net = nets.below(12);
     setup.host_fallback = net < 6 ? HostFallback::kOff : net < 11 ? HostFallback::kAuto : HostFallback::kFull;
     setup.soft_limit = Random(seed ^ 0x736f6674).one_in(6);
-    setup.recompute = setup.policy == Policy::kLearned && setup.host_fallback != HostFallback::kFull &&
+    setup.recompute = setup.policy == kLearnedPolicy && setup.host_fallback != HostFallback::kFull &&
                       Random(seed ^ 0x616761696e).one_in(2);
     if (faults) setup.fault_one_in = std::array<std::uint64_t, 4>{20, 200, 1000, 5000}[random_.below(4)];
   }
@@ -294,10 +294,9 @@ const char* name_of(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; 
 Program make_program(std::uint64_t seed, std::size_t steps, bool faults) { return Maker(seed, steps, faults).make(); }
 
 std::string describe(const Setup& setup) {
-  const char* const policies[] = {"none", "reactive", "learned"};
   return "seed " + std::to_string(setup.seed) + ", budget " + std::to_string(setup.budget) + ", memory " +
          std::to_string(setup.memory) + ", host limit " + std::to_string(setup.host_limit) + ", policy " +
-         policies[static_cast<int>(setup.policy)] + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
+         setup.policy->name + (setup.safety == Safety::kTrusting ? ", trusting" : "") +
          (setup.host_fallback == HostFallback::kOff    ? ""
           : setup.host_fallback == HostFallback::kAuto ? ", net"
                                                        : ", full net") +

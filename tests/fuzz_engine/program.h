@@ -77,7 +77,7 @@ struct Setup {
   Bytes budget = 0;
   Bytes memory = 0;  // of the device
   Bytes host_limit = 0;
-  Policy policy = Policy::kReactive;
+  const PolicyEntry* policy = kReactivePolicy;
   Safety safety = Safety::kStrict;
   HostFallback host_fallback = HostFallback::kOff;
   bool soft_limit = false;
@@ -89,8 +89,8 @@ struct Setup {
 // With a full host fallback the engine need not be told of accesses, as long as there is host memory for everything
 // that is evicted.
 inline bool may_hide_accesses(const Setup& setup) {
-  return setup.host_fallback == HostFallback::kFull && setup.safety == Safety::kStrict &&
-         setup.policy != Policy::kNone && setup.host_limit == 0 && setup.fault_one_in == 0;
+  return setup.host_fallback == HostFallback::kFull && setup.safety == Safety::kStrict && setup.policy != kNoPolicy &&
+         setup.host_limit == 0 && setup.fault_one_in == 0;
 }
 
 struct Program {

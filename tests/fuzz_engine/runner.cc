@@ -190,7 +190,7 @@ class EngineRunner final : public Runner, private Relauncher {
     if (!status.is_out_of_memory()) return fail("error " + std::to_string(status.code()) + " where no call failed");
     // Operations that run again may need more room than the operation for which they run.
     const bool must =
-        setup_.policy != Policy::kNone && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
+        setup_.policy != kNoPolicy && !setup_.recompute && setup_.host_limit == 0 && step.kind != Kind::kUnknown;
     if (must && needed + pinned_bytes() + taken() <= round_down(setup_.budget, kPage))
       fail(std::string(name_of(step.kind)) + " was refused, and " + std::to_string(needed) + " bytes fit");
   }

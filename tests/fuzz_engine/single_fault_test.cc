@@ -32,7 +32,7 @@ TEST(SingleFaults, EveryCallThatFailsAloneIsRecoveredOrACleanError) {
   for (std::uint64_t scenario = 1; scenario <= scenarios(); ++scenario) {
     Program program = make_program(9000 + scenario, kSteps, false);
     // Half of them are under memory pressure from the first buffers on.
-    if (scenario % 2 == 0) program.setup.policy = scenario % 4 == 0 ? Policy::kLearned : Policy::kReactive;
+    if (scenario % 2 == 0) program.setup.policy = scenario % 4 == 0 ? kLearnedPolicy : kReactivePolicy;
     // The failing call is beyond the last one, so nothing fails, and calls are counted.
     const Outcome sound = run(program, {.seed = scenario, .only_nth = ~std::uint64_t{0}});
     ASSERT_EQ(sound.failure, "") << "scenario " << scenario;

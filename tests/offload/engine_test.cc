@@ -51,8 +51,8 @@ TEST_F(EngineTest, SmallBuffersAllocatedInARowNeedLittleOfASmallBudget) {
     TearDown();
     return sum;
   };
-  const std::uint64_t expected = run({.policy = Policy::kNone});
-  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
+  const std::uint64_t expected = run({.policy = kNoPolicy});
+  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}), expected);
 }
 
 // However full memory is: nothing is copied before something has to be evicted.
@@ -91,11 +91,11 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
     TearDown();
     return sum;
   };
-  const std::uint64_t expected = run({.policy = Policy::kNone});
-  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kReactive}), expected);
-  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = Policy::kLearned}), expected);
-  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}), expected);
-  for (const Policy policy : {Policy::kReactive, Policy::kLearned}) {
+  const std::uint64_t expected = run({.policy = kNoPolicy});
+  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = kReactivePolicy}), expected);
+  EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = kLearnedPolicy}), expected);
+  EXPECT_EQ(run({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}), expected);
+  for (const PolicyEntry* const policy : {kReactivePolicy, kLearnedPolicy}) {
     EXPECT_EQ(run({.budget_bytes = 12 * kPage, .policy = policy, .safety = Safety::kTrusting}), expected);
   }
 }
@@ -104,7 +104,7 @@ TEST_F(EngineTest, KeepsContentsThroughEvictionUnderEveryPolicy) {
 // that need not wait is far ahead of the device at the end; one that must wait for every copy out is not.
 TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
   const auto waits = [this](Safety safety) {
-    start({.budget_bytes = 12 * kPage, .policy = Policy::kReactive, .safety = safety});
+    start({.budget_bytes = 12 * kPage, .policy = kReactivePolicy, .safety = safety});
     for (int i = 0; i < 6; ++i) EXPECT_TRUE(operate({{allocate(4 * kPage), 4 * kPage}}, Access::kWrite).ok());
     const EngineStatistics s = engine_->statistics();
     EXPECT_EQ(s.evictions, 3u);
@@ -117,7 +117,7 @@ TEST_F(EngineTest, TrustingHandsPagesOverWithoutWaiting) {
 }
 
 TEST_F(EngineTest, WhatWasGivenUpMayBeFreedAccessedAndTrimmed) {
-  start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .safety = Safety::kTrusting});
+  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .safety = Safety::kTrusting});
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage), c = allocate(4 * kPage);
   for (const DeviceAddress at : {a, b, c}) ASSERT_TRUE(operate({{at, 4 * kPage}}, Access::kWrite).ok());
   EXPECT_FALSE(engine_->find(a)->resident);
@@ -233,7 +233,7 @@ TEST_F(EngineTest, AnOperationThatCanNotFitIsOutOfMemoryAndEvictsNothing) {
 }
 
 TEST_F(EngineTest, WithoutAPolicyTheBudgetIsTheEnd) {
-  start({.budget_bytes = 8 * kPage, .policy = Policy::kNone});
+  start({.budget_bytes = 8 * kPage, .policy = kNoPolicy});
   const DeviceAddress a = allocate(5 * kPage);
   DeviceAddress b;
   EXPECT_TRUE(engine_->allocate(5 * kPage, std::nullopt, &b).is_out_of_memory());
@@ -257,7 +257,7 @@ TEST_F(EngineTest, HoldsBeyondTheDeviceOnlyWhatTheHostCanHold) {
 }
 
 TEST_F(EngineTest, WhatIsEvictedLeavesFirstAndComesBackWhereThereIsRoom) {
-  start({.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+  start({.budget_bytes = 16 * kPage, .policy = kLruPolicy});
   const DeviceAddress old = allocate(6 * kPage), sent = allocate(6 * kPage);
   for (const DeviceAddress at : {old, sent}) ASSERT_TRUE(operate({{at, 6 * kPage}}, Access::kWrite).ok());
   ASSERT_TRUE(engine_->evict(sent + kPage).ok());
@@ -279,7 +279,7 @@ TEST_F(EngineTest, WhatIsEvictedLeavesFirstAndComesBackWhereThereIsRoom) {
 }
 
 TEST_F(EngineTest, WithoutAPolicyNothingIsEvicted) {
-  start({.budget_bytes = 16 * kPage, .policy = Policy::kNone});
+  start({.budget_bytes = 16 * kPage, .policy = kNoPolicy});
   const DeviceAddress a = allocate(4 * kPage);
   EXPECT_EQ(engine_->evict(a), Status::not_supported());
   EXPECT_EQ(engine_->prefetch(a), Status::not_supported());

@@ -11,7 +11,7 @@ constexpr Bytes kLarge = 4 * kPartBytes;
 class HeldRangesTest : public EngineTest {
  protected:
   void SetUp() override {
-    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+    start({.budget_bytes = kLarge + kPage, .policy = kLruPolicy});
     large_ = allocate(kLarge);
     ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());
   }

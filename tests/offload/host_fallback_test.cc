@@ -20,7 +20,7 @@ constexpr StreamHandle kStream{};
 
 class NetTest : public testing::TestWithParam<HostFallback> {
  protected:
-  void start(HostFallback net, Policy policy = Policy::kReactive, Safety safety = Safety::kStrict,
+  void start(HostFallback net, const PolicyEntry* policy = kReactivePolicy, Safety safety = Safety::kStrict,
              bool waits_without_lock = false) {
     std::string why;
     SimulatedDeviceOptions simulated;
@@ -88,7 +88,7 @@ class NetTest : public testing::TestWithParam<HostFallback> {
 };
 
 TEST_P(NetTest, EvictedAddressesLeadToTheHost) {
-  start(HostFallback::kOff, Policy::kNone);
+  start(HostFallback::kOff, kNoPolicy);
   engine_.reset();
   ASSERT_TRUE(Engine::create(device_->driver(), {.budget_bytes = 16 * kPage}, &engine_).ok());
   const std::uint64_t expected = take_turns();
@@ -109,7 +109,7 @@ TEST_P(NetTest, EvictedAddressesLeadToTheHost) {
 TEST_P(NetTest, AnOperationThatWaitsWithTheLockOpenCopiesNothingOutTwice) {
   Bytes copied_in_place = 0;
   for (const bool waits_without_lock : {false, true}) {
-    start(GetParam(), Policy::kReactive, Safety::kStrict, waits_without_lock);
+    start(GetParam(), kReactivePolicy, Safety::kStrict, waits_without_lock);
     const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
     for (const DeviceAddress at : {a, b, a, b}) operate(at, 5 * kPage);
     const Bytes copied = engine_->statistics().evicted_bytes;
@@ -145,7 +145,7 @@ TEST_P(NetTest, WhatIsFreedWhileItIsAwayLeavesNothingBehind) {
 INSTANTIATE_TEST_SUITE_P(Modes, NetTest, testing::Values(HostFallback::kAuto, HostFallback::kFull));
 
 TEST_F(NetTest, IsOffWhereAddressesLeadToOthersPages) {
-  start(HostFallback::kAuto, Policy::kReactive, Safety::kTrusting);
+  start(HostFallback::kAuto, kReactivePolicy, Safety::kTrusting);
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
   for (int turn = 0; turn < 3; ++turn) {
     operate(a, 5 * kPage);

@@ -15,7 +15,7 @@ class HostReadsTest : public EngineTest, public testing::WithParamInterface<Safe
  protected:
   // `large_` has contents, and its first unit or all of it is evicted; `other_` is on the device.
   void SetUp() override {
-    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false, .safety = GetParam()});
+    start({.budget_bytes = kLarge + kPage, .policy = kLruPolicy, .safety = GetParam()});
     large_ = allocate(kLarge);
     other_ = allocate(kLarge);
     ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());

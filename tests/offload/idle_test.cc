@@ -71,7 +71,7 @@ class IdleEngineTest : public EngineTest {
   EngineOptions options() const {
     EngineOptions options;
     options.budget_bytes = 32 * kPage;
-    options.policy = Policy::kReactive;
+    options.policy = kReactivePolicy;
     options.host_is_readable = false;
     options.idle_reserve_bytes = 3 * kPage;
     return options;

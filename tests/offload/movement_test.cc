@@ -29,11 +29,7 @@ class MovementTest : public EngineTest {
 
   // Nothing is moved before it must be.
   void start_on_demand(Bytes budget, bool soft_limit = false) {
-    start({.budget_bytes = budget,
-           .policy = Policy::kReactive,
-           .ahead_of_need = false,
-           .soft_limit = soft_limit,
-           .movements = &listener_},
+    start({.budget_bytes = budget, .policy = kLruPolicy, .soft_limit = soft_limit, .movements = &listener_},
           64 * kPage);
   }
   DeviceAddress written(Bytes bytes = kBuffer) {
@@ -158,7 +154,7 @@ TEST_F(MovementTest, TheEndOfASoftLimitLowersTheLimit) {
 
 // Write-behind begins when something has been evicted, so the first eviction is under pressure.
 TEST_F(MovementTest, IdleBuffersAreWrittenBehindAndPredictedOnesFetched) {
-  start({.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .movements = &listener_});
+  start({.budget_bytes = 16 * kPage, .policy = kReactivePolicy, .movements = &listener_});
   std::vector<DeviceAddress> all;
   const auto settle = [this] { ASSERT_TRUE(device_->driver().synchronize_context().ok()); };
   for (int i = 0; i < 12; ++i) {

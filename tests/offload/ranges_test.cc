@@ -13,7 +13,7 @@ class RangesTest : public EngineTest {
  protected:
   // `large` has contents, and is evicted.
   void SetUp() override {
-    start({.budget_bytes = kLarge + kPage, .policy = Policy::kReactive, .ahead_of_need = false});
+    start({.budget_bytes = kLarge + kPage, .policy = kLruPolicy});
     large_ = allocate(kLarge);
     other_ = allocate(kLarge);
     ASSERT_TRUE(operate({{large_, kLarge}}, Access::kWrite).ok());

@@ -14,7 +14,7 @@ class ReactiveTest : public EngineTest {
   void leave_half_away() {
     EngineOptions options;
     options.budget_bytes = kFit * kPartBytes;
-    options.policy = Policy::kReactive;
+    options.policy = kReactivePolicy;
     options.host_is_readable = false;
     start(options);
     for (std::size_t i = 0; i < 2 * kFit; ++i) {

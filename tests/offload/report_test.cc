@@ -117,7 +117,7 @@ bool follow(const std::string& report, std::size_t number, EngineOptions* option
   const std::string key = text.substr(0, text.find(' ')),
                     value = text.substr(std::min(text.size(), text.find('"') + 1));
   if (key == "policy") {
-    options->policy = Policy::kLearned;
+    options->policy = kLearnedPolicy;
     return value.starts_with("learned");
   }
   Bytes* const field = key == "budget"              ? &options->budget_bytes
@@ -140,7 +140,7 @@ void expect_good_advice(EngineOptions options, const std::string& reason, std::s
 }
 
 TEST(Report, OneOperationLargerThanTheBudgetNeedsALargerBudget) {
-  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "one operation uses 24.0 MiB at once", 0,
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}, "one operation uses 24.0 MiB at once", 0,
                      [](Program& program) {
                        const DeviceAddress a = program.allocate(6 * kPage), b = program.allocate(6 * kPage);
                        program.use({a, b});
@@ -154,7 +154,7 @@ TEST(Report, AllocationLargerThanTheBudgetNeedsALargerBudget) {
 
 // Figures that differ are printed differently.
 TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
-  expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = Policy::kReactive},
+  expect_good_advice({.budget_bytes = 8 * kPage - 16 * kKiB, .policy = kReactivePolicy},
                      "one operation uses 16777216 bytes at once, and the budget is 16760832 bytes", 0,
                      [](Program& program) {
                        const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(4 * kPage);
@@ -164,7 +164,7 @@ TEST(Report, ABudgetThatIsALittleTooSmallIsNotShownAsWhatIsNeeded) {
 
 // If the operation names a range of a pinned buffer, the rest of the buffer takes up room too.
 TEST(Report, TheRestOfAPinnedBufferCounts) {
-  expect_good_advice({.budget_bytes = 40 * kPage, .policy = Policy::kReactive}, "have to stay on the device", 1,
+  expect_good_advice({.budget_bytes = 40 * kPage, .policy = kReactivePolicy}, "have to stay on the device", 1,
                      [](Program& program) {
                        const DeviceAddress a = program.allocate(32 * kPage), b = program.allocate(20 * kPage);
                        program.use({a});
@@ -181,7 +181,7 @@ TEST(Report, WhatNoDeviceHoldsIsNotAskedOfTheBudget) {
 }
 
 TEST(Report, PinnedMemoryIsNamedWithItsReasons) {
-  const EngineOptions options{.budget_bytes = 8 * kPage, .policy = Policy::kReactive};
+  const EngineOptions options{.budget_bytes = 8 * kPage, .policy = kReactivePolicy};
   const auto body = [](Program& program) {
     program.pin(program.allocate(3 * kPage), "stream capture");
     program.pin(program.allocate(kPage), "the program asked for it");
@@ -199,7 +199,7 @@ TEST(Report, PinnedMemoryIsNamedWithItsReasons) {
 
 // Buffers that the operation itself uses may stay.
 TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
-  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "one operation uses 18.0 MiB", 0,
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}, "one operation uses 18.0 MiB", 0,
                      [](Program& program) {
                        const DeviceAddress a = program.allocate(4 * kPage), b = program.allocate(5 * kPage);
                        program.use({a});
@@ -209,7 +209,7 @@ TEST(Report, PinnedMemoryThatTheOperationUsesIsNotInItsWay) {
 }
 
 TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
-  expect_good_advice({.budget_bytes = 4 * kPage, .policy = Policy::kReactive, .host_limit_bytes = 6 * kPage},
+  expect_good_advice({.budget_bytes = 4 * kPage, .policy = kReactivePolicy, .host_limit_bytes = 6 * kPage},
                      "no room on the host", 0, [](Program& program) {
                        for (int i = 0; i < 7; ++i) program.use_new(kPage);
                      });
@@ -218,7 +218,7 @@ TEST(Report, AHostLimitThatIsReachedNeedsALargerOne) {
 // Of 44 MiB only 12 are granted.
 TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
   expect_good_advice({.budget_bytes = 4 * kPage,
-                      .policy = Policy::kReactive,
+                      .policy = kReactivePolicy,
                       .host_fallback = HostFallback::kAuto,
                       .host_is_readable = false,
                       .host_limit_bytes = 22 * kPage},
@@ -228,7 +228,7 @@ TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
 }
 
 TEST(Report, PolicyNoneNeedsAnother) {
-  expect_good_advice({.budget_bytes = 4 * kPage, .policy = Policy::kNone}, "under policy none nothing may leave", 0,
+  expect_good_advice({.budget_bytes = 4 * kPage, .policy = kNoPolicy}, "under policy none nothing may leave", 0,
                      [](Program& program) {
                        program.use_new(3 * kPage);
                        program.use_new(2 * kPage);
@@ -236,19 +236,18 @@ TEST(Report, PolicyNoneNeedsAnother) {
 }
 
 TEST(Report, FragmentedPagesAreNamedAndNeedALargerBudget) {
-  expect_good_advice({.budget_bytes = 16 * kPage, .policy = Policy::kNone}, " small buffers (", 0,
-                     [](Program& program) {
-                       std::vector<DeviceAddress> buffers;
-                       for (int i = 0; i < 6000; ++i) buffers.push_back(program.allocate(4096));
-                       for (std::size_t i = 0; i < buffers.size(); ++i) {
-                         if (i % 500 != 0) program.free(buffers[i]);
-                       }
-                       program.use_new(10 * kPage);
-                     });
+  expect_good_advice({.budget_bytes = 16 * kPage, .policy = kNoPolicy}, " small buffers (", 0, [](Program& program) {
+    std::vector<DeviceAddress> buffers;
+    for (int i = 0; i < 6000; ++i) buffers.push_back(program.allocate(4096));
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (i % 500 != 0) program.free(buffers[i]);
+    }
+    program.use_new(10 * kPage);
+  });
 }
 
 TEST(Report, OwnMappingsAreNamed) {
-  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive}, "own mappings hold 12.0 MiB", 0,
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy}, "own mappings hold 12.0 MiB", 0,
                      [](Program& program) {
                        program.map_its_own(6 * kPage);
                        program.use_new(3 * kPage);
@@ -257,14 +256,14 @@ TEST(Report, OwnMappingsAreNamed) {
 }
 
 TEST(Report, BlocksThatAreTooSmallToLeaveAreNamed) {
-  expect_good_advice({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .min_offload_bytes = 8 * kMiB},
+  expect_good_advice({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .min_offload_bytes = 8 * kMiB},
                      "in blocks below min_offload_bytes", 0, [](Program& program) {
                        for (int i = 0; i < 9; ++i) program.use_new(kPage);
                      });
 }
 
 TEST(Report, ADeviceThatOthersUseIsNotBlamedOnTheBudget) {
-  const std::string report = refused({.policy = Policy::kNone}, [](Program& program) {
+  const std::string report = refused({.policy = kNoPolicy}, [](Program& program) {
     PageHandle others{};
     ASSERT_TRUE(program.device().driver().create_page(62 * kGiB, 0, &others).ok());
     program.use_new(4 * kGiB);
@@ -281,9 +280,9 @@ TEST(Report, WhatWouldHaveFittedFits) {
     Bytes pinned;
   };
   const Case cases[] = {
-      {{.budget_bytes = 16 * kPage, .policy = Policy::kReactive}, 5 * kPage},
-      {{.budget_bytes = 16 * kPage, .policy = Policy::kNone}, 5 * kPage},
-      {{.budget_bytes = 16 * kPage, .policy = Policy::kReactive, .host_limit_bytes = 20 * kPage}, kPage}};
+      {{.budget_bytes = 16 * kPage, .policy = kReactivePolicy}, 5 * kPage},
+      {{.budget_bytes = 16 * kPage, .policy = kNoPolicy}, 5 * kPage},
+      {{.budget_bytes = 16 * kPage, .policy = kReactivePolicy, .host_limit_bytes = 20 * kPage}, kPage}};
   for (const Case& one : cases) {
     const auto try_to_use = [&one](Bytes bytes) {
       Program program(one.options);
@@ -302,7 +301,7 @@ TEST(Report, WhatWouldHaveFittedFits) {
 }
 
 TEST(Report, IsOnePageAndNamesStreamsSizesAndTheLargest) {
-  const std::string report = refused({.budget_bytes = 16 * kPage, .policy = Policy::kNone}, [](Program& program) {
+  const std::string report = refused({.budget_bytes = 16 * kPage, .policy = kNoPolicy}, [](Program& program) {
     for (int i = 0; i < 40; ++i) program.allocate(Bytes{5000} << (i % 9));
     program.use_new(3 * kPage);
     program.use_new(12 * kPage);

@@ -42,7 +42,7 @@ class SharedHostTest : public testing::Test {
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
-    const EngineOptions options{.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .host_ledger = ledger_.get()};
+    const EngineOptions options{.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_ledger = ledger_.get()};
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
     engine_->set_report_handler([](const std::string& text) { report = text; });
     report.clear();

@@ -27,7 +27,7 @@ class EngineStatisticsTest : public testing::Test {
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
-    const EngineOptions options{.budget_bytes = budget, .policy = Policy::kReactive};
+    const EngineOptions options{.budget_bytes = budget, .policy = kReactivePolicy};
     ASSERT_TRUE(Engine::create(device_->driver(), options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
 
-class ThreadCacheEngineTest : public testing::TestWithParam<Policy> {
+class ThreadCacheEngineTest : public testing::TestWithParam<const PolicyEntry*> {
  protected:
   void start(Bytes budget) {
     EngineOptions options;
@@ -52,9 +52,8 @@ class ThreadCacheEngineTest : public testing::TestWithParam<Policy> {
   std::unique_ptr<Engine> engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Policies, ThreadCacheEngineTest,
-                         testing::Values(Policy::kNone, Policy::kReactive, Policy::kLearned),
-                         [](const auto& policy) { return "Policy" + std::to_string(static_cast<int>(policy.param)); });
+INSTANTIATE_TEST_SUITE_P(Policies, ThreadCacheEngineTest, testing::Values(kNoPolicy, kReactivePolicy, kLearnedPolicy),
+                         [](const auto& policy) { return std::string(policy.param->name); });
 
 TEST_P(ThreadCacheEngineTest, FreedMeansFreedAtEveryMoment) {
   start(64 * kPage);

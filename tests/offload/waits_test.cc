@@ -11,7 +11,7 @@ namespace {
 
 class WaitsTest : public EngineTest {
  protected:
-  void begin_with(Policy policy, bool evicts_ahead) {
+  void begin() {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
@@ -20,8 +20,7 @@ class WaitsTest : public EngineTest {
     table_ = telling_of_waits(device_->driver().table());
     driver_ = std::make_unique<Driver>(table_);
     before_each_wait = [this] { waits(); };
-    const EngineOptions options{
-        .budget_bytes = 8 * kPage, .policy = policy, .ahead_of_need = evicts_ahead, .waits_without_lock = true};
+    const EngineOptions options{.budget_bytes = 8 * kPage, .policy = kLruPolicy, .waits_without_lock = true};
     ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
     locks_are_checked.store(true);
@@ -45,7 +44,7 @@ class WaitsTest : public EngineTest {
 };
 
 TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
-  begin_with(Policy::kReactive, false);
+  begin();
   std::vector<DeviceAddress> all;
   for (int i = 0; i < 12; ++i) all.push_back(allocate(2 * kPage));
   for (int round = 0; round < 3; ++round) {
@@ -57,7 +56,7 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
 }
 
 TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
-  begin_with(Policy::kReactive, false);
+  begin();
   std::vector<DeviceAddress> all;
   for (int i = 0; i < 4; ++i) all.push_back(allocate(2 * kPage));
   for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());
@@ -74,7 +73,7 @@ TEST_F(WaitsTest, OthersHaveTheLockWhileABufferIsPinnedOrTheProgramMapsMemory) {
 
 // Drivers synchronize the context when pinned memory is freed.
 TEST_F(WaitsTest, OthersHaveTheLockWhilePinnedMemoryIsGivenBack) {
-  begin_with(Policy::kReactive, false);
+  begin();
   std::vector<DeviceAddress> all;
   for (int i = 0; i < 12; ++i) all.push_back(allocate(2 * kPage));
   for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, 2 * kPage}}).ok());

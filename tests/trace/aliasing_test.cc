@@ -73,7 +73,7 @@ class Steps {
 
 struct Terms {
   Safety safety = Safety::kTrusting;
-  Policy policy = Policy::kLearned;
+  const PolicyEntry* policy = kLearnedPolicy;
   Bytes budget = 100 * kPage;
   std::optional<std::uint64_t> seed = {};
   std::size_t steps = 0;
@@ -98,7 +98,7 @@ ReplayResult run(const Trace& trace, const Terms& terms) {
 }
 
 std::uint64_t unlimited_checksum(const Trace& trace, std::size_t steps = 0) {
-  return run(trace, {.policy = Policy::kNone, .budget = 0, .steps = steps}).checksum;
+  return run(trace, {.policy = kNoPolicy, .budget = 0, .steps = steps}).checksum;
 }
 
 TEST(Aliasing, ASteadyStepMakesNoMappingCalls) {
@@ -167,7 +167,7 @@ TEST(Aliasing, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
     const Bytes budget = static_cast<Bytes>(60 + kLayers * weight_pages) * kPage;
     // 512 pages of addresses: little more than is alive at once.
     ASSERT_EQ(setenv("THERMOCLINE_SIMULATE_FAULTS", "address-bits 30", 1), 0);
-    const ReplayResult reactive = run(trace, {.policy = Policy::kReactive, .budget = budget, .steps = 20});
+    const ReplayResult reactive = run(trace, {.policy = kReactivePolicy, .budget = budget, .steps = 20});
     const ReplayResult learned = run(trace, {.budget = budget, .steps = 20});
     unsetenv("THERMOCLINE_SIMULATE_FAULTS");
     EXPECT_EQ(reactive.checksum, expected);

@@ -123,7 +123,7 @@ class Belady {
   std::set<std::pair<int, int>> resident_;
 };
 
-ReplayResult run(const Trace& trace, Policy policy, Bytes budget) {
+ReplayResult run(const Trace& trace, const PolicyEntry* policy, Bytes budget) {
   StepProgram program;
   std::string reason;
   EXPECT_TRUE(plan_steps(trace, kSteps, &program, &reason)) << reason;
@@ -146,8 +146,8 @@ struct Measured {
 };
 
 Measured measure(const Trace& trace, Bytes budget) {
-  const ReplayResult unlimited = run(trace, Policy::kNone, 0);
-  Measured measured{.planned = run(trace, Policy::kLearned, budget)};
+  const ReplayResult unlimited = run(trace, kNoPolicy, 0);
+  Measured measured{.planned = run(trace, kLearnedPolicy, budget)};
   EXPECT_EQ(measured.planned.checksum, unlimited.checksum);
   EXPECT_LE(measured.planned.peak_device_bytes, budget);
   const auto learned = learned_after_steps(measured.planned.steps);

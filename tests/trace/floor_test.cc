@@ -41,7 +41,7 @@ class Floor : public testing::TestWithParam<RecordedStep> {
     ReplayOptions options;
     options.device.library = THERMOCLINE_SIMULATED_CUDA;
     options.engine.budget_bytes = budget;
-    options.engine.policy = Policy::kLearned;
+    options.engine.policy = kLearnedPolicy;
     options.exact = true;
     options.rates = kReference;
     ReplayResult result;

@@ -27,7 +27,7 @@ Trace recorded(const std::string& name) {
 
 struct Terms {
   Bytes budget = 0;
-  Policy policy = Policy::kReactive;
+  const PolicyEntry* policy = kReactivePolicy;
   std::optional<std::uint64_t> seed = {};
   bool exact = false;
   std::size_t steps = 0;
@@ -51,7 +51,7 @@ ReplayResult run(const Trace& trace, const Terms& terms) {
 }
 
 ReplayResult unlimited(const Trace& trace, std::size_t steps = 0) {
-  ReplayResult result = run(trace, {.policy = Policy::kNone, .steps = steps});
+  ReplayResult result = run(trace, {.policy = kNoPolicy, .steps = steps});
   EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
   EXPECT_EQ(result.statistics.evicted_bytes, 0u);
   return result;
@@ -119,7 +119,7 @@ TEST(Replay, SeveralStreamsGiveTheSameResultsInEveryOrder) {
   const Trace trace = read_valid(TraceFile(forth_and_back(3)));
   const std::uint64_t expected = unlimited(trace).checksum;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    EXPECT_EQ(run(trace, {.policy = Policy::kNone, .seed = seed}).checksum, expected) << seed;
+    EXPECT_EQ(run(trace, {.policy = kNoPolicy, .seed = seed}).checksum, expected) << seed;
     EXPECT_EQ(run(trace, {.budget = 14 * kPage, .seed = seed}).checksum, expected) << seed;
   }
 }
@@ -148,7 +148,7 @@ TEST(Replay, ContentsThatOnlyTheEndLooksAtCountToo) {
 
 TEST(Replay, MemoryThatRunsOutIsAResultWithAReport) {
   const Trace trace = read_valid(TraceFile(forth_and_back(1)));
-  const ReplayResult result = run(trace, {.budget = 10 * kPage, .policy = Policy::kNone});
+  const ReplayResult result = run(trace, {.budget = 10 * kPage, .policy = kNoPolicy});
   EXPECT_EQ(result.outcome, ReplayOutcome::kOutOfMemory);
   EXPECT_TRUE(result.steps.empty());
   EXPECT_NE(result.report.find("out of memory"), std::string::npos);
@@ -204,7 +204,7 @@ TEST(Replay, AnUnknownDeviceOrLibraryIsRefusedWithASentence) {
 TEST(Replay, AStepTakesWhatItsPlanPredicts) {
   const Trace trace = recorded("resnet50_b64");
   const ReplayResult result =
-      run(trace, {.budget = trace.peak_live_bytes / 10 * 7, .policy = Policy::kLearned, .steps = 10});
+      run(trace, {.budget = trace.peak_live_bytes / 10 * 7, .policy = kLearnedPolicy, .steps = 10});
   ASSERT_EQ(result.outcome, ReplayOutcome::kOk);
   const double steady = median_steady_ms(result.steps, learned_after_steps(result.steps));
   EXPECT_NEAR(static_cast<double>(result.statistics.predicted_step_ns) * 1e-6, steady, steady * 0.03);

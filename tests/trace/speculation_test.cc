@@ -13,22 +13,16 @@ namespace {
 
 constexpr double kMostOverLru = 1.02;
 
-struct Mode {
-  Policy policy;
-  bool ahead_of_need = true;
-};
-
 struct Speculation : testing::TestWithParam<std::pair<const char*, std::size_t>> {
   // All steps after the first one, in which everything is new.
-  double milliseconds(const Trace& trace, Mode mode, Bytes budget) const {
+  double milliseconds(const Trace& trace, const PolicyEntry* policy, Bytes budget) const {
     StepProgram program;
     std::string reason;
     EXPECT_TRUE(plan_steps(trace, GetParam().second, &program, &reason)) << reason;
     ReplayOptions options;
     options.device.library = THERMOCLINE_SIMULATED_CUDA;
     options.engine.budget_bytes = budget;
-    options.engine.policy = mode.policy;
-    options.engine.ahead_of_need = mode.ahead_of_need;
+    options.engine.policy = policy;
     ReplayResult result;
     EXPECT_TRUE(replay(trace, program, options, &result, &reason)) << reason;
     EXPECT_EQ(result.outcome, ReplayOutcome::kOk);
@@ -45,10 +39,10 @@ TEST_P(Speculation, CostsHardlyMoreThanItBrings) {
   file.append(GetParam().first).append(".jsonl.gz");
   ASSERT_TRUE(read_trace(file, &trace, &error)) << error.text();
   const Bytes budget = trace.peak_live_bytes / 10 * 8;
-  const double on_demand = milliseconds(trace, {Policy::kReactive, false}, budget);
+  const double on_demand = milliseconds(trace, kLruPolicy, budget);
   ASSERT_GT(on_demand, 0);
-  EXPECT_LE(milliseconds(trace, {Policy::kReactive}, budget), kMostOverLru * on_demand);
-  EXPECT_LE(milliseconds(trace, {Policy::kLearned}, budget), kMostOverLru * on_demand);
+  EXPECT_LE(milliseconds(trace, kReactivePolicy, budget), kMostOverLru * on_demand);
+  EXPECT_LE(milliseconds(trace, kLearnedPolicy, budget), kMostOverLru * on_demand);
 }
 INSTANTIATE_TEST_SUITE_P(Traces, Speculation,
                          testing::Values(std::pair("nmt_varlen_b128", std::size_t{8}),

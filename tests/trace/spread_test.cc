@@ -86,7 +86,7 @@ TEST(Spread, EqualStepsAreDealtOutEquallyAndSeedsDiffer) {
 
 // --- Through the library ---
 
-ReplayResult replayed(const Trace& trace, std::size_t steps, Bytes budget, Policy policy,
+ReplayResult replayed(const Trace& trace, std::size_t steps, Bytes budget, const PolicyEntry* policy,
                       std::optional<std::uint64_t> seed) {
   StepProgram program;
   std::string reason;
@@ -112,9 +112,9 @@ ReplayResult replayed(const Trace& trace, std::size_t steps, Bytes budget, Polic
 TEST(Spread, MemoryThatNobodyWroteCanBeReadInTwoStreams) {
   const Trace trace = read_valid(TraceFile({kHeader, alloc(0, 4 << 20, 0), alloc(1, 4 << 20, 0), alloc(2, 4 << 20, 1),
                                             op("a", {0}, {1}, 5, 0), op("b", {0}, {2}, 5, 1), step(0)}));
-  const std::uint64_t expected = replayed(trace, 0, 0, Policy::kNone, {}).checksum;
+  const std::uint64_t expected = replayed(trace, 0, 0, kNoPolicy, {}).checksum;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    EXPECT_EQ(replayed(trace, 0, 0, Policy::kNone, seed).checksum, expected);
+    EXPECT_EQ(replayed(trace, 0, 0, kNoPolicy, seed).checksum, expected);
   }
 }
 
@@ -122,15 +122,15 @@ void expect_same_results(const std::string& file, std::size_t steps) {
   Trace recorded;
   TraceError error;
   ASSERT_TRUE(read_trace(file, &recorded, &error)) << error.text();
-  const std::uint64_t expected = replayed(recorded, steps, 0, Policy::kNone, {}).checksum;
+  const std::uint64_t expected = replayed(recorded, steps, 0, kNoPolicy, {}).checksum;
   const Bytes budget = recorded.peak_live_bytes / 10 * 7;
   for (const auto& [streams, seed] :
        {std::pair(2u, std::optional<std::uint64_t>()), std::pair(5u, std::optional<std::uint64_t>(5))}) {
     Trace trace = recorded;
     spread_over_streams(streams, kRates, seed, &trace);
-    EXPECT_EQ(replayed(trace, steps, 0, Policy::kNone, seed).checksum, expected);
-    EXPECT_EQ(replayed(trace, steps, budget, Policy::kReactive, seed).checksum, expected);
-    const ReplayResult learned = replayed(trace, steps, budget, Policy::kLearned, seed);
+    EXPECT_EQ(replayed(trace, steps, 0, kNoPolicy, seed).checksum, expected);
+    EXPECT_EQ(replayed(trace, steps, budget, kReactivePolicy, seed).checksum, expected);
+    const ReplayResult learned = replayed(trace, steps, budget, kLearnedPolicy, seed);
     EXPECT_EQ(learned.checksum, expected);
     EXPECT_GT(learned.statistics.evicted_bytes, 0u);
     if (!seed) {

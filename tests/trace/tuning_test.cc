@@ -15,7 +15,7 @@ TEST(Tuning, ItsResultWasAskedAndIsNeverWorseThanTheBeginning) {
     std::vector<std::pair<Knobs, double>> asked;
     const auto ask = [&](const Knobs& k) -> std::optional<KnobWorth> {
       std::uint64_t mixed = seed * 2654435761U + k.low_water_percent * 40503U + k.clean_reserve_percent * 30011U +
-                            k.min_offload_bytes / kKiB * 7919U + (k.policy == Policy::kLearned ? 13U : 0U);
+                            k.min_offload_bytes / kKiB * 7919U + (k.policy == kLearnedPolicy ? 13U : 0U);
       mixed ^= mixed >> 7;
       if (mixed % 5 == 0) return std::nullopt;
       const auto step = static_cast<double>(100 + mixed % 997);
@@ -35,13 +35,13 @@ TEST(Tuning, ItsResultWasAskedAndIsNeverWorseThanTheBeginning) {
 
 TEST(Tuning, EachSettingIsFoundWhereTheyDoNotDependOnEachOther) {
   const auto ask = [](const Knobs& k) -> std::optional<KnobWorth> {
-    const double step = 100 + (k.policy == Policy::kReactive ? 0 : 10) + (k.min_offload_bytes == 4 * kMiB ? 0 : 10) +
+    const double step = 100 + (k.policy == kReactivePolicy ? 0 : 10) + (k.min_offload_bytes == 4 * kMiB ? 0 : 10) +
                         (k.low_water_percent == 20 ? 0 : 10) + (k.clean_reserve_percent == 40 ? 0 : 10);
     return KnobWorth{step, step};
   };
   const KnobSearch search = search_knobs(Knobs(), false, ask);
   EXPECT_EQ(search.worth->step_ms, 100);
-  EXPECT_EQ(search.best.policy, Policy::kReactive);
+  EXPECT_EQ(search.best.policy, kReactivePolicy);
   EXPECT_EQ(search.best.min_offload_bytes, 4 * kMiB);
   EXPECT_EQ(search.best.low_water_percent, 20u);
   EXPECT_EQ(search.best.clean_reserve_percent, 40u);

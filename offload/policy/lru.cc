@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain least-recently-used on demand: what an EvictionPolicy does of itself. Others are measured against it.
+#include "offload/policies.h"
+#include "offload/policy/eviction_policy.h"
+
+namespace thermocline {
+namespace {
+
+class LruPolicy final : public EvictionPolicy {};
+
+}  // namespace
+
+std::unique_ptr<EvictionPolicy> make_lru_policy(const PolicyParts&) { return std::make_unique<LruPolicy>(); }
+
+}  // namespace thermocline

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest block in which a buffer has been allocated lately, for policies that leave room for the next one. It is
+// kept by the engine, and not told by a virtual call, because allocations that meet no policy are many.
+#pragma once
+
+#include <cstdint>
+
+#include "driver/units.h"
+
+namespace thermocline {
+
+class RecentAllocations {
+ public:
+  void add(Bytes block_bytes) {
+    if (block_bytes >= largest_ || ++since_largest_ > kRecent) {
+      largest_ = block_bytes;
+      since_largest_ = 0;
+    }
+  }
+  Bytes largest() const { return largest_; }
+
+ private:
+  static constexpr std::uint32_t kRecent = 64;
+
+  Bytes largest_ = 0;
+  std::uint32_t since_largest_ = 0;
+};
+
+}  // namespace thermocline
