@@ -53,6 +53,8 @@ class StreamClock {
   StreamHandle handle_of(StreamIndex stream) const;
   // False once it was retired.
   bool is_alive(StreamIndex stream) const;
+  // Those that are alive.
+  std::vector<StreamHandle> handles() const;
   std::size_t streams() const { return streams_.size(); }
 
   // The newest ordinal submitted to the stream.

@@ -16,6 +16,12 @@ CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 // As it was set, or as it is at first.
 std::size_t context_limit(const CUctx_st& context, CUlimit limit);
 
+CUstream new_stream(Call& call, CUcontext context, unsigned flags, int priority);
+
+// Of those who retain the primary context there is one more, or one less: the last one's end is the context's.
+CUcontext retain_primary(Call& call, CUdevice device);
+CUresult release_primary(Call& call, CUdevice device);
+
 // Objects that are there; their handles are none any more.
 void destroy(Call& call, CUstream stream);
 void destroy(Call& call, CUevent event);
