@@ -104,6 +104,14 @@ StreamHandle StreamClock::handle_of(StreamIndex stream) const { return at(stream
 
 bool StreamClock::is_alive(StreamIndex stream) const { return at(stream).alive; }
 
+std::vector<StreamHandle> StreamClock::handles() const {
+  std::vector<StreamHandle> all;
+  for (const Stream& stream : streams_) {
+    if (stream.alive) all.push_back(stream.handle);
+  }
+  return all;
+}
+
 Ordinal StreamClock::submitted(StreamIndex stream) const { return at(stream).submitted; }
 
 Ordinal StreamClock::advance(StreamIndex index) {

@@ -54,6 +54,8 @@ class StreamClock {
   StreamHandle handle_of(StreamIndex stream) const;
   // False once the stream was retired.
   bool is_alive(StreamIndex stream) const;
+  // Those that are alive.
+  std::vector<StreamHandle> handles() const;
   std::size_t streams() const { return streams_.size(); }
 
   // The ordinal of the newest operation submitted to the stream.

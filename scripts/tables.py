@@ -69,12 +69,21 @@ def policies_over_bound() -> str:
     return table(["step time over bound at budget", *(f"{percent} %" for percent in percents(rows))], body)
 
 
-def learned_over_bound(result: str) -> str:
-    rows = [row for row in results(result)["rows"] if row.get("policy", "learned") == "learned" and row["workload"] != "nmt_varlen_b128"]
+def learned_over_bound() -> str:
+    rows = [row for row in results("offload")["rows"] if row["policy"] == "learned" and row["workload"] != "nmt_varlen_b128"]
     ratios = {(row["workload"], row["budget_percent"]): row["ratio"] for row in rows}
     return table(
         ["workload", *(f"{percent} %" for percent in percents(rows))],
         [[TITLES[name], *(fixed(ratios.get((name, percent)), 2) for percent in percents(rows))] for name in in_order(rows)],
+    )
+
+
+def holdout_over_bound() -> str:
+    rows = results("holdout")["rows"]
+    cells = {(row["workload"], row["budget_percent"]): f"{row['ratio']:.2f} ({row['ratio_in_pages']:.2f})" for row in rows}
+    return table(
+        ["workload", *(f"{percent} %" for percent in percents(rows))],
+        [[TITLES[name], *(cells.get((name, percent), "-") for percent in percents(rows))] for name in in_order(rows)],
     )
 
 
@@ -126,9 +135,9 @@ def tune() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "policies-over-bound": policies_over_bound,
-    "learned-over-bound": lambda: learned_over_bound("offload"),
+    "learned-over-bound": learned_over_bound,
     "offload-summary": offload_summary,
-    "holdout-over-bound": lambda: learned_over_bound("holdout"),
+    "holdout-over-bound": holdout_over_bound,
     "trusting-maps": trusting_maps,
     "recompute": recompute,
     "tune": tune,

@@ -13,6 +13,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/retired_streams.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -94,6 +95,40 @@ CUresult release(CUdevice device, Call call) {
       Runtime::get().abandon_context(context);
       end_captures_in(context);
     }
+    return result;
+  });
+}
+
+// By the device whose primary context each retains.
+struct GreenContexts {
+  Mutex mutex{"green contexts"};
+  std::map<CUgreenCtx, CUdevice> devices;
+};
+GreenContexts& green_contexts() {
+  static auto* const all = new GreenContexts;
+  return *all;
+}
+
+std::optional<CUdevice> device_of(CUgreenCtx green) {
+  GreenContexts& all = green_contexts();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.devices.find(green);
+  return found == all.devices.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Its streams end with it: afterwards nothing can be asked of them, nor can they be destroyed.
+CUresult destroy_green(CUgreenCtx green, Call call) {
+  if (Inside::now()) return call();
+  return guarded([&] {
+    const std::optional<CUdevice> device = device_of(green);
+    CUcontext context = nullptr;
+    if (!device.has_value() || real<Function::cuCtxFromGreenCtx>(&context, green) != CUDA_SUCCESS) return call();
+    retire_streams_of(context);
+    const CUresult result = release(*device, call);
+    if (result != CUDA_SUCCESS) return result;
+    end_captures_in(context);
+    const std::lock_guard lock(green_contexts().mutex);
+    green_contexts().devices.erase(green);
     return result;
   });
 }
@@ -180,6 +215,24 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   using namespace thermocline;
   return reset(dev, [&] { return real<Function::cuDevicePrimaryCtxReset_v2>(dev); });
+}
+
+CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
+  using namespace thermocline;
+  const CUresult result = real<Function::cuGreenCtxCreate>(phCtx, desc, dev, flags);
+  Retained* const seen = retained_of(dev);
+  if (result != CUDA_SUCCESS || seen == nullptr || phCtx == nullptr || Inside::now()) return result;
+  seen->count.fetch_add(1);
+  return guarded([&] {
+    const std::lock_guard lock(green_contexts().mutex);
+    green_contexts().devices.insert_or_assign(*phCtx, dev);
+    return result;
+  });
+}
+
+CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx) {
+  using namespace thermocline;
+  return destroy_green(hCtx, [hCtx] { return real<Function::cuGreenCtxDestroy>(hCtx); });
 }
 
 }  // extern "C"

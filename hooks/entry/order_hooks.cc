@@ -9,7 +9,7 @@
 #include "hooks/runtime/guarded.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
-#include "hooks/submit/proxy_streams.h"
+#include "hooks/submit/retired_streams.h"
 #include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
@@ -98,13 +98,7 @@ CUresult destroy(CUstream stream, Call call) {
       const HeldEngines engines;
       const StreamPlace place = engines.none() ? StreamPlace() : place_of(*engines, handle);
       if (engines.none() || place.refused) return destroy_recording(handle, call);
-      const Inside inside;
-      for (const ActiveEngine* active : *engines) {
-        if (place.here != nullptr && active != place.here) continue;
-        const CurrentContext context(*active);
-        active->engine->retire(handle);
-      }
-      end_proxy_streams_of(handle);
+      retire_stream(*engines, handle, place.here);
     }
     forget_contexts_of_streams();
     return destroy_recording(handle, call);

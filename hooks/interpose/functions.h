@@ -212,6 +212,8 @@
   X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, 11000, kAny, "ends dev, when it was the last") \
   X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000, kAny, "ends dev") \
   X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, kAny, "ends dev") \
+  X(cuGreenCtxCreate, cuGreenCtxCreate, 12040, kAny, "counts dev") \
+  X(cuGreenCtxDestroy, cuGreenCtxDestroy, 12040, kAny, "ends hCtx, and its device's primary context, when it was the last") \
   /* Graphs: nodes that name addresses, and launches. */ \
   X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, 10010, kAny, "names nodeParams") \
   X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, 12000, kAny, "names nodeParams") \
@@ -308,6 +310,7 @@
 
 // Called by the library itself, and never hooked.
 #define THERMOCLINE_CALLED_FUNCTIONS(X) \
+  X(cuCtxFromGreenCtx)                  \
   X(cuCtxGetCurrent)                    \
   X(cuCtxGetDevice)                     \
   X(cuCtxPopCurrent_v2)                 \
@@ -430,13 +433,13 @@
     "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
     "cuLaunchHostFunc_v2") \
   X("which context is current is asked for at each call", \
-    "cuCtxFromGreenCtx cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
+    "cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
     "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
     "cuCtxGetStreamPriorityRange cuCtxPopCurrent cuCtxPushCurrent cuCtxSetCurrent") \
   X("a context that has allocated nothing", \
     "cuCtxCreate cuDevResourceGenerateDesc cuDevSmResourceSplit " \
-    "cuDevSmResourceSplitByCount cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2 cuGreenCtxCreate " \
-    "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxGetId") \
+    "cuDevSmResourceSplitByCount cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2 " \
+    "cuGreenCtxGetDevResource cuGreenCtxGetId") \
   X("what was opened to a device stays open", \
     "cuCtxDisablePeerAccess") \
   X("orders streams; accesses no memory", \

@@ -103,6 +103,7 @@ constexpr bool waits_for_the_device(Function function) {
     case Function::cuDevicePrimaryCtxRelease_v2:
     case Function::cuDevicePrimaryCtxReset:
     case Function::cuDevicePrimaryCtxReset_v2:
+    case Function::cuGreenCtxDestroy:
     case Function::cuMemFree_v2:
     case Function::cuArrayDestroy:
     case Function::cuModuleUnload:

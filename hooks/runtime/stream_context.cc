@@ -19,6 +19,16 @@ struct Remembered {
 constexpr std::size_t kRemembered = 8;
 thread_local constinit std::array<Remembered, kRemembered> remembered{};
 
+// Functions of the host run in threads of the driver's, which have no context. A driver need not refuse to say so; that
+// it makes none current there is what matters.
+bool refuses_contexts(const EngineSet& engines) {
+  if (engines.empty()) return false;
+  CUcontext popped = nullptr;
+  const CUresult result = real<Function::cuCtxPushCurrent_v2>((*engines.begin())->context);
+  if (result == CUDA_SUCCESS) real<Function::cuCtxPopCurrent_v2>(&popped);
+  return result == CUDA_ERROR_NOT_PERMITTED;
+}
+
 }  // namespace
 
 void forget_contexts_of_streams() noexcept { ends.fetch_add(1, std::memory_order_release); }
@@ -39,8 +49,9 @@ CUcontext context_of(StreamHandle stream, CUcontext current) {
 StreamPlace place_of(const EngineSet& engines, StreamHandle stream) {
   StreamPlace place;
   const CUresult result = real<Function::cuCtxGetCurrent>(&place.current);
-  place.refused = result == CUDA_ERROR_NOT_PERMITTED;
-  if (result != CUDA_SUCCESS) return place;
+  const bool has_none = result == CUDA_SUCCESS && place.current == nullptr;
+  place.refused = result == CUDA_ERROR_NOT_PERMITTED || (has_none && refuses_contexts(engines));
+  if (result != CUDA_SUCCESS || place.refused) return place;
   place.context = context_of(stream, place.current);
   if (place.context != nullptr) place.here = engines.in(place.context);
   return place;
@@ -51,7 +62,9 @@ CurrentContext::CurrentContext(CUcontext context) {
   const CUresult result = real<Function::cuCtxGetCurrent>(&current);
   refused_ = result == CUDA_ERROR_NOT_PERMITTED;
   if (refused_ || (result == CUDA_SUCCESS && current == context)) return;
-  pushed_ = real<Function::cuCtxPushCurrent_v2>(context) == CUDA_SUCCESS;
+  const CUresult pushed = real<Function::cuCtxPushCurrent_v2>(context);
+  pushed_ = pushed == CUDA_SUCCESS;
+  refused_ = pushed == CUDA_ERROR_NOT_PERMITTED;
 }
 
 CurrentContext::CurrentContext(const ActiveEngine& active, const StreamPlace& place) {

@@ -297,6 +297,11 @@ void Engine::retire(StreamHandle stream) {
   state_->clock.retire(stream);
 }
 
+std::vector<StreamHandle> Engine::streams() const {
+  const std::lock_guard lock(mutex_);
+  return state_->clock.handles();
+}
+
 Status Engine::State::add_external(Bytes bytes) {
   reclaim();
   // Later there may be no room to run again what has to.

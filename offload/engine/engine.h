@@ -167,6 +167,8 @@ class Engine {
   void recording(bool any);
   // The program is about to destroy the stream.
   void retire(StreamHandle stream);
+  // All that it knows of, and the library's own.
+  std::vector<StreamHandle> streams() const;
 
   // The program maps (delta > 0) or gives back physical memory of its own, which counts against the budget;
   // out_of_memory when no room can be made.

@@ -19,7 +19,9 @@ CUresult Call::check(Needs needs) {
   const CUresult fault = machine().error();
   if (needs == Needs::kDriver) return fault == CUDA_ERROR_NOT_INITIALIZED ? fault : CUDA_SUCCESS;  // a forked child
   if (fault != CUDA_SUCCESS) return fault;
-  return current_context(&context_);
+  const CUresult result = current_context(&current_);
+  context_ = result == CUDA_SUCCESS && current_->green_of != nullptr ? current_->green_of : current_;
+  return result;
 }
 
 CUresult Call::find(CUstream handle, StreamId* out) { return find_stream(machine(), context_, handle, out); }
@@ -48,6 +50,7 @@ CUresult find_stream(Machine& machine, CUcontext context, CUstream handle, Strea
     return CUDA_SUCCESS;
   }
   if (!state().streams.has(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!state().contexts.has(handle->context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *out = handle->id;
   return CUDA_SUCCESS;
 }

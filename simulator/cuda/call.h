@@ -29,7 +29,8 @@ class Call {
   CUresult result() const { return result_; }
   Machine& machine() { return **entry_; }
   State& state() { return cuda::state(); }
-  CUcontext context() const { return context_; }        // with kContext
+  CUcontext context() const { return context_; }        // with kContext; the primary one under a green context
+  CUcontext current() const { return current_; }        // with kContext; may be a green one
   DeviceId device() const { return context_->device; }  // with kContext
   bool has_device(int ordinal) { return ordinal >= 0 && ordinal < machine().devices(); }
 
@@ -43,7 +44,7 @@ class Call {
   CUresult check(Needs needs);
 
   std::optional<Machine::Entry> entry_;
-  CUcontext context_ = nullptr;
+  CUcontext context_ = nullptr, current_ = nullptr;
   CUresult result_ = CUDA_SUCCESS;
 };
 

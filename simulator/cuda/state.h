@@ -50,7 +50,8 @@ struct CUctx_st {
   unsigned version = 0;
   unsigned long long id = 0;
   bool is_primary = false;
-  bool is_active = true;  // false: a primary context that nobody retains
+  bool is_active = true;         // false: a primary context that nobody retains
+  CUcontext green_of = nullptr;  // a green context: the primary one, whose memory and modules it uses
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
   std::map<CUlimit, std::size_t> limits;

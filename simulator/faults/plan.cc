@@ -125,6 +125,11 @@ Problem set_without(const Words& words, FaultPlan* plan) {
   return {};
 }
 
+Problem add_elsewhere(const Words& words, FaultPlan* plan) {
+  plan->elsewhere.emplace(plain_name(words[1]));
+  return {};
+}
+
 Problem set_version(const Words& words, FaultPlan* plan) {
   const std::size_t point = words[1].find('.');
   int major = 0, minor = 0;
@@ -180,6 +185,7 @@ constexpr Statement kStatements[] = {
     {"out-of-memory", 3, "out-of-memory call|from|every N, or out-of-memory chance P%", add_out_of_memory},
     {"random", 3, "random COUNT SEED", add_random},
     {"without", 2, "without virtual-memory|host-mappings|memory-pools|FUNCTION", set_without},
+    {"elsewhere", 2, "elsewhere FUNCTION", add_elsewhere},
     {"driver-version", 2, "driver-version 12.4", set_version},
     {"granularity", 2, "granularity 32MiB", set_granularity},
     {"address-bits", 2, "address-bits 40", set_address_bits},

@@ -29,7 +29,8 @@ struct FaultRule {
 
 struct FaultPlan {
   std::vector<FaultRule> rules;
-  std::set<std::string, std::less<>> without;  // excluded functions
+  std::set<std::string, std::less<>> without;    // excluded functions
+  std::set<std::string, std::less<>> elsewhere;  // functions that cuGetProcAddress finds at addresses of no symbol
   bool no_virtual_memory = false;
   bool no_host_mappings = false;
   bool no_memory_pools = false;

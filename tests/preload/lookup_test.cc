@@ -62,5 +62,18 @@ TEST(Lookups, NothingIsSaidOrDoneWhereNoDriverIs) {
   EXPECT_EQ(preloaded.err, "");
 }
 
+// A driver may have other ways in to its functions than its symbols. What is found there is ours by what was asked for.
+TEST(Lookups, FunctionsAtAddressesThatAreNotKnownAreHooked) {
+  std::string plan = "THERMOCLINE_SIMULATE_FAULTS=";
+  for (const char* function : {"cuMemAlloc", "cuMemFree", "cuMemcpyHtoD", "cuMemcpyDtoH", "cuLaunchKernel"})
+    plan.append("elsewhere ").append(function).append("; ");
+  for (const char* program : {"api_paths/resolution/proc_address", "api_paths/resolution/proc_address_of_cuda_11"}) {
+    const ProcessResult result =
+        run_program({program}, {.preload = {LIBRARY_FILE}, .budget = "20MiB", .order = 0, .environment = {plan}});
+    expect_same(run_plain({program}), result);
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << program;
+  }
+}
+
 }  // namespace
 }  // namespace thermocline::test

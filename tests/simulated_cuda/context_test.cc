@@ -100,6 +100,38 @@ TEST_F(ContextTest, ThePrimaryContextIsCountedAndKeepsItsHandle) {
   EXPECT_OK(cuCtxSynchronize());
 }
 
+TEST_F(ContextTest, AGreenContextRetainsThePrimaryOneAndTakesItsStreamsAlong) {
+  CUdevResource resource{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr, of_stream = nullptr;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  int active = 0;
+  ASSERT_OK(cuDeviceGetDevResource(0, &resource, CU_DEV_RESOURCE_TYPE_SM));
+  EXPECT_GT(resource.sm.smCount, 0u);
+  ASSERT_OK(cuDevResourceGenerateDesc(&description, &resource, 1));
+  ASSERT_OK(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+  ASSERT_OK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+  EXPECT_OK(cuStreamGetCtx_v2(stream, &context, &of_stream));
+  EXPECT_EQ(context, context_);
+  EXPECT_EQ(of_stream, green);
+  // What is made current is the green context; memory and all else is the primary one's.
+  ASSERT_OK(cuCtxFromGreenCtx(&context, green));
+  EXPECT_NE(context, context_);
+  EXPECT_EQ(cuCtxDestroy(context), CUDA_ERROR_INVALID_CONTEXT);
+  ASSERT_OK(cuCtxPushCurrent(context));
+  const CUdeviceptr at = allocate(kPage);
+  EXPECT_OK(cuCtxPopCurrent(&context));
+  EXPECT_OK(cuDevicePrimaryCtxRelease(0));
+  EXPECT_OK(cuMemsetD8Async(at, 1, kPage, stream));
+  EXPECT_OK(cuGreenCtxDestroy(green));
+  EXPECT_EQ(cuStreamDestroy(stream), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_EQ(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_OK(cuDevicePrimaryCtxGetState(0, nullptr, &active));
+  EXPECT_EQ(active, 0);
+  EXPECT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+}
+
 TEST_F(ContextTest, LimitsAndFlagsAreRemembered) {
   std::size_t value = 0;
   EXPECT_OK(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));

@@ -248,7 +248,7 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("/nowhere/plan"), "the plan of faults /nowhere/plan can not be read");
   EXPECT_EQ(complaint("brake 1"),
             "plan of faults, line 1: unknown statement 'brake'; known are fail, out-of-memory, random, without, "
-            "driver-version, granularity, address-bits, link, mapping, jitter, seed");
+            "elsewhere, driver-version, granularity, address-bits, link, mapping, jitter, seed");
   EXPECT_EQ(complaint("fail cuMemCraete call 1 OUT_OF_MEMORY"),
             "plan of faults, line 1: the simulated driver has no function cuMemCraete that may fail");
   EXPECT_EQ(complaint("link 1;\nfail cuMemAllocAsync call 1 ILLEGAL_ADDRESS"),

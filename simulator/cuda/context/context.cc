@@ -136,7 +136,8 @@ SIMULATED_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* paramet
 SIMULATED_API CUresult cuCtxDestroy_v2(CUcontext context) {
   Call call(Needs::kDriver);
   if (!call) return call.result();
-  if (!call.state().contexts.has(context) || context->is_primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!call.state().contexts.has(context) || context->is_primary || context->green_of != nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
   end_contents_of(call, context);
   ThreadContexts& contexts = thread_contexts();
   if (contexts.depth > 0 && contexts.stack[contexts.depth - 1] == context) --contexts.depth;
@@ -170,7 +171,13 @@ SIMULATED_API CUresult cuCtxSetCurrent(CUcontext context) {
   return context == nullptr ? CUDA_SUCCESS : push(context);
 }
 
+// Inside a host function, which runs in a thread of the driver's, none is current. The page forbids every call there
+// and says of none what it answers; the one that only looks at the thread says what it finds.
 SIMULATED_API CUresult cuCtxGetCurrent(CUcontext* context) {
+  if (Machine::in_host_function()) {
+    if (context != nullptr) *context = nullptr;
+    return context == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
   Call call(Needs::kDriver);
   if (!call) return call.result();
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -16,6 +16,12 @@ CUctx_st new_context(unsigned flags, unsigned version, DeviceId device);
 // The value that was set, or the initial one.
 std::size_t context_limit(const CUctx_st& context, CUlimit limit);
 
+CUstream new_stream(Call& call, CUcontext context, unsigned flags, int priority);
+
+// One more, or one fewer, retains the primary context; the last release ends it.
+CUcontext retain_primary(Call& call, CUdevice device);
+CUresult release_primary(Call& call, CUdevice device);
+
 // The objects must exist; their handles become invalid.
 void destroy(Call& call, CUstream stream);
 void destroy(Call& call, CUevent event);

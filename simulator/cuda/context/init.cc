@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initialization, version, entry points, profiler switches.
+#include <sys/mman.h>
+
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 #include "simulator/cuda/call.h"
 #include "simulator/cuda/context/leftovers.h"
@@ -42,6 +46,27 @@ bool is_missing(const char* symbol) {
   return !Machine::in_host_function() && Machine::enter()->fault_plan().without.count(symbol) != 0;
 }
 
+bool is_elsewhere(const char* symbol) {
+  return !Machine::in_host_function() && Machine::enter()->fault_plan().elsewhere.count(symbol) != 0;
+}
+
+// A few instructions that go there, at another address each time. They stay.
+void* way_to(void* function) {
+#if defined(__x86_64__)
+  const unsigned char jump[] = {0xff, 0x25, 0, 0, 0, 0};  // jmp *[rip]
+#elif defined(__aarch64__)
+  const std::uint32_t jump[] = {0x58000050, 0xd61f0200};  // ldr x16, #8; br x16
+#else
+  return function;
+#endif
+  constexpr std::size_t kBytes = 64;
+  void* const at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return function;
+  std::memcpy(at, jump, sizeof jump);
+  std::memcpy(static_cast<unsigned char*>(at) + sizeof jump, &function, sizeof function);
+  return mprotect(at, kBytes, PROT_READ | PROT_EXEC) == 0 ? at : function;
+}
+
 CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t flags,
                       CUdriverProcAddressQueryResult* status, bool per_thread_by_default) {
   constexpr cuuint64_t kLegacy = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
@@ -53,7 +78,7 @@ CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t fl
   const bool per_thread = flags == kPerThread || (flags == 0 && per_thread_by_default);
   const EntryPoint found =
       is_missing(symbol) ? EntryPoint() : simulator::cuda::find_entry_point(symbol, version, per_thread);
-  *pfn = found.address;
+  *pfn = found.address != nullptr && is_elsewhere(symbol) ? way_to(found.address) : found.address;
   if (status != nullptr) {
     *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
               : found.is_known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT

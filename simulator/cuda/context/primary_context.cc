@@ -36,22 +36,35 @@ void deactivate(Call& call, CUdevice device) {
 
 }  // namespace
 
+namespace simulator::cuda {
+
+CUcontext retain_primary(Call& call, CUdevice device) {
+  const CUcontext context = primary(call.state(), device);
+  context->is_active = true;
+  ++of(call.state(), device).primary_users;
+  return context;
+}
+
+CUresult release_primary(Call& call, CUdevice device) {
+  if (of(call.state(), device).primary_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--of(call.state(), device).primary_users == 0) deactivate(call, device);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace simulator::cuda
+
 SIMULATED_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = primary(call.state(), device);
-  (*context)->is_active = true;
-  ++of(call.state(), device).primary_users;
+  *context = retain_primary(call, device);
   return CUDA_SUCCESS;
 }
 
 SIMULATED_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Call call(Needs::kDriver);
   if (const CUresult result = check(call, device); result != CUDA_SUCCESS) return result;
-  if (of(call.state(), device).primary_users == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--of(call.state(), device).primary_users == 0) deactivate(call, device);
-  return CUDA_SUCCESS;
+  return release_primary(call, device);
 }
 
 SIMULATED_API CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return cuDevicePrimaryCtxRelease_v2(device); }

@@ -29,7 +29,7 @@ CUresult copy_peer(Address to, CUcontext there, Address from, CUcontext here, st
 Address host(const void* at) { return reinterpret_cast<Address>(at); }
 
 // The attributes of a batch say when sources may be read and where the ends are. The addresses say where the ends are
-// too, and every attribute except "before the call returns" allows reading sources in stream order.
+// too.
 CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
                     CUmemcpyAttributes* attributes, std::size_t* first_of_attribute, std::size_t attribute_count,
                     std::size_t* failed, CUstream stream, const char* caller = __builtin_FUNCTION()) {
@@ -45,10 +45,9 @@ CUresult copy_batch(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std:
   std::size_t attribute = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (attribute + 1 < attribute_count && first_of_attribute[attribute + 1] <= i) ++attribute;
-    const bool read_now = attributes[attribute].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     const Shape shape{.width = sizes[i], .row_pitch = sizes[i], .slice_pitch = sizes[i]};
     const CUresult result = transfer(call, {Side::kUnified, to[i], shape}, {Side::kUnified, from[i], shape}, stream,
-                                     read_now ? Blocking::kYes : Blocking::kNo);
+                                     blocking_of(attributes[attribute].srcAccessOrder));
     if (result != CUDA_SUCCESS) {
       if (failed != nullptr) *failed = i;
       return result;

@@ -150,8 +150,7 @@ CUresult copy_one(Call& call, const CUDA_MEMCPY3D_BATCH_OP& op, CUstream stream)
   End to, from;
   if (const CUresult result = end_of(to_corner, extent, &to); result != CUDA_SUCCESS) return result;
   if (const CUresult result = end_of(from_corner, extent, &from); result != CUDA_SUCCESS) return result;
-  const bool read_now = op.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-  return transfer(call, to, from, stream, read_now ? Blocking::kYes : Blocking::kNo);
+  return transfer(call, to, from, stream, blocking_of(op.srcAccessOrder));
 }
 
 CUresult copy_batch(std::size_t count, const CUDA_MEMCPY3D_BATCH_OP* ops, std::size_t* failed, unsigned long long flags,

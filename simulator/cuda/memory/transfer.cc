@@ -3,6 +3,7 @@
 #include "simulator/cuda/memory/transfer.h"
 
 #include <cstring>
+#include <memory>
 
 #include "simulator/cuda/graph/capture.h"
 #include "simulator/cuda/memory/nvtx_ranges.h"
@@ -50,7 +51,32 @@ CUresult may_copy_at_once(Call& call, StreamId stream) {
   return may_wait_for_stream(call, stream);
 }
 
+// Reads without the stream's order, and writes in it.
+CUresult transfer_ahead(Call& call, StreamId stream, const End& to, const End& from, bool waits) {
+  Machine& machine = call.machine();
+  const auto between = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(from.shape.bytes()));
+  Shape packed = from.shape;
+  packed.row_pitch = packed.width;
+  packed.slice_pitch = packed.width * packed.height;
+  const End host{Side::kHost, reinterpret_cast<Address>(between->data()), packed};
+  Copy reads, writes;
+  if (const CUresult result = make_copy(machine, host, from, &reads); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = make_copy(machine, to, host, &writes); result != CUDA_SUCCESS) return result;
+  const OperationId read = machine.submit(stream, std::move(reads), {.after = {}, .detached = true});
+  if (waits) {
+    if (const CUresult result = machine.wait(read); result != CUDA_SUCCESS) return result;
+  }
+  machine.submit(stream, std::move(writes), {.after = {&read, 1}});
+  machine.submit(stream, HostFunction{[between] { static_cast<void>(between); }}, {.after = {}, .uncharged = true});
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
+
+Blocking blocking_of(CUmemcpySrcAccessOrder order) {
+  if (order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) return Blocking::kReadsAtOnce;
+  return order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY ? Blocking::kReadsAnyTime : Blocking::kNo;
+}
 
 CUresult make_copy(Machine& machine, const End& to, const End& from, Copy* out) {
   const std::optional<Place> target = place(machine, to);
@@ -79,6 +105,12 @@ CUresult transfer(Call& call, const End& to, const End& from, CUstream stream, B
   Machine& machine = call.machine();
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
+  const bool reads_ahead = blocking == Blocking::kReadsAtOnce || blocking == Blocking::kReadsAnyTime;
+  if (reads_ahead && !machine.tagged() && place_of(machine, from.at) == Place::kDevice && to.shape.bytes() != 0 &&
+      captured(call.state(), id) == nullptr) {
+    return transfer_ahead(call, id, to, from, blocking == Blocking::kReadsAtOnce);
+  }
+  if (reads_ahead) blocking = blocking == Blocking::kReadsAtOnce ? Blocking::kYes : Blocking::kNo;
   if (blocking == Blocking::kYes) {
     if (const CUresult result = may_copy_at_once(call, id); result != CUDA_SUCCESS) return result;
   }

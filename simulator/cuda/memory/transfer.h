@@ -17,7 +17,10 @@ struct End {
   std::optional<DeviceId> as = std::nullopt;  // the device that the caller names for it
 };
 
-enum class Blocking { kNo, kYes };
+// kReadsAtOnce, kReadsAnyTime: the source may be read before its turn in the stream, and before the call returns or
+// not; where it lies on the device it is.
+enum class Blocking { kNo, kYes, kReadsAtOnce, kReadsAnyTime };
+Blocking blocking_of(CUmemcpySrcAccessOrder order);
 
 // Both shapes must have the same width, height and depth. Copies of size 0 do nothing.
 //

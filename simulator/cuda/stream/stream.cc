@@ -20,17 +20,22 @@ CUresult create(CUstream* out, unsigned flags, int priority, const char* caller 
   if (!call) return call.result();
   if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUstream_st stream;
-  stream.id = call.machine().create_stream((flags & CU_STREAM_NON_BLOCKING) != 0, call.device());
-  stream.context = call.context();
-  stream.flags = flags;
-  stream.priority = std::clamp(priority, kGreatestPriority, 0);
-  *out = call.state().streams.add(stream);
+  *out = new_stream(call, call.current(), flags, priority);
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
 namespace simulator::cuda {
+
+CUstream new_stream(Call& call, CUcontext context, unsigned flags, int priority) {
+  CUstream_st stream;
+  stream.id = call.machine().create_stream((flags & CU_STREAM_NON_BLOCKING) != 0, context->device);
+  stream.context = context;
+  stream.flags = flags;
+  stream.priority = std::clamp(priority, kGreatestPriority, 0);
+  return call.state().streams.add(stream);
+}
 
 void destroy(Call& call, CUstream stream) {
   forget_captured_stream(call, stream->id);
@@ -52,6 +57,7 @@ SIMULATED_API CUresult cuStreamDestroy_v2(CUstream stream) {
   Call call;
   if (!call) return call.result();
   if (is_default(stream) || !call.state().streams.has(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!call.state().contexts.has(stream->context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   destroy(call, stream);
   return CUDA_SUCCESS;
 }
@@ -143,13 +149,8 @@ SIMULATED_API CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   StreamId id = 0;
   if (const CUresult result = call.find(stream, &id); result != CUDA_SUCCESS) return result;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = is_default(stream) ? call.context() : stream->context;
+  *context = is_default(stream) ? call.current() : stream->context;
   return CUDA_SUCCESS;
-}
-
-SIMULATED_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
-  if (green != nullptr) *green = nullptr;
-  return cuStreamGetCtx(stream, context);
 }
 
 SIMULATED_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capturing streams are destroyed, one together with its context. After that no stream captures: memory with unseen
-// accesses is freed after these have completed, as the driver does it.
+// Capturing streams are destroyed, one together with its context, one with its green context. After that no stream
+// captures: memory with unseen accesses is freed after these have completed, as the driver does it.
 #include "tests/preload/programs/unseen.h"
 
 namespace {
@@ -23,6 +23,19 @@ void record_in_a_context_that_ends() {
   CHECK(cuCtxSetCurrent(context));
 }
 
+void record_in_a_green_context_that_ends() {
+  CUdevResource resource{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUstream lost = nullptr;
+  CHECK(cuDeviceGetDevResource(0, &resource, CU_DEV_RESOURCE_TYPE_SM));
+  CHECK(cuDevResourceGenerateDesc(&description, &resource, 1));
+  CHECK(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+  CHECK(cuGreenCtxStreamCreate(&lost, green, CU_STREAM_NON_BLOCKING, 0));
+  CHECK(cuStreamBeginCapture(lost, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CHECK(cuGreenCtxDestroy(green));
+}
+
 }  // namespace
 
 int main() {
@@ -32,6 +45,8 @@ int main() {
   record_and_destroy();
   free_all_behind_what_is_unseen(unseen);
   record_in_a_context_that_ends();
+  free_all_behind_what_is_unseen(unseen);
+  record_in_a_green_context_that_ends();
   free_all_behind_what_is_unseen(unseen);
   end_unseen(unseen);
   return finish();
