@@ -40,7 +40,7 @@ grep -q '^reference' devices.txt
 
 if [[ -n $torch_python ]]; then
   site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  for test in recording offload plugin; do
+  for test in recording training offload plugin; do
     PYTHONPATH=$site THERMOCLINE_TEST_COMMAND=$native/bin/thermocline "$torch_python" -B "tests/test_$test.py"
   done
 fi
