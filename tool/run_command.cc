@@ -24,6 +24,7 @@
 #include "tool/framework_settings.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/python_runtime.h"
 #include "tool/record.h"
 #include "tool/values.h"
 
@@ -161,7 +162,23 @@ std::string fault_plan(const std::string& plan) {
   return std::filesystem::is_regular_file(plan, error) ? std::filesystem::absolute(plan).string() : plan;
 }
 
-int apply_simulator(const Flags& flags, Changes* changes) {
+// Python's packages bring NVIDIA's runtime, which would ask the simulated driver for what is nowhere documented.
+void apply_python_runtime(const std::string& program, const std::filesystem::path& simulator, bool made_up,
+                          Changes* changes) {
+  const std::optional<PythonRuntime> runtime = find_python_runtime(program);
+  if (!runtime) return;
+  if (!runtime->is_replaceable) {
+    say(runtime->path + " is of CUDA 12, and the simulated runtime of 13: what uses it finds no device");
+    return;
+  }
+  const std::string ours = (simulator.parent_path() / "libcudart.so.13").string();
+  const std::string own = (*changes)["LD_PRELOAD"];
+  (*changes)["LD_PRELOAD"] = own.empty() ? prepended(ours, "LD_PRELOAD") : own + ":" + ours;
+  say("the simulated runtime stands in for NVIDIA's of this Python; cuBLAS and cuDNN do not run on it" +
+      std::string(made_up ? "" : ", nor kernels without PTX, which PyTorch's are (--made-up: with made-up results)"));
+}
+
+int apply_simulator(const Flags& flags, const std::string& program, Changes* changes) {
   std::string looked;
   const std::optional<std::string> driver = find_simulator(&looked);
   if (!driver) {
@@ -178,6 +195,8 @@ int apply_simulator(const Flags& flags, Changes* changes) {
   (*changes)["THERMOCLINE_SIMULATE_FAULTS"] =
       flags.faults ? fault_plan(*flags.faults) : environment("THERMOCLINE_SIMULATE_FAULTS");
   if (flags.made_up) (*changes)["THERMOCLINE_SIMULATE_KERNELS"] = "made-up";
+  apply_python_runtime(program, *driver, flags.made_up || environment("THERMOCLINE_SIMULATE_KERNELS") == "made-up",
+                       changes);
   if (flags.no_library) {
     if (!flags.stats.empty()) (*changes)["THERMOCLINE_SIMULATE_STATS"] = "1";
     return kDone;
@@ -218,7 +237,7 @@ int run(const Flags& flags, const CommandLine& line, const std::string& command)
     if (const int status = apply_library(&changes); status != kDone) return status;
   }
   if (flags.device) {
-    if (const int status = apply_simulator(flags, &changes); status != kDone) return status;
+    if (const int status = apply_simulator(flags, line.program.front(), &changes); status != kDone) return status;
   }
   if (const int status = apply_settings(line.program.front(), !flags.no_library, &changes); status != kDone)
     return status;

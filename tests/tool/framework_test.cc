@@ -54,6 +54,38 @@ TEST_F(Frameworks, WhatIsSetForFrameworksIsSaidInOneLineWherePythonOrAScriptRuns
   EXPECT_EQ(run({"run", "--", script}, all).err, "");
 }
 
+// Of a Python whose packages bring NVIDIA's runtime, by a path that no search finds.
+TEST_F(Frameworks, ThePlaceOfNvidiasRuntimeIsTakenOnTheSimulatedDevice) {
+  namespace fs = std::filesystem;
+  const auto python_with = [&](const std::string& name, const std::string& runtime) {
+    const fs::path prefix = folder_ / name, packages = prefix / "lib/python3.11/site-packages";
+    fs::create_directories(prefix / "bin");
+    fs::create_directories((packages / runtime).parent_path());
+    std::ofstream(packages / runtime) << "";
+    const std::string python = write(name + "/bin/python3", "#!/bin/sh\nprintf '%s\\n' \"$LD_PRELOAD\"\n");
+    fs::permissions(python, fs::perms::owner_all);
+    return python;
+  };
+  const std::string python = python_with("cuda13", "nvidia/cu13/lib/libcudart.so.13");
+  const auto simulated =
+      run({"run", "--simulate", "reference", "--no-frameworks", "--", python}, {"THERMOCLINE_SIMULATE_KERNELS=real"});
+  EXPECT_NE(simulated.out.find("libthermocline.so.1:"), std::string::npos) << simulated.out;
+  EXPECT_NE(simulated.out.find("/simulator/libcudart.so.13\n"), std::string::npos) << simulated.out;
+  EXPECT_EQ(simulated.err,
+            "thermocline: the simulated runtime stands in for NVIDIA's of this Python; cuBLAS and cuDNN do not run on "
+            "it, nor kernels "
+            "without PTX, which PyTorch's are (--made-up: with made-up results)\n");
+  const auto alone = run({"run", "--simulate", "reference", "--no-library", "--made-up", "--", python});
+  EXPECT_EQ(alone.out.find("libthermocline"), std::string::npos) << alone.out;
+  EXPECT_NE(alone.out.find("/simulator/libcudart.so.13\n"), std::string::npos) << alone.out;
+  EXPECT_EQ(run({"run", "--no-frameworks", "--", python}).out.find("libcudart"), std::string::npos) << "a real device";
+
+  const auto older = run({"run", "--simulate", "reference", "--no-frameworks", "--",
+                          python_with("cuda12", "nvidia/cuda_runtime/lib/libcudart.so.12")});
+  EXPECT_EQ(older.out.find("libcudart"), std::string::npos) << older.out;
+  EXPECT_NE(older.err.find("is of CUDA 12, and the simulated runtime of 13"), std::string::npos) << older.err;
+}
+
 TEST_F(Frameworks, TheDoctorSaysWhatFrameworksNeedAndWhatTheyHave) {
   const std::vector<std::string> own = {"TF_FORCE_GPU_ALLOW_GROWTH=false", "PYTORCH_ALLOC_CONF=backend:native"};
   const json out = json::parse(run({"doctor", "--json"}, own).out);

@@ -2,6 +2,7 @@
 """What test_plugin.py runs in processes of their own, on a device: `on_device.py SCENARIO [LIBRARY]`. On the simulated
 device kernels mix what they access, so only copied bytes mean anything; they and the order of streams are checked."""
 
+import json
 import os
 import sys
 import time
@@ -210,6 +211,55 @@ def extension() -> None:
     require(torch.cuda.memory_allocated() == 0 == thermocline.statistics()["device_bytes"], "all given back")
 
 
+def contract() -> None:
+    """What programs ask PyTorch about memory most often, in a program that knows nothing of the library; one JSON object. Sizes are multiples of
+    2 MiB, for which PyTorch's own cache rounds nothing up either."""
+    host = [floats(8, seed) for seed in range(3)]
+    device = [tensor.cuda() for tensor in host]
+    cuda = torch.cuda
+    found: dict[str, object] = {"memory_allocated": cuda.memory_allocated(), "max_memory_allocated": cuda.max_memory_allocated()}
+    found["memory_reserved covers it"] = cuda.memory_reserved() >= cuda.memory_allocated()
+    device.pop()
+    found["memory_allocated, less one"] = cuda.memory_allocated()
+    cuda.reset_peak_memory_stats()
+    found["max_memory_allocated, reset"] = cuda.max_memory_allocated()
+    found["memory_stats"] = cuda.memory_stats()["allocated_bytes.all.current"]
+    blocks = [b for segment in cuda.memory_snapshot() for b in segment["blocks"] if b["state"] == "active_allocated"]
+    found["memory_snapshot"] = sorted(block["size"] for block in blocks)
+    free, total = cuda.mem_get_info()
+    found["mem_get_info: allocated is not free"] = total - free >= cuda.memory_allocated()
+    torch.empty(64 * MIB, device="cuda", dtype=torch.uint8)
+    cuda.empty_cache()
+    found["empty_cache"] = cuda.memory_reserved() - cuda.memory_allocated() < 64 * MIB
+    found["memory_summary"] = "Allocated memory" in cuda.memory_summary()
+
+    # As finders of batch sizes do: twice as much until it is too much, for which they wait for this error alone.
+    mib, kind = 1 << 10, "none"
+    while kind == "none":
+        try:
+            torch.empty(mib * MIB, device="cuda", dtype=torch.uint8)
+            mib *= 2
+        except torch.OutOfMemoryError:
+            kind = "torch.OutOfMemoryError"
+        except RuntimeError as error:
+            kind = repr(error)
+    found["out of memory"] = kind
+    found["num_ooms"] = cuda.memory_stats()["num_ooms"]
+    found["after it"] = cuda.memory_allocated()
+    require(all(torch.equal(a, b.cpu()) for a, b in zip(host, device)), "contents")  # noqa: B905
+    print(json.dumps(found))
+
+
+def asked_for() -> None:
+    """The extension was brought in before the first line."""
+    require(tt.is_enabled() and torch.cuda.get_allocator_backend() == "thermocline", "brought in")
+    tt.enable()
+    tt.enable(extension=True)
+    with torch.cuda.use_mem_pool(tt.pool()):
+        inside = floats(8, 1).cuda()
+    require(torch.equal(inside.cpu(), floats(8, 1)), "in a pool")
+
+
 class Keep(torch.autograd.Function):
     """Saves what is uploaded, and shows on the way back what it was given."""
 
@@ -305,7 +355,7 @@ if __name__ == "__main__":
     if scenario.startswith("allocator"):
         allocator(late=scenario == "allocator_late")
     else:
-        scenarios = (graph, tensors, segments, too_late, pool, copies, hints, extension)
+        scenarios = (asked_for, contract, graph, tensors, segments, too_late, pool, copies, hints, extension)
         {function.__name__: function for function in scenarios}[scenario]()
     torch.cuda.synchronize()
     print("done")

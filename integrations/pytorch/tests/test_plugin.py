@@ -2,9 +2,10 @@
 """PyTorch's CUDA build on the simulated device: the library as its allocator, pools, saved tensors. Skipped (status 77)
 where PyTorch is not, or is built without CUDA, or for another CUDA than the simulated runtime.
 
-PyTorch finds NVIDIA's runtime by a path of its own, so the simulated one is preloaded; cuBLAS and cuDNN, which bring the
+PyTorch finds NVIDIA's runtime by a path of its own, so `run` preloads the simulated one; cuBLAS and cuDNN, which bring the
 runtime with them, do not run so. PyTorch's kernels exist as machine code alone, so their results are made up."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,21 +24,29 @@ if torch.version.cuda is None or not torch.version.cuda.startswith("13."):
 
 COMMAND = os.environ["THERMOCLINE_TEST_COMMAND"]
 LIBRARY = os.path.join(os.path.dirname(COMMAND), "..", "lib", "libthermocline.so.1")
-SIMULATOR = subprocess.run([COMMAND, "devices", "--path"], capture_output=True, text=True, check=True).stdout.strip()
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "on_device.py")
 
 
 class OnTheSimulatedDevice(unittest.TestCase):
-    def run_scenario(self, *arguments: str, options: tuple[str, ...] = ()) -> None:
-        preload = ":".join(os.path.join(SIMULATOR, name) for name in ("libcudart.so.13", "libcuda.so.1"))
-        result = subprocess.run(
+    def run_program(self, *arguments: str, options: tuple[str, ...] = (), **surroundings: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
             [COMMAND, "run", "--simulate", "reference", "--made-up", "--check", *options, "--", sys.executable, "-B", PROGRAM, *arguments],
-            env={**os.environ, "LD_PRELOAD": preload},
+            # What else is installed for this Python brings nothing in.
+            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **surroundings},
             capture_output=True,
             text=True,
             check=False,
             timeout=600,
         )
+
+    def output_of(self, *arguments: str, options: tuple[str, ...] = (), **surroundings: str) -> tuple[str, str]:
+        """Standard output up to "done", and standard error, of a scenario that must end well."""
+        result = self.run_program(*arguments, options=options, **surroundings)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.removesuffix("done\n"), result.stderr
+
+    def run_scenario(self, *arguments: str, options: tuple[str, ...] = ()) -> None:
+        result = self.run_program(*arguments, options=options)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, "done\n", result.stderr)
         self.assertIn("races=0", result.stderr)
@@ -71,6 +80,35 @@ class OnTheSimulatedDevice(unittest.TestCase):
             self.run_scenario("extension", LIBRARY, options=("--no-library", "--seed", "4"))
             self.assertEqual(len(os.listdir(os.path.join(folder, "thermocline"))), 1)
             self.run_scenario("extension", options=("--budget", "1GiB"))
+
+    def test_a_program_that_knows_nothing_finds_pytorchs_counters_and_its_error(self) -> None:
+        """The ten calls, by PyTorch's own cache and under the library, whose package is installed beside PyTorch (here: on PYTHONPATH)."""
+        if shutil.which("c++") is None:
+            self.skipTest("there is no C++ compiler")
+        with tempfile.TemporaryDirectory() as folder:
+            installed = os.path.join(folder, "thermocline-0.dist-info")
+            os.mkdir(installed)
+            with open(os.path.join(installed, "entry_points.txt"), "w", encoding="utf-8") as file:
+                file.write("[torch.backends]\nthermocline = thermocline._pytorch:begin\n")
+            with open(os.path.join(installed, "METADATA"), "w", encoding="utf-8") as file:
+                file.write("Metadata-Version: 2.1\nName: thermocline\nVersion: 0\n")
+            package = os.path.join(os.path.dirname(PROGRAM), "..", "src")
+            surroundings = {"PYTHONPATH": f"{folder}:{package}", "XDG_CACHE_HOME": folder, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
+            plain = self.output_of("contract", options=("--no-library",), **surroundings)
+            under = self.output_of("contract", options=("--budget", "4GiB"), **surroundings)
+            self.assertIn("building the extension for this PyTorch, once", under[1])
+            self.assertEqual(json.loads(under[0]), json.loads(plain[0]))
+            self.assertEqual(json.loads(under[0])["out of memory"], "torch.OutOfMemoryError")
+            # Without PyTorch being told anything nothing is brought in, and its cache is in charge.
+            left = self.output_of("contract", options=("--budget", "4GiB", "--no-frameworks"), **surroundings)
+            self.assertNotIn("thermocline: building", left[1])
+            self.assertEqual(json.loads(left[0])["memory_allocated"], 24 << 20)
+            # Programs that know the package and ask for it have it.
+            self.output_of("asked_for", options=("--budget", "1GiB"), **surroundings)
+            # Where it can not be built the program runs, and one line says what it does without.
+            without = self.run_program("tensors", options=("--budget", "32MiB"), CXX="/nowhere/c++", **surroundings)
+            self.assertEqual(without.returncode, 0, without.stderr)
+            self.assertEqual(without.stderr.count("PyTorch's memory statistics stay 0"), 1, without.stderr)
 
     def test_saved_tensors_are_copied_out_and_back(self) -> None:
         self.run_scenario("copies", options=("--no-library", "--seed", "3"))

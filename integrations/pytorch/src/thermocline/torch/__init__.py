@@ -5,8 +5,9 @@ from ._extension import build_extension
 from ._offload import offload
 from ._places import Copies, Hints
 from ._plugin import allocator, enable, is_enabled, pool
-from ._recording import Recording, record, recording, step
+from ._recording import Recording, recording, step
 from ._trace import TraceWriter
+from ._training import record
 
 __all__ = [
     "Copies",

@@ -11,6 +11,7 @@ import os
 import shlex
 import subprocess
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -64,9 +65,12 @@ def _command(library: str) -> list[str]:
     ]
 
 
-def build_extension(folder: str | os.PathLike[str] | None = None, *, verbose: bool = False) -> str:
+def build_extension(
+    folder: str | os.PathLike[str] | None = None, *, verbose: bool = False, before_building: Callable[[], None] | None = None
+) -> str:
     """The path of the compiled extension. It is built where it is not there yet, which takes a minute or two; kept in
-    `folder`, else in $XDG_CACHE_HOME/thermocline or ~/.cache/thermocline. enable(extension=True) calls this."""
+    `folder`, else in $XDG_CACHE_HOME/thermocline or ~/.cache/thermocline. enable(extension=True) calls this.
+    before_building: called where it has to be built."""
     if torch.version.cuda is None:
         raise RuntimeError(f"this PyTorch ({torch.__version__}) is built without CUDA")
     _library.load()
@@ -77,6 +81,8 @@ def build_extension(folder: str | os.PathLike[str] | None = None, *, verbose: bo
     built = where / f"torch-extension-{hashlib.sha256(known.encode()).hexdigest()[:16]}.so"
     if built.exists():
         return str(built)
+    if before_building is not None:
+        before_building()
     where.mkdir(parents=True, exist_ok=True)
     unfinished = built.with_suffix(f".{os.getpid()}")
     if verbose:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 
 import torch
 
@@ -31,6 +32,7 @@ _RAISE = "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"
 _allocator: torch.cuda.memory.CUDAPluggableAllocator | None = None
 # How enable() was called; None: it was not.
 _enabled: dict[str, bool] | None = None
+_brought_in = False  # the extension is in charge without having been asked for
 
 
 def _require_cuda() -> None:
@@ -83,7 +85,7 @@ def enable(*, extension: bool = False) -> None:
     """
     global _enabled
     wanted = {"extension": extension}
-    if _enabled == wanted:
+    if _enabled == wanted or _brought_in:  # which has all that either has
         return
     if _enabled is not None:
         raise RuntimeError(
@@ -109,6 +111,14 @@ def enable(*, extension: bool = False) -> None:
     _enabled = wanted
 
 
+def bring_in_extension(before_building: Callable[[], None]) -> None:
+    """enable(extension=True) without asking for devices, which would begin CUDA in a process that may yet fork."""
+    global _enabled, _brought_in
+    if _enabled is None:
+        use_extension(build_extension(before_building=before_building))
+        _enabled, _brought_in = {"extension": True}, True
+
+
 def is_enabled() -> bool:
     """Whether enable() has been called here."""
     return _enabled is not None
@@ -120,6 +130,8 @@ def pool(**options: bool) -> torch.cuda.MemPool:
     PyTorch's cache stays in charge, with its statistics, and asks the library for whole segments. As in every MemPool,
     only what the thread itself allocates goes there, not what autograd's threads do. options: of torch.cuda.MemPool.
     """
+    if _brought_in:
+        return torch.cuda.MemPool(**options)
     if _enabled is not None:
         raise RuntimeError("after thermocline.torch.enable() all memory is the library's, and PyTorch has no pools")
     return torch.cuda.MemPool(allocator().allocator(), **options)

@@ -10,25 +10,33 @@ What is counted: floating point operations by torch.utils.flop_counter (matrix m
 all others), and the bytes of every tensor that an operator reads or writes.
 
 What a trace from the meta device does not have: workspaces and algorithms of cuDNN and cuBLAS, kernels that a GPU would
-fuse (foreach optimizers, flash attention), measured times, other streams.
+fuse (foreach optimizers), measured times, other streams. Attention is fused as on a GPU (_attention.py). record() writes what
+a buffer is into its tag: `parameter NAME`, `gradient NAME`, `optimizer NAME` (of the parameter), `input`, `activation MODULE` for what
+forward makes, `temporary` for the rest.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from .. import _library
+from ._attention import fused_attention
 from ._trace import TraceWriter
+
+
+class Named(Protocol):
+    """Says what is being allocated."""
+
+    def tag(self) -> str: ...
 
 
 def _written(function: torch._ops.OpOverload, arguments: tuple, keywords: dict[str, Any]) -> list[torch.Tensor]:
@@ -54,9 +62,12 @@ def _bytes_of(tensor: torch.Tensor) -> int:
 class Recording(TorchDispatchMode):
     """Writes down what is dispatched on this thread while it is entered. See recording()."""
 
-    def __init__(self, writer: TraceWriter) -> None:
+    def __init__(self, writer: TraceWriter, *, device: str | None = None, naming: Named | None = None) -> None:
+        """device: only memory of this type of device is recorded. naming: asked for the tag of what is allocated."""
         super().__init__()
         self._writer = writer
+        self._device = device
+        self._naming = naming
         self._numbers: dict[int, int] = {}  # id of a live storage -> its buffer
         self._ended = False
 
@@ -64,10 +75,16 @@ class Recording(TorchDispatchMode):
         """A training step ends here."""
         self._writer.step()
 
+    def name(self, tensors: Any, tag: str) -> None:
+        """What the buffers of tensors, in any nesting, are to the program: those that have been or are allocated in this step."""
+        for number in self._buffers_of(_tensors(tensors), tag):
+            self._writer.tag(number, tag)
+
     def input(self, tensors: Any) -> None:
         """What has been uploaded for the step: tensors, in any nesting, whose contents are now there."""
-        found = _tensors(tensors)
+        found = [tensor for tensor in _tensors(tensors) if self._is_recorded(tensor)]
         writes = self._buffers_of(found)
+        self.name(found, "input")
         if writes:
             self._writer.operator("upload", [], writes, 0, sum(map(_bytes_of, found)))
 
@@ -97,16 +114,19 @@ class Recording(TorchDispatchMode):
             [buffer for buffer in read_buffers if buffer not in only_written],
             writes,
             self._flops(function, args, keywords, out),
-            sum(map(_bytes_of, self._distinct([*reads, *made]))),
+            sum(map(_bytes_of, self._distinct(filter(self._is_recorded, [*reads, *made])))),
         )
         return out
+
+    def _is_recorded(self, tensor: torch.Tensor) -> bool:
+        return self._device is None or tensor.device.type == self._device
 
     @staticmethod
     def _is_allocation(function: torch._ops.OpOverload) -> bool:
         return function._schema.name in ("aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty")
 
     @staticmethod
-    def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _distinct(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
         return list({id(tensor.untyped_storage()): tensor for tensor in tensors}.values())
 
     @staticmethod
@@ -114,17 +134,19 @@ class Recording(TorchDispatchMode):
         count = flop_registry.get(function._overloadpacket)
         return int(count(*args, **keywords, out_val=out)) if count is not None else 0
 
-    def _buffers_of(self, tensors: list[torch.Tensor]) -> list[int]:
-        """Distinct, in order; storages without bytes are no buffers."""
-        return list(dict.fromkeys(n for n in map(self._number, tensors) if n is not None))
+    def _buffers_of(self, tensors: list[torch.Tensor], tag: str = "") -> list[int]:
+        """Distinct, in order; storages without bytes are no buffers. tag: of those that are new."""
+        return list(dict.fromkeys(n for n in (self._number(tensor, tag) for tensor in tensors) if n is not None))
 
-    def _number(self, tensor: torch.Tensor) -> int | None:
+    def _number(self, tensor: torch.Tensor, tag: str) -> int | None:
         storage = tensor.untyped_storage()
-        if storage.nbytes() == 0:
+        if storage.nbytes() == 0 or not self._is_recorded(tensor):
             return None
         key = id(storage)  # PyTorch keeps the one object as long as the storage lives
         if key not in self._numbers:
-            self._numbers[key] = self._writer.allocate(storage.nbytes())
+            if not tag and self._naming is not None:
+                tag = self._naming.tag()
+            self._numbers[key] = self._writer.allocate(storage.nbytes(), tag)
             weakref.finalize(storage, self._free, key).atexit = False
         return self._numbers[key]
 
@@ -153,11 +175,17 @@ def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording
     Call ``step()`` of what is yielded where a step ends; state that was made before is taken in at its first use. Further
     keywords go to the trace's first line. Where the block raises, no file is left.
     """
+    with recording_into(path, header) as mode:
+        yield mode
+
+
+@contextmanager
+def recording_into(path: str | os.PathLike[str], header: dict[str, Any], **options: Any) -> Iterator[Recording]:
     writer = TraceWriter(path, {"source": f"torch {torch.__version__}", **header})
-    mode = Recording(writer)
+    mode = Recording(writer, **options)
     try:
         _entered.append(mode)
-        with mode:
+        with mode, fused_attention():
             yield mode
     except BaseException:
         mode.end()
@@ -167,56 +195,3 @@ def recording(path: str | os.PathLike[str], **header: Any) -> Iterator[Recording
         _entered.remove(mode)
     mode.end()
     writer.close()
-
-
-def _sum_of_outputs(outputs: Any, *_inputs: Any) -> torch.Tensor:
-    floating = [tensor for tensor in _tensors(outputs) if tensor.is_floating_point()]
-    if not floating:
-        raise ValueError("the model's outputs have no floating point tensor; give a loss")
-    return sum((tensor.sum() for tensor in floating[1:]), floating[0].sum())
-
-
-def record(
-    model: torch.nn.Module,
-    inputs: tuple[Any, ...],
-    path: str | os.PathLike[str],
-    *,
-    loss: Callable[..., torch.Tensor] = _sum_of_outputs,
-    optimizer: Callable[..., torch.optim.Optimizer] | None = None,
-    steps: int = 4,
-) -> None:
-    """Records training steps of a model on shapes alone: no GPU is needed, and the model is not changed.
-
-    model: any module; a copy of it on the meta device is trained. Code that looks at values (`.item()`, `if tensor:`)
-    can not run there, and raises what PyTorch raises.
-    inputs: the arguments of one forward pass, tensors in any nesting; uploaded anew in each step.
-    loss: of (outputs, *inputs) a scalar; the sum of all outputs where it is not given.
-    optimizer: of the parameters an optimizer, such as ``lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)``; none: gradients
-    are made and let go.
-    steps: the first makes the optimizer's state; from the third on they are equal.
-    """
-    if steps < 1:
-        raise ValueError(f"steps: at least one is needed, not {steps}")
-    twin = copy.deepcopy(model).to("meta")
-    twin.train()
-    shapes = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta"), inputs)
-    trainer = optimizer(twin.parameters()) if optimizer is not None else None
-    with recording(path, model=type(model).__name__, device="meta", steps=steps) as mode:
-        for _ in range(steps):
-            _train_step(mode, twin, shapes, loss, trainer)
-            mode.step()
-
-
-def _train_step(
-    mode: Recording,
-    model: torch.nn.Module,
-    shapes: tuple[Any, ...],
-    loss: Callable[..., torch.Tensor],
-    optimizer: torch.optim.Optimizer | None,
-) -> None:
-    inputs = tree_map_only(torch.Tensor, torch.empty_like, shapes)
-    mode.input(inputs)
-    loss(model(*inputs), *inputs).backward()
-    if optimizer is not None:
-        optimizer.step()
-    model.zero_grad(set_to_none=True)

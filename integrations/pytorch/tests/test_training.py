@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""record(): what a step's trace must not have that a GPU would not, and what it must say about its buffers. Skipped (status 77) where PyTorch
+is not."""
+
+import collections
+import gzip
+import json
+import os
+import sys
+import tempfile
+import unittest
+import warnings
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed for this Python")
+    sys.exit(77)
+import torch.nn.functional as F
+import thermocline.torch as tt
+
+BATCH, LENGTH, WIDTH, HEADS = 2, 256, 128, 8
+
+
+class Block(torch.nn.Module):
+    """A layer of a transformer as GPT-2 has it (nanoGPT's names); dropout 0.1, as Megatron's formula assumes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)
+        self.attn, self.proj = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+        self.fc, self.out = torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for part in self.attn(self.ln_1(x)).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.1)
+        x = x + F.dropout(self.proj(y.transpose(1, 2).reshape(x.shape)), 0.1)
+        return x + F.dropout(self.out(F.gelu(self.fc(self.ln_2(x)))), 0.1)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(512, 64), torch.nn.Linear(64, 512, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.embedding(tokens))
+
+
+class Training(unittest.TestCase):
+    def record(self, model: torch.nn.Module, inputs: object, **options: object) -> list[dict]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.jsonl.gz")
+            tt.record(model, inputs, path, **options)
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                return [json.loads(line) for line in file][1:]
+
+    def most_alive(self, events: list[dict]) -> int:
+        alive, most = {}, 0
+        for event in events:
+            if event["e"] == "alloc":
+                alive[event["b"]] = event["n"]
+            elif event["e"] == "free":
+                del alive[event["b"]]
+            most = max(most, sum(alive.values()))
+        return most
+
+    def test_attention_is_fused_as_on_a_gpu(self) -> None:
+        names = {torch.bfloat16: "flash", torch.float32: "efficient"}
+        for dtype, name in names.items():
+            events = self.record(Block().to(dtype), torch.empty(BATCH, LENGTH, WIDTH, dtype=dtype), steps=1)
+            kinds = {event.get("k") for event in events}
+            self.assertIn(f"_scaled_dot_product_{name}_attention", kinds)
+            self.assertIn(f"_scaled_dot_product_{name}_attention_backward", kinds)
+            square = BATCH * HEADS * LENGTH * LENGTH * dtype.itemsize
+            self.assertLess(max(event["n"] for event in events if event["e"] == "alloc"), square)
+
+    def test_a_module_with_attention_and_a_mask_of_truths(self) -> None:
+        class Masked(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.inner = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+                self.register_buffer("mask", torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.inner(x, x, x, attn_mask=self.mask, need_weights=False)[0]
+
+        events = self.record(Masked(), torch.empty(BATCH, LENGTH, WIDTH), steps=1)
+        self.assertIn("_scaled_dot_product_efficient_attention_backward", {event.get("k") for event in events})
+        largest = max(event["n"] for event in events if event["e"] == "alloc")
+        self.assertLess(largest, BATCH * HEADS * LENGTH * LENGTH * 4)
+
+    def test_outside_of_a_recording_attention_is_as_it_was(self) -> None:
+        self.record(Block(), torch.empty(BATCH, LENGTH, WIDTH), steps=1)
+        q = torch.empty(BATCH, HEADS, LENGTH, 16, device="meta", requires_grad=True)
+        self.assertNotIn("Efficient", str(F.scaled_dot_product_attention(q, q, q).grad_fn))
+
+    def test_a_layer_keeps_what_megatrons_formula_says(self) -> None:
+        """Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (2022), equation 1: s b h (34 + 5 a s / h) bytes
+        in half precision, of which flash attention keeps s b h 34. The copy that makes the heads' result one row (2 s b h) is not in it."""
+        layers = [
+            self.most_alive(self.record(torch.nn.Sequential(*(Block() for _ in range(n))).bfloat16(), inputs, steps=1))
+            for n in (2, 6)
+            for inputs in [torch.empty(BATCH, LENGTH, WIDTH, dtype=torch.bfloat16)]
+        ]
+        parameters = 2 * sum(parameter.numel() for parameter in Block().parameters())
+        kept = (layers[1] - layers[0]) / 4 - parameters
+        formula = 34 * BATCH * LENGTH * WIDTH
+        self.assertGreater(kept, 0.95 * formula)
+        self.assertLess(kept, 1.10 * formula)
+
+    def test_autocast_is_refused_and_not_ignored(self) -> None:
+        class Cast(torch.nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    return super().forward(x)
+
+        with self.assertRaisesRegex(RuntimeError, "autocast has no effect on meta tensors.*float32: convert the model"):
+            self.record(Cast(8, 8), torch.empty(8, 8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.autocast("cuda", dtype=torch.bfloat16)  # as before
+
+    def test_every_buffer_says_what_it_is(self) -> None:
+        model = torch.nn.Sequential(collections.OrderedDict(first=torch.nn.Linear(64, 128), act=torch.nn.ReLU(), last=torch.nn.Linear(128, 8)))
+        events = self.record(model, (torch.empty(32, 64),), optimizer=lambda p: torch.optim.AdamW(p, 1e-3), steps=3)
+        tags = collections.Counter(event["tag"] for event in events if event["e"] == "alloc")
+        for name in ("first.weight", "first.bias", "last.weight", "last.bias"):
+            self.assertEqual(tags[f"parameter {name}"], 1)
+            self.assertEqual(tags[f"gradient {name}"], 3)
+            self.assertEqual(tags[f"optimizer {name}"], 2)  # the two moments, and no step: that is a number on the host
+        self.assertEqual(tags["input"], 3)
+        self.assertEqual({tag for tag in tags if tag.startswith("activation")}, {"activation first", "activation act", "activation last"})
+        self.assertIn("temporary", tags)
+
+    def test_what_modules_share_is_one_buffer(self) -> None:
+        model = Tied()
+        events = self.record(model, torch.empty(4, 16, dtype=torch.long), steps=1)
+        tags = [event["tag"] for event in events if event["e"] == "alloc"]
+        self.assertEqual([tag for tag in tags if tag.startswith("parameter")], ["parameter embedding.weight"])
+        self.assertIs(model.head.weight, model.embedding.weight)
+        self.assertEqual(model.embedding.weight.device.type, "cpu")
+
+    def test_inputs_are_arguments_or_refused(self) -> None:
+        model = torch.nn.Linear(8, 8)
+        alone = self.record(model, torch.empty(4, 8))
+        self.assertEqual(self.record(model, [torch.empty(4, 8)]), alone)
+        self.assertEqual(self.record(model, (torch.empty(4, 8),)), alone)
+        with self.assertRaisesRegex(TypeError, "inputs: the arguments of one forward pass.*not dict"):
+            self.record(model, {"input": torch.empty(4, 8)})
+
+
+if __name__ == "__main__":
+    unittest.main()
