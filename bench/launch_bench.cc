@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of a launch through the hooks, in addition to the driver's own time: linked in the same order as with
 // LD_PRELOAD, the library before the driver. 20,000 live buffers; the parameter is one structure in which every 64th
-// byte begins a managed address, so that it has to be scanned at every byte offset.
+// byte begins an address of the library's memory, so that it has to be scanned at every byte offset.
 #include <cstring>
 #include <random>
 
@@ -28,7 +28,7 @@ const std::vector<CUdeviceptr>& buffers() {
   return all;
 }
 
-// `addresses`: how many words of the parameter are managed addresses.
+// `addresses`: how many words of the parameter are addresses of the library's memory.
 void launch(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto addresses = static_cast<std::size_t>(state.range(1));

@@ -27,7 +27,7 @@ struct AddressRange {
   DeviceAddress end() const { return at + bytes; }
 };
 
-// Eight bytes that a copy has written to memory and that may be a managed address.
+// Eight bytes that a copy has written to memory and that may be an address of the engine's memory.
 struct HeldWord {
   DeviceAddress at;
   std::uint64_t value = 0;

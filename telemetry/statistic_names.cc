@@ -169,8 +169,8 @@ constexpr std::array kTable = {
 static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");
 
-// PyTorch counts requested and allocated bytes separately. The library counts requested bytes only, so both of PyTorch's
-// names have that value.
+// PyTorch counts requested and allocated bytes separately. The library counts requested bytes only, so both have
+// that value.
 constexpr StatisticAlias kPytorch[] = {
     {"allocated_bytes.all.current", "live_bytes"},
     {"allocated_bytes.all.peak", "peak_live_bytes"},

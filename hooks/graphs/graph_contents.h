@@ -14,7 +14,7 @@ namespace thermocline {
 
 class EngineSet;
 
-// The managed memory that one node names.
+// The engines' memory that one node names.
 struct NodeContents {
   CUgraphNode parent = nullptr;  // the node whose child graph or body contains it; null: none
   std::vector<MemoryAccess> accesses{};
@@ -27,7 +27,7 @@ struct NodeContents {
 };
 using GraphContents = std::unordered_map<CUgraphNode, NodeContents>;
 
-// `engines`: null if there are none; then no memory is managed. May throw bad_alloc.
+// `engines`: null if there are none; then nothing is named. May throw bad_alloc.
 GraphContents contents_of(const EngineSet* engines, CUgraph graph);
 NodeContents contents_of(const EngineSet* engines, const CUgraphNodeParams& params);
 NodeContents contents_of_kernel(const EngineSet* engines, CUfunction function, void* const* parameters,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that graphs allocate, by captured calls or by nodes, is the driver's own, and its addresses are not managed.
+// Memory that graphs allocate, by captured calls or by nodes, is the driver's own, and belongs to no engine.
 // The driver takes it from the device when such a graph is launched or uploaded, and keeps it for the next launch until
 // it is told to release it (cuDeviceGraphMemTrim). So from the first such node on, this memory counts against the
 // budget like the program's own mappings, and a launch that fails for lack of memory is repeated after more room was

@@ -21,12 +21,12 @@ struct ParameterSlot {
   std::size_t offset = 0;  // in the block that `extra` passes
   std::size_t bytes = 0;
 
-  // The engine's range of addresses.
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy sees a 0 in it
   friend auto operator<=>(const ParameterSlot&, const ParameterSlot&) = default;
 };
 using ParameterLayout = std::vector<ParameterSlot>;
 
-// Examines a word at every byte offset.
+// The engine's range of addresses.
 struct OwnRange {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
@@ -34,15 +34,15 @@ struct OwnRange {
   bool operator()(DeviceAddress address) const { return address.value - begin < bytes; }
 };
 
-// kernelParams: one pointer per parameter.
+// Examines a word at every byte offset.
 void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
-// The block of `extra`; parameters of the layout beyond `bytes` were not passed.
+// kernelParams: one pointer per parameter.
 inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, AccessList* out) {
   for (std::size_t i = 0; i < layout.size(); ++i) scan_parameter(parameters[i], layout[i].bytes, owns, out);
 }
 
-// The two kinds of arguments that a launch and a graph node have.
+// The block of `extra`; parameters of the layout beyond `bytes` were not passed.
 inline void scan_block(const ParameterLayout& layout, const void* block, std::size_t bytes, OwnRange owns,
                        AccessList* out) {
   for (const ParameterSlot& slot : layout) {
@@ -52,7 +52,7 @@ inline void scan_block(const ParameterLayout& layout, const void* block, std::si
   }
 }
 
-// Reads CU_LAUNCH_PARAM_*; an unknown entry ends the list, which the driver treats as an error.
+// The two kinds of arguments that a launch and a graph node have.
 struct KernelArguments {
   void* const* parameters = nullptr;
   void* const* extra = nullptr;
@@ -62,12 +62,11 @@ struct ExtraBlock {
   const void* at = nullptr;
   std::size_t bytes = 0;
 };
-// False when the arguments can not be read: then everything counts as accessed. Code compiled by nvcc passes an array
-// of parameters even to kernels that have none. Without a layout the block of `extra` is scanned as one parameter.
+// Reads CU_LAUNCH_PARAM_*; an unknown entry ends the list, which the driver treats as an error.
 ExtraBlock read_extra(void* const* extra);
 
-// False when nothing can be known: then everything counts as accessed. A launch by nvcc's code hands over an array of
-// parameters to kernels without any, too. Without a layout the block of `extra` is scanned as one parameter.
+// False when the arguments can not be read: then everything counts as accessed. Code compiled by nvcc passes an array
+// of parameters even to kernels that have none. Without a layout the block of `extra` is scanned as one parameter.
 inline bool scan_arguments(const ParameterLayout* layout, KernelArguments arguments, OwnRange owns, AccessList* out) {
   if (arguments.parameters != nullptr) {
     if (layout == nullptr) return false;

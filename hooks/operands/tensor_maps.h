@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps (CUtensorMap) that describe managed memory. A tensor map is opaque, and its tensor's address need not
-// appear in it unchanged. So whatever the driver writes into one is remembered, by a digest of its 128 bytes, together
-// with the address; it is recognized when a kernel is given the map by value, and when a copy writes it to memory.
+// Tensor maps (CUtensorMap) that describe the engines' memory. A tensor map is opaque, and its tensor's address need
+// not appear in it unchanged. So whatever the driver writes into one is remembered, by a digest of its 128 bytes,
+// together with the address; it is recognized when a kernel is given the map by value, and when a copy writes it to
+// memory.
 //
 // A map refers to an address, not to a buffer: it describes whatever is allocated there later. When more than kMost
 // maps are remembered, those whose address has no live buffer are removed. Thread-safe.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointer upload tracking: tells the engine how copies and sets change the pointers stored in device memory
-// (offload/pointers/references.h). Copies from the host are searched for words that are managed addresses; copies on
+// (offload/pointers/references.h). Copies from the host are searched for addresses of the engine's memory; copies on
 // the device carry along the known pointers of their source; pointers in a range that is overwritten are removed.
 //
 // When the bytes are read: pinned memory before the copy is submitted (after it, another thread that knows the copy to
@@ -23,7 +23,7 @@ namespace thermocline {
 
 class WordScan;
 
-// Host memory that the driver does not know. Calls the driver, except for managed memory.
+// Host memory that the driver does not know. Calls the driver, except for the engines' memory.
 bool is_pageable(CUdeviceptr at);
 // Host memory that the driver knows.
 bool is_pinned(CUdeviceptr at);

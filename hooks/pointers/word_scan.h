@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds managed addresses in bytes that are copied to the device. A device reads eight bytes at once only if they are
-// aligned, but packed structures are read in halves, so all words at multiples of four bytes of the destination are
+// Finds the engine's addresses in bytes that are copied to the device. A device reads eight bytes at once only if they
+// are aligned, but packed structures are read in halves, so all words at multiples of four bytes of the destination are
 // examined. The upper half of an address distinguishes it from nearly all other data: 16 bytes cost four instructions
 // (docs/hidden_pointers.md has the figures).
 #pragma once

@@ -5,8 +5,8 @@
 //
 // Failures are logged once on stderr and make the library stand aside: for all devices if they concern the first one,
 // otherwise for that device (promise 4). A broken invariant is the exception: then it is unknown where the program's
-// bytes are, so every operation on managed memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN, while
-// other memory continues to work as without the library.
+// bytes are, so every operation on the engines' memory, of all devices, fails from then on with CUDA_ERROR_UNKNOWN,
+// while other memory continues to work as without the library.
 #pragma once
 
 #include <cstdint>
@@ -126,7 +126,7 @@ enum class Counter {
   kUnknownFunctions,    // driver functions newer than the table: the program's calls are not seen
   kUnseenCollectives,   // kernels of NCCL whose call was not seen (linked statically), or ends in the background
   kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
-  kRefusedShares,       // managed memory that the driver does not share with other processes
+  kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
   kCount
 };

@@ -27,8 +27,8 @@ enum class Host {
   kReadsAtOnce,
 };
 
-// `accesses` may name any memory; unmanaged memory is removed from the list in place, because some threads have small
-// stacks.
+// `accesses` may name any memory; what no engine owns is removed from the list in place, because some threads have
+// small stacks.
 CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call);
 // A copy that names no context. `in_another`: makes the same copy in a given stream, if that is necessary
 // (proxy_streams.h).

@@ -17,7 +17,7 @@ using RunOfCopy = CallOf<std::size_t, std::size_t, OperationInfo, CallFrom>;
 CUresult copy_to_host(StreamHandle stream, Host host, void* to, CUdeviceptr from, std::size_t bytes, OperationInfo info,
                       RunOfCopy run);
 
-// Whether the copy is from managed memory to the host, or to memory about which nothing is known.
+// Whether the copy is from an engine's memory to the host, or to memory about which nothing is known.
 bool is_copy_to_host(CUdeviceptr to, CUdeviceptr from);
 
 }  // namespace thermocline

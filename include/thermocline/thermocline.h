@@ -142,7 +142,8 @@ typedef void (*thermocline_raise)(const char* function, const char* file, uint32
 void thermocline_raise_with(thermocline_raise raise);
 
 /* Device memory whose first use is on `stream` (a CUstream). Uses the device's primary context if no context of the
- * device is current. NULL for 0 bytes. Only the first device is managed: for other devices this is plain cuMemAlloc. */
+ * device is current. NULL for 0 bytes. In a context without an engine (a second one on the device, or where the
+ * library stands aside) this is plain cuMemAlloc. */
 void* thermocline_allocate(ptrdiff_t bytes, int device, void* stream);
 /* The next owner of the memory is ordered after all work submitted so far to `stream` and to the streams recorded for
  * the memory. */

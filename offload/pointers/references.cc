@@ -155,8 +155,8 @@ void References::add_written(Holder& holder, Run run) {
   runs_ += holder.written.size();
 }
 
-// One run for each kernel, or one for all; the gap between the ranges counts too. In unmanaged memory two ranges may be
-// far apart, and the gap belongs to others: more ranges are stored there before they are merged.
+// One run for each kernel, or one for all; the gap between the ranges counts too. In memory outside the engine two
+// ranges may be far apart, and the gap belongs to others: more ranges are stored there before they are merged.
 void References::add_anywhere(Holder& holder, Run run) {
   run.target = kAnywhere;
   const auto widen = [](Run& known, const Run& by) {

@@ -7,8 +7,8 @@
 // is `target`. A pointer stays until it is overwritten or its buffer is freed. Targets are addresses, not buffers: if
 // the target is freed and its address reused, the pointer points to the new buffer, as it does on the device.
 //
-// Unmanaged memory (globals of modules, the program's own mappings, managed memory) can contain pointers too. Any
-// kernel may read it, so buffers that such pointers point to are accessed by every kernel.
+// Memory outside the engine (globals of modules, the program's own mappings, CUDA managed memory) can contain pointers
+// too. Any kernel may read it, so buffers that such pointers point to are accessed by every kernel.
 //
 // What a kernel writes is not seen. Kernels that are known to write pointers (OperatorClass::kTables), or are not yet
 // known not to (pointer_probes.h), are assumed to store everything that they were given or could reach somewhere in
@@ -48,7 +48,7 @@ class References {
   explicit References(const Heap& heap) : heap_(heap) {}
 
   bool empty() const { return runs_ == 0; }
-  // Whether any pointer is stored in unmanaged memory.
+  // Whether any pointer is stored in memory outside the engine.
   bool any_outside() const { return !outside_.empty(); }
   std::uint64_t runs() const { return runs_; }
 
@@ -95,7 +95,7 @@ class References {
   // Addresses that were read from ranges in which kernels may have written some.
   using TableWords = std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<DeviceAddress>>;
   // The same, with `read` in place of what may have been written; appends the ranges that still have to be read.
-  // Unmanaged memory is not read, because it may have been freed. True: any address may be stored there.
+  // Memory outside the engine is not read, because it may have been freed. True: any address may be stored there.
   bool follow_read(std::span<const MemoryAccess> accesses, const TableWords& read, std::vector<DeviceAddress>* out,
                    std::vector<AddressRange>* unread);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that streams write and wait for: two streams hand over to each other in turns, through words in buffers that
-// are evicted and fetched, in host memory and in managed memory.
+// are evicted and fetched, in host memory and in CUDA managed memory.
 #include "tests/preload/programs/small.h"
 
 #define ROUNDS 6

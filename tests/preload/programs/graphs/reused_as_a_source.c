@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph copied from managed memory to memory that the program maps itself, and both the graph and the source were
-// freed. What another buffer at the source's addresses contains later must not be carried along: every kernel may
+// A graph copied from the library's memory to memory that the program maps itself, and both the graph and the source
+// were freed. What another buffer at the source's addresses contains later must not be carried along: every kernel may
 // follow pointers in the program's own mappings, and everything together would not fit.
 #include "tests/preload/programs/small.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory with a device address, together with managed memory.
+// Host memory with a device address, together with the library's memory.
 #include "tests/preload/programs/small.h"
 
 int main(void) {
