@@ -213,10 +213,10 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
   const CallSite now = here(stream);
   BufferRecord record;
   {
-    const MutexLock lock(watch().mutex);
-    BufferRecords& records = watch().records;
-    if (!records.remove(address, now)) {
-      const BufferRecord* const live = records.live(address);
+    Watch& all = watch();
+    const MutexLock lock(all.mutex);
+    if (!all.records.remove(address, now)) {
+      const BufferRecord* const live = all.records.live(address);
       const BufferRecord* const gone = all.records.gone(address);
       report(live != nullptr   ? "what is freed is not the beginning of a buffer"
              : gone != nullptr ? "a buffer is freed twice"
@@ -224,7 +224,7 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
              address, live != nullptr ? live : gone, &now);
       return Status::invalid_value();
     }
-    record = *records.gone(address);
+    record = *all.records.gone(address);
   }
   if (guards() && !any_capture()) return free_guarded(active, record, stream);
   return active.engine->free(address, stream);
