@@ -39,7 +39,7 @@ for suite in "${suites[@]}"; do
   if [[ ! -f $root/made ]]; then
     echo "== a bare $suite" >&2
     debootstrap --variant=minbase --include=python3,python3-pip "$suite" "$root" >"$here/$suite.log" || die "debootstrap failed; $here/$suite.log"
-    touch "$root/made"
+    : >"$root/made"
   fi
   rm -rf "$root/trial"
   mkdir "$root/trial"
