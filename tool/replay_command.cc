@@ -25,6 +25,7 @@
 #include "trace/joint_bound.h"
 #include "trace/replay.h"
 #include "trace/spread.h"
+#include "trace/tuning.h"
 
 namespace thermocline {
 namespace {
@@ -77,6 +78,7 @@ struct Outcome {
   // None if there is no schedule, steps differ, or there are several streams; the joint bound also if it was not
   // requested.
   std::optional<double> bound_ms, joint_bound_ms;
+  std::optional<Bytes> suffices;  // where memory ran out: a budget in which it does not
 };
 
 // A replay has more policies than the settings: all of the table, and those that are named after their plans.
@@ -210,6 +212,27 @@ ReplayOptions options_of(const Flags& flags, const Job& job) {
   return options;
 }
 
+// The whole program is known here, so it can be said in which budget all of it runs, and not only what was refused
+// first.
+std::optional<Bytes> budget_that_suffices(const Job& job, ReplayOptions options) {
+  Progress progress("looking for a budget that suffices");
+  std::size_t asked = 0;
+  options.progress = {};
+  const auto runs = [&](Bytes budget) {
+    constexpr std::size_t kLikelyReplays = 10;
+    progress.show(std::min(asked++, kLikelyReplays), kLikelyReplays);
+    options.engine.budget_bytes = budget;
+    ReplayResult result;
+    std::string reason;
+    return replay(job.trace, job.program, options, &result, &reason) && result.outcome == ReplayOutcome::kOk;
+  };
+  // Whole pages, and room between them: some more than the peak.
+  const Bytes high =
+      std::min(job.trace.peak_live_bytes + job.trace.peak_live_bytes / 4 + 64 * kMiB, job.profile->memory_bytes.value);
+  if (high <= job.budget_bytes) return std::nullopt;
+  return least_budget(job.budget_bytes, high, std::max(kMiB, round_down(high / 256, kMiB)), runs);
+}
+
 int run_both(const Flags& flags, const Job& job, Outcome* out) {
   ReplayOptions options = options_of(flags, job);
   std::string reason;
@@ -219,6 +242,7 @@ int run_both(const Flags& flags, const Job& job, Outcome* out) {
     say(flags.trace + ": " + reason);
     return kFailed;
   }
+  if (out->with_budget.outcome == ReplayOutcome::kOutOfMemory) out->suffices = budget_that_suffices(job, options);
   ReplayOptions unlimited = unlimited_options(options, job.trace);
   unlimited.progress = [&](std::size_t step) { progress.show(job.program.steps + step, 2 * job.program.steps); };
   if (!replay(job.trace, job.program, unlimited, &out->unlimited, &reason)) {
@@ -329,12 +353,26 @@ ordered_json json_of(const Flags& flags, const Job& job, const Outcome& outcome)
       {"evictions_by_reason", by_reason(result.statistics.movements.evictions, kEvictReasonNames)},
       {"restores_by_reason", by_reason(result.statistics.movements.fetches, kFetchReasonNames)},
       {"host_waits", result.statistics.host_waits},
+      {"sufficient_budget_bytes", outcome.suffices ? ordered_json(*outcome.suffices) : ordered_json(nullptr)},
       {"report", complete ? ordered_json(nullptr) : ordered_json(result.report)},
   };
 }
 
 void print_json(const Flags& flags, const Job& job, const Outcome& outcome) {
   std::puts(json_text(json_of(flags, job, outcome)).c_str());
+}
+
+// The engine's report, whose advice on the budget is of what was refused alone, with the one that suffices in its
+// place.
+std::string report_with(std::optional<Bytes> suffices, std::size_t steps, std::string report) {
+  if (!suffices) return report;
+  constexpr std::string_view kAdvice = "  do     budget = ";
+  const std::string size = std::to_string((*suffices + kMiB - 1) / kMiB) + "MiB";
+  const std::string advice = std::string(kAdvice) + "\"" + size + "\" (--budget " + size + "): all " +
+                             std::to_string(steps) + " steps run in it\n";
+  const std::size_t begin = report.find(kAdvice), first = report.find("\n  do     ");
+  if (begin != std::string::npos) return report.replace(begin, report.find('\n', begin) + 1 - begin, advice);
+  return first == std::string::npos ? report + advice : report.insert(first + 1, advice);
 }
 
 void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
@@ -344,7 +382,7 @@ void print_text(const Flags& flags, const Job& job, const Outcome& outcome) {
                streams == 1 ? "" : (" in " + std::to_string(streams) + " streams").c_str(), budget_told(job).c_str(),
                is_complete(outcome) ? "ok" : "out of memory");
   if (!is_complete(outcome)) {
-    std::fputs(result.report.c_str(), stdout);
+    std::fputs(report_with(outcome.suffices, job.program.steps, result.report).c_str(), stdout);
     return;
   }
   const std::optional<std::size_t> learned = learned_after_steps(result.steps);
