@@ -88,6 +88,7 @@ bool parse_policy_flag(const std::string& text, Settings* settings) {
     return true;
   }
   std::vector<std::string_view> known;
+  known.reserve(kPolicies.size() + std::size(kPlanPolicies));
   for (const PolicyEntry& policy : kPolicies) known.emplace_back(policy.name);
   for (const PlanPolicy& policy : kPlanPolicies) known.push_back(policy.name);
   std::string list;

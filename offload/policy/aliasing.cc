@@ -7,13 +7,13 @@
 namespace thermocline {
 namespace {
 
-// What is done in which iteration under a plan.
+// What is done in which iteration (round) under a plan.
 constexpr unsigned kPrepared = 3;
 constexpr unsigned kWatched = 4;
 constexpr unsigned kAssigned = 5;
 constexpr unsigned kSettled = 7;
 
-// Kinds of iterations that are measured. When homes are moved to, everybody does so.
+// Kinds of iterations that are measured; the one in which buffers move to their addresses is neither.
 constexpr unsigned kBefore = 0, kNeither = 1, kAfter = 2;
 // So many, of which the shortest counts.
 constexpr unsigned kMeasured = 3;
@@ -44,7 +44,7 @@ void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const L
   } else if (known.rounds == kWatched) {
     watch(known);
   } else if (known.rounds == kAssigned) {
-    // Interrupted: once more.
+    // Interrupted: begins again.
     if (!watching_) {
       known.rounds = kPrepared - 1;
       return;
@@ -52,7 +52,7 @@ void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const L
     assigned_ = iteration;
     assign(link);
   } else if (known.rounds == kSettled) {
-    // Another iteration has come between.
+    // Another iteration ran in between.
     if (!assigning_.begun() || assigned_ != iteration) {
       known.rounds = kPrepared - 1;
       return;
@@ -107,14 +107,14 @@ void Aliasing::assign(const Link& link) {
   });
 }
 
-// Null where it has gone, or is elsewhere each time.
+// Null where it has been freed, or has other addresses each time.
 const Block* Aliasing::block_of(const Known& known, const PageOwner& page_owner) const {
   if (page_owner.named) return known.berths.block_of(static_cast<Berths::Name>(page_owner.id));
   const Block* const block = heap_.block_of(page_owner.block);
   return block != nullptr && block->serial() == page_owner.id ? block : nullptr;
 }
 
-// Which pages they are: who has pages now is at home, the others share what is nobody's.
+// The physical pages of the assignment: owners that have pages now keep them, the others share the free ones.
 std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assigned) {
   std::vector<PageHandle> pages(assigned.homes.pages);
   for (const PageHome& one : assigned.homes.homes) {
@@ -154,7 +154,7 @@ void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nano
       known.homes[static_cast<Berths::Name>(page_owner.id)].push_back(home);
     }
   }
-  // Who always stays may be driven out by something else that comes between.
+  // Blocks that are never evicted in the iteration may be by something that runs in between.
   heap_.for_each_block([&](const Block& block) {
     for (std::uint64_t page = 0; page < block.pages(); ++page) {
       const PageHandle home = block.page_handles()[page];
@@ -165,7 +165,7 @@ void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nano
   known.berths.keep();
 }
 
-// What came between, or was left over when homes were moved to, may be on pages that are others' homes.
+// What ran in between, or was there before the assignment, may be on pages that are assigned to others.
 void Aliasing::rebind() {
   heap_.loosen();
   std::vector<Timetable::Held> held;
@@ -184,11 +184,11 @@ void Aliasing::put(const Block& block, const Home& home) {
   heap_.timetable().add(heap_.page_of(block.begin()) + home.page, home.from_ns, home.until_ns, home.home);
 }
 
-void Aliasing::occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block) {
+void Aliasing::occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block) {
   if (!residency_.is_trusting()) return;
   Known& known = known_[iteration];
   any_names_ = true;
-  const auto name = known.berths.occupied(place, bytes, heap_, block);
+  const auto name = known.berths.occupied(operation, bytes, heap_, block);
   if (!name.has_value() || known.homes.empty()) return;
   const auto homes = known.homes.find(*name);
   if (homes == known.homes.end()) return;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a repeated iteration need no mapping calls: its buffers get the same addresses each time (berths.h), and every
-// address a page of its own (page_homes.h), which the driver leads it to from then on, whoever has the page at present.
-// A steady step then consists of copies and waits on the device alone.
+// Static page assignment: makes a repeated iteration need no mapping calls. Its buffers get the same addresses each
+// time (berths.h), and every page of addresses is assigned a physical page (page_homes.h), to which it stays mapped
+// whoever owns that page at the moment. A steady step then consists of copies and of waits on the device alone.
 //
-// Addresses lead to pages of others as long as their own contents are away. So this is for programs all of whose
-// accesses are known (trusting); without that, nothing here does anything.
+// While contents are evicted, their addresses are mapped to pages of others. So this is for programs all of whose
+// accesses are known (trusting); otherwise nothing here does anything.
 //
-// Under a plan (rounds, see aliasing.cc): two iterations show which buffers there are, and how long they take; in the
-// third parts give up their pages as they will with homes; the fourth is written down: who has pages, and when. Homes
-// are worked out on a thread of its own, and taken two iterations later, always there. In the next one buffers move to
-// their addresses, which costs a call for each, once. Where too many pages find no home, or homes would make the
-// iteration slower, nothing is changed; where they have made it slower, all is given up. Of several iterations only the
-// first to get that far has homes. Guarded by the engine's lock.
+// Under a plan it takes several iterations (rounds, see aliasing.cc). The first two show which buffers there are, and
+// how long an iteration takes. In the third, eviction units give up their pages as they will under the assignment. The
+// fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own and taken two
+// iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
+// which costs one mapping call for each, once. If too many pages get no assignment, or the iteration is expected to
+// become slower, nothing is changed; if it did become slower, the assignment is given up. Of several iterations only
+// the first to get that far has an assignment. Guarded by the engine's lock.
 #pragma once
 
 #include <array>
@@ -40,30 +41,30 @@ class Aliasing {
   Aliasing(const Aliasing&) = delete;
   Aliasing& operator=(const Aliasing&) = delete;
 
-  // An iteration (by the period detector's number) begins in which a plan decides.
+  // An iteration, by the period detector's number, begins under a plan.
   void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
-  // An operation of it arrives; device time of all that was submitted before.
+  // An operation of it arrives. `submitted_ns`: device time of all that was submitted before.
   void arriving(std::size_t iteration, std::uint64_t submitted_ns);
   // It is about to be submitted.
   void submitting(StreamHandle stream) { meter_.submitting(stream); }
   // It has been submitted.
   void submitted(std::uint64_t submitted_ns) { log_.at(submitted_ns - began_ns_); }
   void diverged();
-  // What was known of it is not so any more.
+  // Discards all that is known of the iteration.
   void forget(std::size_t iteration);
-  // Addresses run short: none are kept from now on.
+  // Addresses run short: none are reserved from now on.
   void give_up();
 
   // See Berths; `iteration` is followed.
-  Block* berth(std::size_t iteration, std::size_t place, Bytes bytes) {
-    return residency_.is_trusting() ? known_[iteration].berths.find(place, bytes) : nullptr;
+  Block* berth(std::size_t iteration, std::size_t operation, Bytes bytes) {
+    return residency_.is_trusting() ? known_[iteration].berths.find(operation, bytes) : nullptr;
   }
-  void occupied(std::size_t iteration, std::size_t place, Bytes bytes, Block& block);
+  void occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block);
   bool vacated(const Block& block) { return any_names_ && vacated_by_name(block); }
 
-  // How often homes have been taken, or given up.
+  // How often an assignment has been taken, or given up.
   std::uint64_t changes() const { return changes_; }
-  // Addresses that lead elsewhere are as they should be.
+  // There is an assignment, so stale mappings are kept.
   bool is_settled(std::size_t iteration) const { return known_[iteration].berths.keeps(); }
 
  private:
@@ -74,10 +75,11 @@ class Aliasing {
   };
   struct Known {
     Berths berths;
-    unsigned rounds = 0;                 // iterations that began since the plan was made
-    double before_ms = 0, after_ms = 0;  // the shortest iteration under the plan, without homes and with; 0: none yet
-    unsigned measured = 0;               // with
-    // By name, until it has addresses.
+    unsigned rounds = 0;  // iterations that began since the plan was made
+    double before_ms = 0,
+           after_ms = 0;    // the shortest iteration under the plan, without an assignment and with one; 0: none yet
+    unsigned measured = 0;  // iterations with an assignment
+    // By name of the buffer, until it has addresses.
     std::unordered_map<Berths::Name, std::vector<Home>> homes;
   };
   struct Assigned {

@@ -124,9 +124,9 @@ void LearnedPolicy::learn() {
   known.profile = recorder_.make(period_detector_.period());
   if (!timed_) {
     durations_.collect();
-    for (std::size_t place = 0; place < known.profile.places(); ++place) {
-      const std::uint64_t measured = durations_.nanoseconds(period_detector_.token_at(place));
-      if (measured != 0) known.profile.nanoseconds[place] = measured;
+    for (std::size_t index = 0; index < known.profile.places(); ++index) {
+      const std::uint64_t measured = durations_.nanoseconds(period_detector_.token_at(index));
+      if (measured != 0) known.profile.nanoseconds[index] = measured;
     }
   }
   planned_ = current_;
@@ -168,7 +168,7 @@ PolicyStatistics LearnedPolicy::statistics() const {
   return all;
 }
 
-std::vector<BlockState*> LearnedPolicy::players(std::span<const std::uint32_t> names) const {
+std::vector<BlockState*> LearnedPolicy::blocks_of(std::span<const std::uint32_t> names) const {
   std::vector<BlockState*> blocks;
   for (const std::uint32_t name : names) {
     if (const Actor& actor = known_[current_].actors[name]; actor.alive()) blocks.push_back(actor.state);
@@ -179,13 +179,13 @@ std::vector<BlockState*> LearnedPolicy::players(std::span<const std::uint32_t> n
 void LearnedPolicy::drop_as_planned() {
   const Rewriting* const r = rewriting();
   if (r == nullptr) return;
-  for (BlockState* const block : players(r->drops[period_detector_.position()])) drop_(*block);
+  for (BlockState* const block : blocks_of(r->drops[period_detector_.position()])) drop_(*block);
 }
 
 std::vector<const BlockState*> LearnedPolicy::remade() const {
   const Rewriting* const r = rewriting();
   if (r == nullptr) return {};
-  const std::vector<BlockState*> blocks = players(r->remakes[period_detector_.position()]);
+  const std::vector<BlockState*> blocks = blocks_of(r->remakes[period_detector_.position()]);
   return {blocks.begin(), blocks.end()};
 }
 
@@ -219,20 +219,20 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
     // What has left will want its addresses back when there is less time than now.
     if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
-  const std::size_t place = period_detector_.position();
-  at_place(rewriting() == nullptr ? place : rewriting()->place_of[place]);
+  const std::size_t index = period_detector_.position();
+  act_at(rewriting() == nullptr ? index : rewriting()->place_of[index]);
 }
 
 void LearnedPolicy::ran_again(std::uint32_t n) {
-  const std::size_t place = period_detector_.position();
-  at_place(rewriting()->place_of[place] - rewriting()->runs_before[place] + n);
+  const std::size_t index = period_detector_.position();
+  act_at(rewriting()->place_of[index] - rewriting()->runs_before[index] + n);
 }
 
-// Of the plan's profile.
-void LearnedPolicy::at_place(std::size_t place) {
+// `index`: of an operation of the plan's profile.
+void LearnedPolicy::act_at(std::size_t index) {
   const Known& known = known_[current_];
-  for (const std::uint32_t gap : known.plan.leaves[place]) leave(known.plan.gaps[gap]);
-  for (const std::uint32_t gap : known.plan.returns[place]) {
+  for (const std::uint32_t gap : known.plan.leaves[index]) leave(known.plan.gaps[gap]);
+  for (const std::uint32_t gap : known.plan.returns[index]) {
     if (const Actor* actor = actor_of(known.plan.gaps[gap])) returns_.push_back(*actor);
   }
   poll_returns();

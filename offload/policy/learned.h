@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading with a history: recognises the iteration, profiles it, plans it, and then acts by place in the iteration:
-// buffers are copied out right behind their last use before the gap, and come back in order of next use as early as
-// memory permits. The plan is made on a thread of its own during the iteration that follows the second equal one, and
-// is taken when that has ended: always there, however long it took.
+// Offloading with a history: detects the iteration, profiles it, plans it, and then acts by operation index. Buffers
+// are copied out right after their last use before a gap, and are prefetched in order of next use, as early as memory
+// permits. The plan is made on a thread of its own during the iteration that follows the second equal one, and is taken
+// when that one has ended: always there, however long planning took.
 //
-// While the program does what it did before, this decides; from the first operation that does not match on,
-// ReactivePolicy does, until the program is back on a known path or has shown a new one twice. A plan is only advice:
-// whatever it says, Residency keeps every promise.
+// While the program repeats what it did, the plan decides. From the first operation that does not match on,
+// ReactivePolicy decides, until the program is back in a known iteration or has shown a new one twice. A plan is only
+// advice: whatever it says, Residency keeps every promise.
 #pragma once
 
 #include <array>
@@ -87,7 +87,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   }
 
  private:
-  // A block that plays a buffer of the profile.
+  // The block that a buffer of the profile is in now.
   struct Actor {
     BlockState* state = nullptr;
     std::uint64_t serial = 0;
@@ -95,11 +95,11 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   };
 
   const Rewriting* rewriting() const { return following_ ? known_[current_].plan.rewriting.get() : nullptr; }
-  // The blocks that play these buffers now.
-  std::vector<BlockState*> players(std::span<const std::uint32_t> names) const;
+  // The blocks that these buffers of the profile are in now.
+  std::vector<BlockState*> blocks_of(std::span<const std::uint32_t> names) const;
   void drop_as_planned();
   const Actor* actor_of(const PlannedGap& gap) const;
-  void at_place(std::size_t place);
+  void act_at(std::size_t index);
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
@@ -140,7 +140,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   Background<Plan> planning_;                             // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
-  std::deque<Actor> returns_;   // on their way back, what is needed first first
+  std::deque<Actor> returns_;   // to be prefetched, in order of next use
   bool following_ = false;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool timed_ = false;             // its duration was given

@@ -10,11 +10,11 @@ namespace {
 // Copies in flight per direction: one running, one behind it, so that the link never idles between two host calls, and
 // what is copied stays close to the latest knowledge.
 constexpr std::size_t kCopiesInFlight = 2;
-// So much may have been brought back without having been used yet: as much as keeps the link busy. What is used makes
-// room for more; where the program does not come back for it, memory stays free for what it does instead.
+// Most bytes that are prefetched and not used yet: enough to keep the link busy. Each use makes room for more; if the
+// program does something else, memory stays free for that.
 constexpr Bytes kMostUnused = kCopiesInFlight * kPartBytes;
 // Useless prefetches that end prefetching until the next miss.
-constexpr std::uint64_t kPatience = 3;
+constexpr std::uint64_t kMostWasted = 3;
 // A fence every few operations lets a copy out start behind the last use of its block, and not behind all that is
 // queued by then; one on every operation would cost short kernels more than it gains.
 constexpr std::uint32_t kOperationsPerFence = 4;
@@ -52,7 +52,7 @@ void ReactivePolicy::write_behind() {
 }
 
 void ReactivePolicy::prefetch() {
-  if (residency_.statistics().wasted_prefetches >= wasted_before_ + kPatience) {
+  if (residency_.statistics().wasted_prefetches >= wasted_before_ + kMostWasted) {
     returning_ = false;
     return;
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offloading without a history: what to copy out before anybody asks for the room, and what to bring back before it is
-// accessed.
+// Offloading without a history: what is copied out before its room is needed, and what is prefetched.
 //
-// Write-behind: once something has had to leave, while memory is filling and the link out is idle, the oldest idle
-// dirty block is copied out and keeps its pages; it is then clean, and dropping it is free. Prefetch: training comes
-// back through its activations in reverse, so after the first access of an absent block the blocks that left last are
-// brought back first, into free pages only, and only as far ahead of what the program has used as keeps the link busy:
-// memory that is filled with guesses is missing where the program allocates next. A guess that was evicted again before
-// its use counts against prefetching, which stops after a few until the next miss that it would have served.
+// Write-behind: once something has been evicted, while memory is filling and the link out is idle, the oldest idle
+// dirty unit is copied out and keeps its pages. It is then clean, so evicting it costs no copy.
+//
+// Prefetch: training goes back through its activations in reverse order. So after the first access of a non-resident
+// unit, those that were evicted last are fetched first, into free pages only, and only as far ahead of the program as
+// keeps the link busy: memory filled with guesses is missing where the program allocates next. A unit that is evicted
+// again before its use counts against prefetching, which stops after a few of these until the next miss.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class ReactivePolicy final : public EvictionPolicy {
   Residency& residency_;
   const RecentAllocations& allocations_;  // prefetch leaves room for the largest one
   const unsigned low_water_percent_, clean_reserve_percent_;
-  bool returning_ = false;           // the program is coming back for what left
-  std::uint64_t wasted_before_ = 0;  // useless prefetches when returning began
+  bool returning_ = false;           // the program is accessing again what was evicted
+  std::uint64_t wasted_before_ = 0;  // useless prefetches when that began
   std::uint32_t operations_since_fence_ = 0;
   std::uint64_t write_behinds_ = 0, prefetches_ = 0;
 };
