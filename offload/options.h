@@ -34,6 +34,10 @@ enum class Recompute { kOff, kAuto };
 // else is recomputed (Chen et al., Training deep nets with sublinear memory cost, 2016), without copies.
 enum class RecomputePlans { kJoint, kRecomputeOnly, kSegments };
 
+// Whether what leaves is compared with its host copy first, by digests, where something may have written to it
+// (docs/directions.md). auto: where that pays, and the device can.
+enum class DigestUse { kOff, kAuto };
+
 struct EngineOptions {
   int device = 0;
   // Most bytes the engine may hold on the device, the program's own mappings included. 0: all of the device's memory.
@@ -45,8 +49,11 @@ struct EngineOptions {
   Safety safety = Safety::kStrict;
   // The setting begins with auto. Here it is asked for: it reads host memory, which tagged devices do not have.
   HostFallback host_fallback = HostFallback::kOff;
-  // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found.
+  // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found, and
+  // no digests are taken.
   bool host_is_readable = true;
+  // The setting begins with auto. Here it is asked for: it reads host memory, as the host fallback does.
+  DigestUse digests = DigestUse::kOff;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
   // Of a limit that this process shares with others; outlives the engine. Null: there is none.

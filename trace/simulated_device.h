@@ -22,6 +22,7 @@ struct SimulatedDeviceOptions {
   std::optional<std::uint64_t> seed;  // adversarial order; none: order of time
   Bytes memory_bytes = 0;             // in place of the profile's; 0: the profile's
   bool check = false;                 // for races
+  bool tagged = true;                 // memory holds tags in place of bytes, and kernels mix
 };
 
 class SimulatedDevice {

@@ -92,6 +92,9 @@ struct Kernel {
   std::shared_ptr<const RealKernel> real{};                   // its code; neither: it mixes the buffers that it names
 
   bool is_cooperative = false;  // its blocks wait for one another
+  // All that it accesses of the device's memory, where whoever launched it says so. Then it is no work of the
+  // program's: it counts neither among the ordinals nor in the checksum.
+  std::optional<Fetch> declared{};
   // What its code's malloc takes from, where it has one. Another generation is another heap.
   Address heap = 0;
   Bytes heap_bytes = 0;
