@@ -118,6 +118,10 @@ constexpr std::array kRecomputes = {
     choice("off", Recompute::kOff),
     choice("auto", Recompute::kAuto),
 };
+constexpr std::array kDigestUses = {
+    choice("off", DigestUse::kOff),
+    choice("auto", DigestUse::kAuto),
+};
 constexpr std::array kLogLevels = {
     choice("quiet", LogLevel::kQuiet), choice("error", LogLevel::kError), choice("warning", LogLevel::kWarning),
     choice("info", LogLevel::kInfo),   choice("debug", LogLevel::kDebug),
@@ -179,6 +183,11 @@ constexpr std::array kOptions = {
         "Whether a plan may drop contents and recompute them where that is cheaper than a copy: off, auto (where the "
         "caller can run operations again: replays, so far). docs/recompute.md.",
         kRecomputes),
+    option<&Settings::digests>(
+        "digests", "THERMOCLINE_DIGESTS", OptionType::kChoice, "auto",
+        "Whether a buffer that kernels may have written to is compared with its copy on the host before it is copied "
+        "out again, by digests that the device computes: off, auto (where that pays). docs/directions.md.",
+        kDigestUses),
     option<&Settings::host_limit>("host_limit", "THERMOCLINE_HOST_LIMIT", OptionType::kSizeOrPercent, "50%",
                                   "Most pinned host memory to take; a percentage is of the machine's memory."),
     option<&Settings::host_limit_shared>(

@@ -32,6 +32,7 @@ EngineOptions engine_options(const Settings& settings, int device, Bytes device_
   options.safety = settings.safety;
   options.host_fallback = settings.host_fallback;
   options.recompute = settings.recompute;
+  options.digests = settings.digests;
   options.host_limit_bytes = settings.host_limit.resolve(host_bytes);
   options.min_offload_bytes = settings.min_offload_bytes.resolve(0);
   options.low_water_percent = settings.low_water.percent();

@@ -27,6 +27,7 @@ struct Settings {
   Safety safety{};
   HostFallback host_fallback{};
   Recompute recompute{};
+  DigestUse digests{};
   SizeSetting host_limit;         // percent: of the machine's memory
   SizeSetting host_limit_shared;  // percent: of the machine's memory; unset: no limit
   SizeSetting min_offload_bytes;

@@ -320,4 +320,33 @@ Status Driver::free_host(void* at) const {
   return status_of(table_->cuMemFreeHost(at));
 }
 
+Status Driver::load_module(const char* text, ModuleHandle* out) const {
+  THERMOCLINE_NEED(cuModuleLoadData);
+  CUmodule module = nullptr;
+  const CUresult r = table_->cuModuleLoadData(&module, text);
+  if (r == CUDA_SUCCESS) *out = ModuleHandle{reinterpret_cast<std::uintptr_t>(module)};
+  return status_of(r);
+}
+
+Status Driver::unload_module(ModuleHandle module) const {
+  THERMOCLINE_NEED(cuModuleUnload);
+  return status_of(table_->cuModuleUnload(reinterpret_cast<CUmodule>(static_cast<std::uintptr_t>(module))));
+}
+
+Status Driver::find_function(ModuleHandle module, const char* name, FunctionHandle* out) const {
+  THERMOCLINE_NEED(cuModuleGetFunction);
+  CUfunction function = nullptr;
+  const CUresult r =
+      table_->cuModuleGetFunction(&function, reinterpret_cast<CUmodule>(static_cast<std::uintptr_t>(module)), name);
+  if (r == CUDA_SUCCESS) *out = FunctionHandle{reinterpret_cast<std::uintptr_t>(function)};
+  return status_of(r);
+}
+
+Status Driver::launch(FunctionHandle function, unsigned blocks, unsigned threads, void** parameters,
+                      StreamHandle stream) const {
+  THERMOCLINE_NEED(cuLaunchKernel);
+  return status_of(table_->cuLaunchKernel(reinterpret_cast<CUfunction>(static_cast<std::uintptr_t>(function)), blocks,
+                                          1, 1, threads, 1, 1, 0, to_cu(stream), parameters, nullptr));
+}
+
 }  // namespace thermocline

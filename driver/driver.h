@@ -5,8 +5,8 @@
 //
 // Contract of all calls: as thread-safe as the driver; they never throw; on failure nothing has changed unless stated
 // otherwise. The caller owns what it creates until it makes the matching call: reserve/release (addresses),
-// create/destroy (pages, streams, events), map/unmap, allocate/free (host memory). A context must be current on the
-// calling thread.
+// create/destroy (pages, streams, events), map/unmap, allocate/free (host memory), load/unload (modules). A context must
+// be current on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct DriverTable;  // driver/table.h: names cu* functions
 enum class StreamHandle : std::uintptr_t {};
 enum class EventHandle : std::uintptr_t {};
 enum class PageHandle : std::uint64_t {};
+enum class ModuleHandle : std::uintptr_t {};
+enum class FunctionHandle : std::uintptr_t {};
 
 // CUstreamCaptureMode: which captures in progress an unsafe call of this thread invalidates.
 enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
@@ -103,6 +105,16 @@ class Driver {
   // Pinned host memory, usable by every context (portable).
   Status allocate_host(Bytes bytes, void** out) const;
   Status free_host(void* at) const;
+
+  // Code of our own: PTX that the driver compiles for the device of the current context, which takes milliseconds.
+  // `text` ends with a zero byte.
+  Status load_module(const char* text, ModuleHandle* out) const;
+  Status unload_module(ModuleHandle module) const;
+  // Belongs to the module.
+  Status find_function(ModuleHandle module, const char* name, FunctionHandle* out) const;
+  // One dimension of blocks, and of threads. `parameters` are read before it returns.
+  Status launch(FunctionHandle function, unsigned blocks, unsigned threads, void** parameters,
+                StreamHandle stream) const;
 
  private:
   Status change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const;

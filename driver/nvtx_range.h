@@ -2,6 +2,8 @@
 // Tells tools, through an NVTX range, what the thread is doing. Without a tool this costs a test of one pointer.
 #pragma once
 
+#include "driver/units.h"
+
 namespace thermocline {
 
 // While an object of this class lives, copies made by the thread may read memory that other work is writing at the same
@@ -13,6 +15,19 @@ class UnorderedReads {
   ~UnorderedReads();
   UnorderedReads(const UnorderedReads&) = delete;
   UnorderedReads& operator=(const UnorderedReads&) = delete;
+
+ private:
+  const bool told_;
+};
+
+// While one lives, kernels that the thread launches read these bytes, and nothing else of the device's memory, and
+// write none of it.
+class DeclaredRead {
+ public:
+  DeclaredRead(bool tell, DeviceAddress at, Bytes bytes);
+  ~DeclaredRead();
+  DeclaredRead(const DeclaredRead&) = delete;
+  DeclaredRead& operator=(const DeclaredRead&) = delete;
 
  private:
   const bool told_;

@@ -36,6 +36,7 @@ class Owner {
 
 using StreamOwner = Owner<StreamHandle, &Driver::destroy_stream>;
 using EventOwner = Owner<EventHandle, &Driver::destroy_event>;
+using ModuleOwner = Owner<ModuleHandle, &Driver::unload_module>;
 using HostMemoryOwner = Owner<void*, &Driver::free_host>;
 
 // Owns the addresses of one reservation.

@@ -47,7 +47,11 @@
   X(cuEventSynchronize, true)                 \
   X(cuEventElapsedTime, false)                \
   X(cuMemHostAlloc, true)                     \
-  X(cuMemFreeHost, true)
+  X(cuMemFreeHost, true)                      \
+  X(cuModuleLoadData, false)                  \
+  X(cuModuleUnload, false)                    \
+  X(cuModuleGetFunction, false)               \
+  X(cuLaunchKernel, false)
 
 namespace thermocline {
 

@@ -31,6 +31,10 @@ enum class Recompute { kOff, kAuto };
 // (Chen et al., Training deep nets with sublinear memory cost, 2016), without copies.
 enum class RecomputePlans { kJoint, kRecomputeOnly, kSegments };
 
+// Whether what leaves is compared with its host copy first, by digests, where something may have written to it
+// (docs/directions.md). auto: where that pays, and the device can.
+enum class DigestUse { kOff, kAuto };
+
 struct EngineOptions {
   int device = 0;
   // Upper bound for the bytes that the engine may hold on the device, the program's own mappings included. 0: all of
@@ -43,8 +47,10 @@ struct EngineOptions {
   // do not have.
   HostFallback host_fallback = HostFallback::kOff;
   // False: host memory has addresses but no bytes (a simulated device). Then writes that the hooks did not see are not
-  // detected.
+  // detected, and no digests are taken.
   bool host_is_readable = true;
+  // The setting's default is auto. Here it is asked for: it reads host memory, as the host fallback does.
+  DigestUse digests = DigestUse::kOff;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;
   // For a limit that this process shares with others; must outlive the engine. Null: none.

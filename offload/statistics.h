@@ -47,6 +47,9 @@ struct EngineStatistics {
   // With a host fallback: units evicted with a host mapping, units evicted without one, and units that were found
   // changed when they were fetched.
   std::uint64_t fallback_evictions = 0, unmapped_evictions = 0, unseen_accesses = 0;
+  // Digests of parts; parts found unchanged, or changed, since they were copied out, and what was not copied for that.
+  std::uint64_t digests = 0, unchanged_units = 0, changed_units = 0;
+  Bytes digested_bytes = 0, uncopied_bytes = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and divergences from them
   std::uint64_t recomputed_operations = 0;          // operations that ran again

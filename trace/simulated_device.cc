@@ -51,8 +51,8 @@ std::unique_ptr<SimulatedDevice> SimulatedDevice::open(const SimulatedDeviceOpti
   device->control_ = table;
   const Bytes memory = options.memory_bytes != 0 ? options.memory_bytes : profile->memory_bytes.value;
   for (const auto& [key, value] :
-       {Setting{"device", options.profile}, Setting{"memory", "tagged"}, Setting{"progress", "off"},
-        Setting{"seed", options.seed ? std::to_string(*options.seed) : "time"},
+       {Setting{"device", options.profile}, Setting{"memory", options.tagged ? "tagged" : "real"},
+        Setting{"progress", "off"}, Setting{"seed", options.seed ? std::to_string(*options.seed) : "time"},
         Setting{"memory-bytes", std::to_string(memory)}, Setting{"check", options.check ? "1" : "0"},
         Setting{"timeline", options.timeline}}) {
     if (const char* wrong = table->configure(key, value.c_str())) {

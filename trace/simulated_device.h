@@ -22,6 +22,7 @@ struct SimulatedDeviceOptions {
   std::optional<std::uint64_t> seed;  // adversarial order; unset: order of time
   Bytes memory_bytes = 0;             // 0: the profile's
   bool check = false;                 // detect races
+  bool tagged = true;                 // memory holds tags instead of bytes, and kernels mix
 };
 
 class SimulatedDevice {

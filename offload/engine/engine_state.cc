@@ -66,8 +66,10 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       host(*foundation->host),
       heap(*foundation->heap),
       net(heap, clock, host, options.host_fallback, options.host_is_readable),
+      digests(foundation->driver, clock, options.digests == DigestUse::kAuto && options.host_is_readable,
+              options.annotate),
       migration(foundation->driver, clock, host, net),
-      residency(heap, clock, migration, net,
+      residency(heap, clock, digests, migration, net,
                 ResidencyOptions{.may_evict = options.policy->evicts(),
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes,
@@ -192,6 +194,7 @@ void Engine::State::commit(bool completed) {
   }
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
+  if (options.policy->evicts()) residency.look_at_checks();
   policy->submitted(stream);
 }
 
@@ -553,6 +556,11 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->evictions = residency.statistics().evictions;
   all->restores = residency.statistics().restores;
   all->movements = residency.statistics().by_reason;
+  all->digests = digests.statistics().taken;
+  all->digested_bytes = digests.statistics().bytes;
+  all->unchanged_units = residency.statistics().unchanged;
+  all->changed_units = residency.statistics().changed;
+  all->uncopied_bytes = residency.statistics().uncopied_bytes;
   all->wasted_prefetches = residency.statistics().wasted_prefetches;
   all->fallback_evictions = net.statistics().covered;
   all->unmapped_evictions = net.statistics().bare;

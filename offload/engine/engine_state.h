@@ -16,6 +16,7 @@
 #include "allocator/stream_clock.h"
 #include "allocator/thread_cache.h"
 #include "driver/nvtx_memory.h"
+#include "offload/digest/digests.h"
 #include "offload/engine/audit.h"
 #include "offload/engine/engine.h"
 #include "offload/engine/idle.h"
@@ -127,6 +128,7 @@ class Engine::State {
   HostPool& host;
   Heap& heap;
   Net net;
+  Digests digests;
   Migration migration;
   Residency residency;
   RecentAllocations allocations;

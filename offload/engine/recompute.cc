@@ -16,7 +16,7 @@ void Residency::discard(BlockState& state) {
   for (EvictionUnit& part : state.parts()) {
     set_prefetched(part, false);
     set_hollow(part, false);
-    migration_.drop_host_copy(part);
+    drop_host_copy(part);
     part.defined = false;
     part.leaves_for.reset();
     if (!part.mapped()) continue;

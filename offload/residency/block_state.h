@@ -12,10 +12,10 @@
 // Invariants (Residency::validate recomputes them):
 //   1. A part without pages whose contents are defined has a current host copy (trusting: or one that is leaving, on
 //   pages that whoever has them next uses only behind it): contents are never only in memory that is gone.
-//   2. copy == kNone exactly when host == nullptr.
+//   2. copy == kNone exactly when host == nullptr. A stale copy is no copy: only a part with its pages has one.
 //   3. A part is in one list: kDirty or kClean while it has its pages and contents, else kEvicted; `place` says which.
 //   4. kClean holds the parts whose copy is kLeaving or kCurrent; an access that may write moves them to kDirty and
-//   drops the copy.
+//   drops the copy, or lets it be stale where its digest may show later that nothing was written (clean_drop.cc).
 //   5. pins > 0 implies all parts have pages; those of one part, that it has: what is pinned has been brought before.
 //   6. The parts of a block cover its pages in order, each once.
 //   7. A hollow part has a host copy.
@@ -32,18 +32,29 @@
 #include "allocator/block.h"
 #include "allocator/heap.h"
 #include "allocator/stream_clock.h"
+#include "offload/digest/digests.h"
 #include "offload/movement.h"
 
 namespace thermocline {
 
 // kNone: the device (or nobody) has the contents. kLeaving: a copy out has been submitted. kCurrent: the copy out has
-// passed and nothing can have written to the part since.
-enum class HostCopy : std::uint8_t { kNone, kLeaving, kCurrent };
+// passed and nothing can have written to the part since. kStale: something may have; its digest is known or on its way.
+enum class HostCopy : std::uint8_t { kNone, kLeaving, kCurrent, kStale };
 
 // The list a part is in. Each list is in order of last access, oldest first.
 enum class Place : std::uint8_t { kUnmapped, kDirty, kClean, kEvicted };
 
 struct BlockState;
+
+// What digests say of a part (clean_drop.cc).
+struct Evidence {
+  TakenDigest copied;  // of what the host copy holds; kNone: not known
+  // Of what the pages hold, since a check began: nothing has accessed the part since.
+  TakenDigest checked;
+  // How often it has been found changed, and how often no digest is taken of it for that.
+  std::uint8_t changed = 0, skip = 0;
+  bool proven = false;  // the digest of the copy has saved one
+};
 
 struct EvictionUnit : boost::intrusive::list_base_hook<> {
   BlockState* whole = nullptr;
@@ -60,9 +71,10 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   std::optional<EvictReason> leaves_for;
   std::uint64_t digest = 0;  // of `host` when that began
   Use leaving;               // the copy out, while kLeaving
-  std::uint32_t pins = 0;    // ranges in it that are held on the device (held_ranges.cc)
-  UseSet host_reads;         // copies to the program's own memory that read `host`
-  UseSet uses;               // of its pages, beside the block's: our copies, and former users of borrowed pages
+  Evidence evidence;
+  std::uint32_t pins = 0;  // ranges in it that are held on the device (held_ranges.cc)
+  UseSet host_reads;       // copies to the program's own memory that read `host`
+  UseSet uses;             // of its pages, beside the block's: our copies, and former users of borrowed pages
 
   // Scratch of the operation in preparation, which has the block among its operands by ranges (BlockState::listed).
   std::uint64_t named = 0;   // the resolution that named a range in it
@@ -72,6 +84,9 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   DeviceAddress begin() const;
   Bytes bytes() const;
   bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
+  // Its contents are on the host, or on their way there.
+  bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
+  bool is_being_checked() const { return evidence.checked.state != TakenDigest::State::kNone; }
 };
 
 struct BlockState {

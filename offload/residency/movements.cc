@@ -6,7 +6,11 @@ namespace thermocline {
 
 Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
   const Bytes before = migration_.statistics().evicted_bytes;
-  if (Status status = migration_.copy_out(part); !status.ok()) return status;
+  Status status = migration_.copy_out(part);
+  while (status.is_out_of_memory() && drop_a_stale_copy()) status = migration_.copy_out(part);
+  if (!status.ok()) return status;
+  // What the device can reach while it is away is another copy by the time that it returns.
+  if (!net_.on() || reason == EvictReason::kWriteBehind) take_digest_of_copy(part);
   const Bytes copied = migration_.statistics().evicted_bytes - before;
   statistics_.by_reason.of(reason).copied_bytes += copied;
   part.leaves_for = reason;
@@ -17,6 +21,7 @@ Status Residency::copy_out(EvictionUnit& part, EvictReason reason) {
 Status Residency::copy_in(EvictionUnit& part) {
   const Bytes before = migration_.statistics().restored_bytes;
   if (Status status = migration_.copy_in(part); !status.ok()) return status;
+  take_digest_of_copy(part);
   const Bytes copied = migration_.statistics().restored_bytes - before;
   set_hollow(part, false);
   ++statistics_.restores;

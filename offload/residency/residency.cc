@@ -13,6 +13,9 @@
 
 namespace thermocline {
 namespace {
+// Ahead of need: enough that their launches and looks at them do not show beside a copy.
+constexpr std::size_t kChecksInFlight = 4;
+
 // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
 // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
 struct InOneGo {
@@ -63,7 +66,7 @@ void Residency::forget(Block& block) {
   BlockState& state = state_of(block);
   for (EvictionUnit& part : state.parts()) {
     set_prefetched(part, false);
-    migration_.drop_host_copy(part);
+    drop_host_copy(part);
     if (part.mapped()) resident_bytes_ -= part.bytes();
     place(part, Place::kUnmapped);
     block.uses.join(part.uses);
@@ -83,7 +86,8 @@ void Residency::succeed(const Buffer& buffer) {
     part.defined = false;
     part.leaves_for.reset();
     set_hollow(part, false);
-    migration_.drop_host_copy(part);
+    drop_host_copy(part);
+    part.evidence = {};
     place(part, part.mapped() ? Place::kDirty : Place::kEvicted);
   }
 }
@@ -121,7 +125,7 @@ Status Residency::come_to_rest() {
   while (!clean_.empty()) {
     EvictionUnit& part = clean_.front();
     part.leaves_for.reset();
-    migration_.drop_host_copy(part);
+    drop_host_copy(part);
     place(part, Place::kDirty);
   }
   return {};
@@ -213,6 +217,8 @@ bool Residency::map_whole(BlockState& state) {
 Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) {
   part.whole->wait_for.join(part.uses);
   part.leaves_for.reset();
+  // Whoever was not seen may have written to the copy.
+  if (part.covered) digests_.release(&part.evidence.copied);
   net_.uncovered(part);
   if (part.host != nullptr && (!untouched || part.hollow)) {
     if (overwritten) {
@@ -222,7 +228,7 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
     }
   }
   resident_bytes_ += part.bytes();
-  place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
+  place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   return {};
 }
 
@@ -235,8 +241,9 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     set_hollow(part, false);
     if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
     set_prefetched(part, false);
-    if (state.writes(part)) migration_.drop_host_copy(part);
-    place(part, part.host == nullptr ? Place::kDirty : Place::kClean);
+    if (part.is_being_checked()) end_check(part);
+    if (state.writes(part)) may_have_changed(part);
+    place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   }
 }
 
@@ -290,12 +297,16 @@ void Residency::for_each_victim(PartList& list, Visit visit) {
 }
 
 bool Residency::write_behind() {
+  look_at_checks();
   bool begun = false;
   for_each_victim(dirty_, [&](EvictionUnit& part) {
-    if (!may_leave(part) || !part.defined) return true;
-    begun = copy_out(part, EvictReason::kWriteBehind).ok();
-    if (begun) place(part, Place::kClean);
-    return false;
+    if (checks_.size() >= kChecksInFlight) return false;
+    if (!may_leave(part) || !part.defined || part.is_being_checked()) return true;
+    // What follows is younger, and waits until it is known whether the older ones give room for nothing.
+    if (part.copy != HostCopy::kStale && !checks_.empty()) return false;
+    if (!begin_to_leave(part, EvictReason::kWriteBehind).ok()) return false;
+    begun = part.has_copy();
+    return !begun;
   });
   return begun;
 }
@@ -305,7 +316,9 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
     set_prefetched(part, false);
-    if (part.host == nullptr && !copy_out(part, reason).ok()) return;
+    if (part.is_being_checked()) continue;
+    if (!part.has_copy() && !begin_to_leave(part, reason).ok()) return;
+    if (!part.has_copy()) continue;
     part.leaves_for = reason;
     place(part, Place::kClean);
     if (gives_up_at_once_) give_up(part);
@@ -318,6 +331,7 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
+      if (part.is_being_checked()) end_check(part);
       set_prefetched(part, true);
       part.leaves_for.reset();
       place(part, part.place);
@@ -359,7 +373,7 @@ Status Residency::shrink_to(Bytes new_limit) {
 void Residency::release_host_copies() {
   for (BlockState& state : states_) {
     if (state.block == nullptr) continue;
-    for (EvictionUnit& part : state.parts()) migration_.drop_host_copy(part);
+    for (EvictionUnit& part : state.parts()) drop_host_copy(part);
   }
   migration_.drain();
 }
@@ -452,9 +466,12 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
 
 Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
+  look_at_checks();
   // What has been brought back for a use to come goes after what is still on its way out.
   for (const bool wanted : {false, true}) {
     if (*progress = drop_clean_if(missing, wanted); *progress) return {};
+    // What was unchanged needs no copy, so that it is sooner there than what is copied.
+    if (Status status = settle_checks(Wait::kYes, progress); !status.ok() || *progress) return status;
     if (Status status = drop_first_leaving(wanted, progress); !status.ok() || *progress) return status;
   }
   if (Status status = drop_partial(progress); !status.ok() || *progress) return status;
@@ -511,7 +528,7 @@ bool Residency::drop(EvictionUnit& part) {
 }
 
 void Residency::give_up(EvictionUnit& part) {
-  THERMOCLINE_CHECK(!part.defined || part.copy != HostCopy::kNone,
+  THERMOCLINE_CHECK(!part.defined || part.has_copy(),
                     "contents are given up only with a host copy, or with one on its way");
   UseSet pending = part.whole->block->uses;
   pending.join(part.uses);
@@ -571,10 +588,9 @@ Status Residency::start_copies(Bytes missing, bool* progress) {
   for_each_victim(dirty_, [&](EvictionUnit& part) {
     if (!may_leave(part)) return true;
     if (part.defined) {
-      status = copy_out(part, makes_room_for_);
+      status = begin_to_leave(part, makes_room_for_);
       out_of_host_memory = status.is_out_of_memory();
       if (!status.ok()) return false;
-      place(part, Place::kClean);
     } else if (trusting_) {
       give_up(part);
     } else {

@@ -44,13 +44,22 @@ struct ResidencyOptions {
 
 struct ResidencyStatistics {
   std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
+  // Parts that were found unchanged, or changed, since their copy went out; bytes that were not copied out for that.
+  std::uint64_t unchanged = 0, changed = 0;
+  Bytes uncopied_bytes = 0;
   MovementCounts by_reason;
 };
 
 class Residency {
  public:
-  Residency(Heap& heap, StreamClock& clock, Migration& migration, Net& net, ResidencyOptions options)
-      : heap_(heap), clock_(clock), migration_(migration), net_(net), options_(options), trusting_(options.trusting) {}
+  Residency(Heap& heap, StreamClock& clock, Digests& digests, Migration& migration, Net& net, ResidencyOptions options)
+      : heap_(heap),
+        clock_(clock),
+        digests_(digests),
+        migration_(migration),
+        net_(net),
+        options_(options),
+        trusting_(options.trusting) {}
 
   std::uint32_t pins_of(const Block& block) const { return states_[block.index()].pins; }
   BlockState& state_of(const Block& block) { return states_[block.index()]; }
@@ -113,6 +122,14 @@ class Residency {
   Bytes prefetched_bytes() const { return prefetched_bytes_; }
   const ResidencyStatistics& statistics() const { return statistics_; }
 
+  // Of parts that are being checked for changes, those whose digests are there: they are clean, or their copies out
+  // begin. Never blocks.
+  void look_at_checks() {
+    if (checks_.empty()) return;
+    bool settled = false;
+    static_cast<void>(settle_checks(Wait::kNo, &settled));
+  }
+
   // Frees every host copy; only when nothing will be restored any more.
   void release_host_copies();
 
@@ -159,6 +176,21 @@ class Residency {
   Status drop_first_leaving(bool wanted, bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
+  // Clean drop (clean_drop.cc).
+  bool takes_digests(const EvictionUnit& part) const;
+  void take_digest_of_copy(EvictionUnit& part);
+  // An operation that may write has been submitted.
+  void may_have_changed(EvictionUnit& part);
+  // The part, dirty, is to leave: it is checked first where that may save its copy, else its copy out begins.
+  Status begin_to_leave(EvictionUnit& part, EvictReason reason);
+  bool begin_check(EvictionUnit& part, EvictReason reason);
+  void end_check(EvictionUnit& part);
+  // Those whose digests are there, oldest first; `wait`: the oldest one at least.
+  Status settle_checks(Wait wait, bool* settled);
+  void settle_check(EvictionUnit& part, EvictReason reason);
+  void drop_host_copy(EvictionUnit& part);
+  // The oldest stale copy, for its host memory; false: there is none.
+  bool drop_a_stale_copy();
   // The same as prefetch, where the host may have to wait until the part's addresses are free (trusting).
   bool fetch(EvictionUnit& part);
   // Nobody has its pages, and nobody uses its addresses.
@@ -170,12 +202,20 @@ class Residency {
 
   Heap& heap_;
   StreamClock& clock_;
+  Digests& digests_;
   Migration& migration_;
   Net& net_;
   const ResidencyOptions options_;
   bool trusting_;
   std::deque<BlockState> states_;  // by Block::index()
   PartList dirty_, clean_, away_;
+  struct Check {
+    EvictionUnit* part;
+    EvictReason reason;
+  };
+  std::deque<Check> checks_;  // in order of submission
+  // Since the last part was found unchanged: copies that went though they had a digest; and copies that then got none.
+  std::uint64_t useless_digests_ = 0, undigested_copies_ = 0;
   Bytes resident_bytes_ = 0;
   Bytes clean_bytes_ = 0;
   Bytes prefetched_bytes_ = 0;

@@ -134,7 +134,11 @@ void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& ad
   kernel.named.clear();
   kernel.named_directly.clear();
   Scanner scanner(kernel, buffers, addresses, host, textures);
-  for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
+  if (kernel.declared) {
+    kernel.fetched.push_back(*kernel.declared);
+  } else {
+    for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
+  }
   std::uint64_t identity = combine(hash_text(kernel.name), scanner.hash());
   for (const unsigned extent :
        {kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x, kernel.block.y, kernel.block.z}) {

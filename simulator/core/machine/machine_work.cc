@@ -57,7 +57,7 @@ Cost cost_of(const Work& work) {
 
 // A kernel's code may access anything: its module's variables, and memory whose addresses it finds in memory.
 bool runs_code(const Work& work) {
-  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->real != nullptr;
+  if (const auto* kernel = std::get_if<Kernel>(&work)) return kernel->real != nullptr && !kernel->declared;
   const auto* conditional = std::get_if<Conditional>(&work);
   if (conditional == nullptr) return false;
   const auto& bodies = conditional->node->bodies;
@@ -141,7 +141,7 @@ OperationId Machine::queue_between_devices(StreamId stream, Copy copy) {
 void Machine::prepare(Operation& operation, Work& work) {
   Device& d = device();
   if (auto* kernel = std::get_if<Kernel>(&work)) {
-    kernel->ordinal = ++d.ordinal;
+    if (!kernel->declared) kernel->ordinal = ++d.ordinal;
     name_buffers(*kernel, d.buffers, d.addresses, d.host, d.textures);
   } else if (auto* op = std::get_if<Operator>(&work)) {
     if (!op->is_relaunch) op->ordinal = ++d.ordinal;

@@ -94,6 +94,9 @@ struct Kernel {
   std::shared_ptr<const RealKernel> real{};  // its code; if neither is set, it mixes the buffers that it names
 
   bool is_cooperative = false;  // its blocks may wait for one another
+  // All device memory that it accesses, if its launcher says so. Then it is not work of the program: it counts neither
+  // among the ordinals nor in the checksum.
+  std::optional<Fetch> declared{};
   // The heap for malloc in the kernel's code, if it has one. A new generation means another heap.
   Address heap = 0;
   Bytes heap_bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator as a consumer of NVTX's ranges: one name of a pushed range has a meaning here (nvtx_ranges.h). Source:
+// The simulator as a consumer of NVTX's ranges: two names of pushed ranges have a meaning here (nvtx_ranges.h). Source:
 // nvtx3/nvtxDetail/nvtxTypes.h of CUDA 13.0: the client passes an export table, whose table of functions has slots for
 // the tool's functions.
 #include "simulator/cuda/memory/nvtx_ranges.h"
@@ -8,6 +8,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -16,16 +17,34 @@ namespace {
 
 constexpr char kName[] = "unordered reads";
 
-// For each range that the thread has pushed, innermost last: whether it has that name.
-std::vector<bool>& ranges() {
-  thread_local std::vector<bool> all;
+struct Range {
+  bool reads_without_order = false;
+  std::optional<Fetch> read{};
+};
+
+// The ranges that the thread has pushed, innermost last.
+std::vector<Range>& ranges() {
+  thread_local std::vector<Range> all;
   return all;
 }
 
+std::optional<Fetch> read_in(const char* message) {
+  unsigned long long address = 0, bytes = 0;
+  if (std::sscanf(message, "reads 0x%llx %llu", &address, &bytes) != 2) return std::nullopt;
+  Fetch read;
+  read.address = address;
+  read.shape.width = bytes;
+  return read;
+}
+
 int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
-  const bool is_named = attributes != nullptr && attributes->messageType == NVTX_MESSAGE_TYPE_ASCII &&
-                        attributes->message.ascii != nullptr && std::strcmp(attributes->message.ascii, kName) == 0;
-  ranges().push_back(is_named);
+  Range range;
+  if (attributes != nullptr && attributes->messageType == NVTX_MESSAGE_TYPE_ASCII &&
+      attributes->message.ascii != nullptr) {
+    range.reads_without_order = std::strcmp(attributes->message.ascii, kName) == 0;
+    range.read = read_in(attributes->message.ascii);
+  }
+  ranges().push_back(std::move(range));
   return static_cast<int>(ranges().size()) - 1;
 }
 
@@ -39,7 +58,11 @@ int pop(nvtxDomainHandle_t) {
 
 }  // namespace
 
-bool reads_without_order() { return std::find(ranges().begin(), ranges().end(), true) != ranges().end(); }
+bool reads_without_order() {
+  return std::any_of(ranges().begin(), ranges().end(), [](const Range& range) { return range.reads_without_order; });
+}
+
+std::optional<Fetch> declared_read() { return ranges().empty() ? std::nullopt : ranges().back().read; }
 
 }  // namespace simulator::cuda
 

@@ -7,6 +7,7 @@
 #include "simulator/cuda/context/context.h"
 #include "simulator/cuda/context/device_attributes.h"
 #include "simulator/cuda/graph/capture.h"
+#include "simulator/cuda/memory/nvtx_ranges.h"
 #include "simulator/cuda/memory/pool_cache.h"
 #include "simulator/cuda/module/function.h"
 #include "simulator/cuda/module/host_implementation.h"
@@ -101,6 +102,7 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (const CUresult result = make_kernel(call, handle, launch, &kernel, &function); result != CUDA_SUCCESS)
     return result;
   if (function->module->device != call.device()) return CUDA_ERROR_INVALID_HANDLE;
+  kernel.declared = declared_read();
   return cuda::submit(call, id, std::move(kernel), function);
 }
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bench_directions.sh BUILD_FOLDER: examples/layers, whose weights do not fit, on the simulated device `reference` with parts of its memory, with
+# digests and without; then examples/digits, which trains. What was copied out and in, and the simulated time of the last pass beside what computing
+# and what the link alone would take. Writes BUILD_FOLDER/bench/directions.json.
+# Status 1: a program failed, two results differ, or the race checker found something.
+set -euo pipefail
+build=${1:?the build folder}
+thermocline=$build/bin/thermocline
+layers=16 passes=8 layer_mib=4
+mkdir -p "$build/bench"
+rows=$build/bench/directions.rows
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+: >"$rows"
+status=0
+
+# NAME BUDGET DIGESTS FLAGS... -- PROGRAM...: one row.
+measure() {
+  local name=$1 budget=$2 digests=$3
+  shift 3
+  THERMOCLINE_DIGESTS=$digests "$thermocline" run --simulate reference ${budget:+--budget "$budget"} --stats=json "$@" \
+    >"$scratch/out" 2>"$scratch/err" || { cat "$scratch/err" >&2; status=1; return; }
+  grep -o '{.*}' "$scratch/err" | tail -n 1 | jq -c --arg name "$name" --arg budget "${budget:-all}" --arg digests "$digests" \
+    --arg result "$(sha256sum <"$scratch/out" | cut -c1-16)" --arg pass "$(sed -n 's/^layers: the last pass took \(.*\) ms$/\1/p' "$scratch/err")" \
+    --arg races "$(sed -n 's/.*races=\([0-9]*\).*/\1/p' "$scratch/err")" '
+    (.statistics // .) as $s
+    | {program: $name, budget: $budget, digests: $digests, result: $result,
+       out_bytes: $s.evicted_bytes, in_bytes: $s.restored_bytes, digests_taken: $s.digests, uncopied_bytes: $s.uncopied_bytes,
+       unchanged_units: $s.unchanged_units, changed_units: $s.changed_units}
+      + (if $pass == "" then {} else {last_pass_ms: ($pass | tonumber)} end)
+      + (if $races == "" then {} else {races: ($races | tonumber)} end)' | tee -a "$rows"
+}
+
+program=("$build/bin/examples/layers" "$layers" 1024 "$passes")
+for budget in '' $((layers * layer_mib / 2))MiB $((layers * layer_mib / 4))MiB; do
+  for digests in off auto; do measure layers "$budget" "$digests" -- "${program[@]}"; done
+done
+for seed in 1 2 3; do measure "layers, seed $seed" $((layers * layer_mib / 4))MiB auto --seed "$seed" --check -- "${program[@]}"; done
+for digests in off auto; do measure digits 22MiB "$digests" -- "$build/bin/examples/digits" --epochs 2; done
+
+jq -rs --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
+  {schema: "thermocline-bench-directions/1", device: "reference", commit: $commit, date: $date, rows: .}
+  | (. | del(.rows) | tojson | .[:-1]) + ",\"rows\":[\n" + ([.rows[] | tojson] | join(",\n")) + "\n]}"' "$rows" >"$build/bench/directions.json"
+jq -e '[.rows | group_by(.program | split(",")[0])[] | map(.result) | unique | length] | all(. == 1)' "$build/bench/directions.json" >/dev/null ||
+  { echo "bench_directions: results differ" >&2; status=1; }
+jq -e '[.rows[].races // 0] | add == 0' "$build/bench/directions.json" >/dev/null || { echo "bench_directions: races" >&2; status=1; }
+exit "$status"

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// What leaves without a copy because its digest says that it has not changed (offload/residency/clean_drop.cc), on the
+// simulated device with real memory: the digests are those of the kernel, and every byte is looked at.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "driver/page_size.h"
+#include "driver/table.h"
+#include "offload/engine/engine.h"
+#include "trace/simulated_device.h"
+
+namespace thermocline {
+namespace {
+
+constexpr Bytes kPage = kDefaultPageBytes;
+constexpr StreamHandle kStream{};
+
+// Calls of the driver that are counted, and may fail from some call on.
+struct Launches {
+  decltype(DriverTable::cuLaunchKernel) real = nullptr;
+  unsigned made = 0, refused_from = ~0u, lost_from = ~0u;
+};
+Launches launches;
+
+class CleanDropTest : public testing::TestWithParam<HostFallback> {
+ protected:
+  void start(EngineOptions options, std::optional<std::uint64_t> seed = {}, void (*change)(DriverTable*) = nullptr) {
+    std::string why;
+    SimulatedDeviceOptions simulated;
+    simulated.library = THERMOCLINE_SIMULATED_CUDA;
+    simulated.check = true;
+    simulated.tagged = false;
+    simulated.seed = seed;
+    device_ = SimulatedDevice::open(simulated, &why);
+    ASSERT_NE(device_, nullptr) << why;
+    table_ = device_->driver().table();
+    launches = {.real = table_.cuLaunchKernel};
+    table_.cuLaunchKernel = [](CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+      const unsigned number = launches.made++;
+      if (number >= launches.refused_from) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+      // It answers success, and nothing runs.
+      if (number >= launches.lost_from) return CUDA_SUCCESS;
+      return launches.real(function, x, y, z, bx, by, bz, shared, stream, parameters, extra);
+    };
+    if (change != nullptr) change(&table_);
+    options.digests = DigestUse::kAuto;
+    driver_ = std::make_unique<Driver>(table_);
+    ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
+    engine_->set_report_handler([](const std::string&) {});
+    ASSERT_TRUE(driver().allocate_host(kMost, &pinned_).ok());
+  }
+  void start(Policy policy = Policy::kReactive) {
+    start({.budget_bytes = 8 * kPage, .policy = policy, .host_fallback = GetParam()});
+  }
+  void TearDown() override {
+    if (engine_ == nullptr) return;
+    EXPECT_TRUE(driver().synchronize_context().ok());
+    engine_->validate();
+    engine_.reset();
+    EXPECT_TRUE(driver().free_host(pinned_).ok());
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    device_->control().statistics(&statistics);
+    EXPECT_EQ(statistics.races, 0u);
+    device_.reset();
+  }
+
+  const Driver& driver() const { return device_->driver(); }
+  DeviceAddress allocate(Bytes bytes) {
+    DeviceAddress address;
+    EXPECT_TRUE(engine_->allocate(bytes, std::nullopt, &address).ok());
+    return address;
+  }
+  void synchronize() {
+    ASSERT_TRUE(driver().synchronize_context().ok());
+    engine_->synchronized_all();
+  }
+  // The engine is told that it may write, and it does: all of it, or `bytes` from `offset` on.
+  void write(DeviceAddress at, Bytes bytes, unsigned char value, Bytes offset = 0) {
+    synchronize();  // of what was in `pinned_` before
+    const MemoryAccess access{at};
+    Operation operation = engine_->begin(kStream, {&access, 1});
+    ASSERT_TRUE(operation.status().ok());
+    std::memset(pinned_, value, bytes);
+    ASSERT_TRUE(driver().copy_to_device(at + offset, pinned_, bytes, kStream).ok());
+    operation.commit();
+    engine_->validate();
+  }
+  // The same, but it only reads: what a kernel does that is given weights.
+  void use(DeviceAddress at, Bytes bytes = 64) {
+    const MemoryAccess access{at};
+    Operation operation = engine_->begin(kStream, {&access, 1});
+    ASSERT_TRUE(operation.status().ok());
+    ASSERT_TRUE(driver().copy_to_host(pinned_, at, bytes, kStream).ok());
+    operation.commit();
+    engine_->validate();
+  }
+  ::testing::AssertionResult holds(DeviceAddress at, Bytes bytes, unsigned char value, Bytes offset = 0) {
+    use(at);
+    const MemoryAccess access{at + offset, bytes, Access::kRead};
+    Operation operation = engine_->begin(kStream, {&access, 1});
+    if (!operation.status().ok()) return ::testing::AssertionFailure() << "error " << operation.status().code();
+    if (!driver().copy_to_host(pinned_, at + offset, bytes, kStream).ok()) return ::testing::AssertionFailure();
+    operation.commit();
+    synchronize();
+    const auto* const found = static_cast<const unsigned char*>(pinned_);
+    // All bytes are alike where each is like its neighbour.
+    if (found[0] != value || std::memcmp(found, found + 1, bytes - 1) != 0) {
+      return ::testing::AssertionFailure() << "it begins with " << int{found[0]};
+    }
+    return ::testing::AssertionSuccess();
+  }
+  EngineStatistics statistics() const { return engine_->statistics(); }
+
+  static constexpr Bytes kMost = 96 * kMiB;
+  std::unique_ptr<SimulatedDevice> device_;
+  DriverTable table_;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Engine> engine_;
+  void* pinned_ = nullptr;
+};
+
+TEST_P(CleanDropTest, WhatNeverChangesGoesOutAtMostTwice) {
+  start();
+  std::vector<DeviceAddress> weights;
+  for (unsigned char i = 0; i < 8; ++i) {
+    weights.push_back(allocate(3 * kPage));
+    write(weights.back(), 3 * kPage, i);
+  }
+  Bytes after_first = 0;
+  for (int round = 0; round < 6; ++round) {
+    for (unsigned char i = 0; i < 8; ++i) ASSERT_TRUE(holds(weights[i], 3 * kPage, i)) << "round " << round;
+    if (round == 1) after_first = statistics().evicted_bytes;
+  }
+  const EngineStatistics s = statistics();
+  EXPECT_GT(s.unchanged_units, 20u);
+  EXPECT_EQ(s.changed_units, 0u);
+  EXPECT_EQ(s.uncopied_bytes, s.unchanged_units * 3 * kPage);
+  EXPECT_EQ(s.evicted_bytes, after_first) << "nothing goes out any more";
+  EXPECT_LE(s.evicted_bytes, 2 * 24 * kPage);
+}
+
+TEST_P(CleanDropTest, WhatHasChangedIsCopied) {
+  start();
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+  write(a, 5 * kPage, 1);
+  write(b, 5 * kPage, 2);
+  for (unsigned char turn = 0; turn < 6; ++turn) {
+    use(a);
+    write(a, 1, turn, 5 * kPage - 1);
+    use(b);
+    ASSERT_TRUE(holds(a, 1, turn, 5 * kPage - 1)) << int{turn};
+    ASSERT_TRUE(holds(a, 5 * kPage - 1, 1)) << int{turn};
+    ASSERT_TRUE(holds(b, 5 * kPage, 2)) << int{turn};
+  }
+  EXPECT_GT(statistics().changed_units, 0u);
+}
+
+// It costs a digest now and then, and no more.
+TEST_P(CleanDropTest, WhatAlwaysChangesIsLeftAlone) {
+  start();
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+  for (int turn = 0; turn < 40; ++turn) {
+    write(a, 5 * kPage, static_cast<unsigned char>(turn));
+    write(b, 5 * kPage, static_cast<unsigned char>(turn + 1));
+    ASSERT_TRUE(holds(a, 5 * kPage, static_cast<unsigned char>(turn)));
+  }
+  const EngineStatistics s = statistics();
+  EXPECT_GT(s.evictions, 70u);
+  EXPECT_LT(s.changed_units, 16u);
+  EXPECT_LT(s.digests, 30u);
+}
+
+// One of several parts, its first and its last byte among them.
+TEST_P(CleanDropTest, PartsAreComparedWhole) {
+  start({.budget_bytes = 96 * kMiB, .policy = Policy::kReactive, .host_fallback = GetParam()});
+  constexpr Bytes kBytes = 72 * kMiB;  // three parts
+  const DeviceAddress a = allocate(kBytes), b = allocate(kBytes);
+  write(a, kBytes, 7);
+  write(b, kBytes, 8);
+  unsigned char value = 20;
+  for (const Bytes at : {Bytes{0}, 24 * kMiB - 1, 24 * kMiB, 47 * kMiB, 48 * kMiB - 1, kBytes - 1}) {
+    use(a), use(b), use(a);
+    write(a, 1, ++value, at);
+    use(b);
+    ASSERT_TRUE(holds(a, 1, value, at)) << at;
+  }
+  EXPECT_GT(statistics().unchanged_units, 0u);
+}
+
+TEST_P(CleanDropTest, AWriteBehindTheDigestCounts) {
+  start();
+  const DeviceAddress a = allocate(3 * kPage), b = allocate(3 * kPage), c = allocate(3 * kPage);
+  for (const DeviceAddress at : {a, b, c}) write(at, 3 * kPage, 1);
+  for (int turn = 0; turn < 3; ++turn) use(a), use(b), use(c), synchronize();
+  for (unsigned char turn = 10; turn < 14; ++turn) {
+    use(a), synchronize();
+    // The check begins, and is not known to be over when the write comes.
+    ASSERT_TRUE(engine_->evict(a).ok());
+    write(a, 3 * kPage, turn);
+    use(b), use(c);
+    ASSERT_TRUE(holds(a, 3 * kPage, turn));
+  }
+}
+
+// While it is away somebody unseen writes to it, and when it is back what was there before is written again: the pages
+// then hold what once was copied out, and the host does not.
+TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
+  if (GetParam() == HostFallback::kOff) GTEST_SKIP() << "nobody can reach it there";
+  start();
+  const DeviceAddress a = allocate(3 * kPage), b = allocate(6 * kPage), c = allocate(3 * kPage);
+  write(a, 3 * kPage, 1);
+  write(b, 6 * kPage, 2);
+  for (int turn = 0; turn < 2; ++turn) use(a), use(b), synchronize();
+  // Copied out early, with a digest, and then given away.
+  use(a), synchronize();
+  ASSERT_TRUE(engine_->evict(a).ok());
+  synchronize();
+  use(b), synchronize();
+  ASSERT_FALSE(engine_->find(a)->resident);
+  std::memset(pinned_, 9, 64);
+  ASSERT_TRUE(driver().copy_to_device(a + kPage, pinned_, 64, kStream).ok());
+  synchronize();
+  // Not one of the samples that find unseen writes: the copy is 6 MiB.
+  write(a, 64, 1, kPage);
+  use(b), use(c);
+  ASSERT_TRUE(holds(a, 3 * kPage, 1));
+}
+
+TEST_P(CleanDropTest, NothingIsDigestedWhileEverythingFits) {
+  start(Policy::kLearned);
+  const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage);
+  for (int turn = 0; turn < 8; ++turn) {
+    write(a, 4 * kPage, 1);
+    use(b);
+  }
+  EXPECT_EQ(statistics().digests, 0u);
+  EXPECT_EQ(launches.made, 0u);
+}
+
+TEST_P(CleanDropTest, WithoutTheKernelEverythingIsAsBefore) {
+  start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .host_fallback = GetParam()}, {},
+        [](DriverTable* table) {
+          table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
+        });
+  const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+  write(a, 5 * kPage, 1);
+  write(b, 5 * kPage, 2);
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(holds(a, 5 * kPage, 1));
+    ASSERT_TRUE(holds(b, 5 * kPage, 2));
+  }
+  EXPECT_EQ(statistics().digests, 0u);
+  EXPECT_EQ(statistics().unchanged_units, 0u);
+}
+
+// A launch that is refused, and one that is lost, at each place: what is not known is copied.
+TEST_P(CleanDropTest, LaunchesMayFail) {
+  for (const bool lost : {false, true}) {
+    for (const unsigned from : {0u, 1u, 3u, 6u}) {
+      start();
+      (lost ? launches.lost_from : launches.refused_from) = from;
+      const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
+      write(a, 5 * kPage, 1);
+      write(b, 5 * kPage, 2);
+      for (unsigned char turn = 0; turn < 4; ++turn) {
+        write(a, 5 * kPage, turn);
+        ASSERT_TRUE(holds(b, 5 * kPage, 2));
+        ASSERT_TRUE(holds(a, 5 * kPage, turn)) << from;
+      }
+      TearDown();
+      engine_.reset();
+    }
+  }
+}
+
+// Host memory for what is live, and no more: a stale copy goes when another one needs its place.
+TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
+  start({.budget_bytes = 8 * kPage,
+         .policy = Policy::kReactive,
+         .host_fallback = GetParam(),
+         .host_limit_bytes = 96 * kMiB});
+  std::vector<DeviceAddress> all;
+  for (unsigned char i = 0; i < 9; ++i) {
+    all.push_back(allocate(3 * kPage));
+    write(all.back(), 3 * kPage, i);
+  }
+  for (int turn = 0; turn < 3; ++turn) {
+    for (unsigned char i = 0; i < 9; ++i) ASSERT_TRUE(holds(all[i], 3 * kPage, i)) << turn;
+  }
+  EXPECT_LE(statistics().peak_host_bytes, 96 * kMiB);
+}
+
+TEST_P(CleanDropTest, AdversarialOrders) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .host_fallback = GetParam()}, seed);
+    std::vector<DeviceAddress> all;
+    std::vector<unsigned char> values(6);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      all.push_back(allocate(2 * kPage));
+      write(all.back(), 2 * kPage, 0);
+    }
+    for (unsigned turn = 0; turn < 40; ++turn) {
+      const std::size_t which = (turn * 7 + seed) % 6;
+      if ((turn * 5 + seed) % 11 == 0) write(all[which], 2 * kPage, values[which] = static_cast<unsigned char>(turn));
+      if (turn % 4 == 0) {
+        ASSERT_TRUE(holds(all[which], 2 * kPage, values[which])) << "seed " << seed << ", turn " << turn;
+      } else {
+        use(all[which]);
+      }
+    }
+    TearDown();
+    engine_.reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, CleanDropTest, testing::Values(HostFallback::kOff, HostFallback::kAuto),
+                         [](const auto& named) { return named.param == HostFallback::kOff ? "Off" : "Auto"; });
+
+}  // namespace
+}  // namespace thermocline
