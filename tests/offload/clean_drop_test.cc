@@ -54,7 +54,7 @@ class CleanDropTest : public testing::TestWithParam<HostFallback> {
     engine_->set_report_handler([](const std::string&) {});
     ASSERT_TRUE(driver().allocate_host(kMost, &pinned_).ok());
   }
-  void start(Policy policy = Policy::kReactive) {
+  void start(const PolicyEntry* policy = kReactivePolicy) {
     start({.budget_bytes = 8 * kPage, .policy = policy, .host_fallback = GetParam()});
   }
   void TearDown() override {
@@ -178,7 +178,7 @@ TEST_P(CleanDropTest, WhatAlwaysChangesIsLeftAlone) {
 
 // One of several parts, its first and its last byte among them.
 TEST_P(CleanDropTest, PartsAreComparedWhole) {
-  start({.budget_bytes = 96 * kMiB, .policy = Policy::kReactive, .host_fallback = GetParam()});
+  start({.budget_bytes = 96 * kMiB, .policy = kReactivePolicy, .host_fallback = GetParam()});
   constexpr Bytes kBytes = 72 * kMiB;  // three parts
   const DeviceAddress a = allocate(kBytes), b = allocate(kBytes);
   write(a, kBytes, 7);
@@ -233,7 +233,7 @@ TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
 }
 
 TEST_P(CleanDropTest, NothingIsDigestedWhileEverythingFits) {
-  start(Policy::kLearned);
+  start(kLearnedPolicy);
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage);
   for (int turn = 0; turn < 8; ++turn) {
     write(a, 4 * kPage, 1);
@@ -244,7 +244,7 @@ TEST_P(CleanDropTest, NothingIsDigestedWhileEverythingFits) {
 }
 
 TEST_P(CleanDropTest, WithoutTheKernelEverythingIsAsBefore) {
-  start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .host_fallback = GetParam()}, {},
+  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {},
         [](DriverTable* table) {
           table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
         });
@@ -282,7 +282,7 @@ TEST_P(CleanDropTest, LaunchesMayFail) {
 // Host memory for what is live, and no more: a stale copy goes when another one needs its place.
 TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
   start({.budget_bytes = 8 * kPage,
-         .policy = Policy::kReactive,
+         .policy = kReactivePolicy,
          .host_fallback = GetParam(),
          .host_limit_bytes = 96 * kMiB});
   std::vector<DeviceAddress> all;
@@ -298,7 +298,7 @@ TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
 
 TEST_P(CleanDropTest, AdversarialOrders) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    start({.budget_bytes = 8 * kPage, .policy = Policy::kReactive, .host_fallback = GetParam()}, seed);
+    start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, seed);
     std::vector<DeviceAddress> all;
     std::vector<unsigned char> values(6);
     for (std::size_t i = 0; i < values.size(); ++i) {
