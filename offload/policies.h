@@ -28,7 +28,7 @@ std::unique_ptr<EvictionPolicy> make_learned_policy(const PolicyParts& parts);
 
 inline constexpr std::array kPolicies = {
     PolicyEntry{"none", "nothing"},
-    PolicyEntry{"reactive", "under pressure, back on access", make_reactive_policy},
+    PolicyEntry{"reactive", "ahead of need, without a plan", make_reactive_policy},
     PolicyEntry{"learned", "reactive until steps repeat, then by plan", make_learned_policy},
     PolicyEntry{"lru", "reactive, but nothing moves before it must", make_lru_policy, true},
 };

@@ -133,10 +133,7 @@ void apply_setting_flags(const Flags& flags, Changes* changes) {
   if (flags.no_frameworks) (*changes)["THERMOCLINE_FRAMEWORKS"] = "false";
   if (flags.audit) {
     (*changes)["THERMOCLINE_AUDIT"] = "true";
-    if (flags.device) {
-      say("the audit sees what kernels with a host implementation access; others follow no address on a simulated "
-          "device");
-    }
+    if (flags.device && flags.made_up) say("an audit sees nothing of made-up kernels: they follow no address");
   }
 }
 

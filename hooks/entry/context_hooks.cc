@@ -101,17 +101,14 @@ CUresult release(CUdevice device, Call call) {
 
 // By the device whose primary context each retains.
 struct GreenContexts {
-  Mutex mutex{"green contexts"};
-  std::map<CUgreenCtx, CUdevice> devices;
+  Mutex mutex{"green contexts", lock_level::kLeaf};
+  std::map<CUgreenCtx, CUdevice> devices THERMOCLINE_GUARDED_BY(mutex);
 };
-GreenContexts& green_contexts() {
-  static auto* const all = new GreenContexts;
-  return *all;
-}
+GreenContexts& green_contexts() { return process_lifetime<GreenContexts>(); }
 
 std::optional<CUdevice> device_of(CUgreenCtx green) {
   GreenContexts& all = green_contexts();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.devices.find(green);
   return found == all.devices.end() ? std::nullopt : std::optional(found->second);
 }
@@ -127,7 +124,7 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
     end_captures_in(context);
-    const std::lock_guard lock(green_contexts().mutex);
+    const MutexLock lock(green_contexts().mutex);
     green_contexts().devices.erase(green);
     return result;
   });
@@ -224,7 +221,7 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUd
   if (result != CUDA_SUCCESS || seen == nullptr || phCtx == nullptr || Inside::now()) return result;
   seen->count.fetch_add(1);
   return guarded([&] {
-    const std::lock_guard lock(green_contexts().mutex);
+    const MutexLock lock(green_contexts().mutex);
     green_contexts().devices.insert_or_assign(*phCtx, dev);
     return result;
   });

@@ -6,6 +6,12 @@
 #include "offload/residency/residency.h"
 
 namespace thermocline {
+namespace {
+
+// Digests taken ahead of need: enough that launching and polling them does not show beside a copy.
+constexpr std::size_t kChecksInFlight = 4;
+
+}  // namespace
 
 template <class Visit>
 void Residency::for_each_victim(PartList& list, Visit visit) {

@@ -13,9 +13,6 @@
 
 namespace thermocline {
 namespace {
-// Ahead of need: enough that their launches and looks at them do not show beside a copy.
-constexpr std::size_t kChecksInFlight = 4;
-
 // What is begun under a full host fallback ends where it is: come_to_rest() gives up the copies out, so that an
 // operation that began again behind a wait for one of them would find it gone, and begin the same copy for ever.
 struct InOneGo {
