@@ -58,7 +58,7 @@ bool Engine::State::give_back_pages() {
   const bool all_passed = clock.passed(clock.newest());
   reclaim();
   note_peaks();
-  // Where pages have homes (aliasing.h) they are all part of a plan.
+  // Where pages have homes (static_assignment.h) they are all part of a plan.
   const bool have_homes = heap.timetable().has_homes();
   if (!have_homes) static_cast<void>(heap.sweep(Wait::kNo));
   migration.collect_retired();

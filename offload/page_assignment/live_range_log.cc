@@ -6,7 +6,7 @@
 namespace thermocline {
 
 LiveRangeLog::Known& LiveRangeLog::known(const Block& block, PageRange range) {
-  const auto name = berths_->name_of(block);
+  const auto name = reservations_->name_of(block);
   const Key key{name.has_value(), name.has_value() ? *name : block.serial(), range.first, range.count};
   const auto [found, is_new] = known_.try_emplace(key);
   if (is_new) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records which blocks had pages when during one iteration, for page_homes.h. Times are numbers of changes, because
+// Records which blocks had pages when during one iteration, for page_assignment.h. Times are numbers of changes, because
 // pages change owners in that order whatever the device does meanwhile.
 //
 // Guarded by the engine's lock.
@@ -13,14 +13,14 @@
 
 #include "allocator/backing.h"
 #include "allocator/block.h"
-#include "offload/page_assignment/berths.h"
+#include "offload/page_assignment/reserved_addresses.h"
 
 namespace thermocline {
 
 // An owner of pages that come and go together: a part of a block, or of all blocks with one name.
 struct PageOwner {
   bool named = false;
-  std::uint64_t id = 0;     // the name (berths.h), else the block's serial
+  std::uint64_t id = 0;     // the name (reserved_addresses.h), else the block's serial
   std::uint32_t block = 0;  // if it has no name: the block's index
   PageRange range;          // of the block
   struct Stay {
@@ -55,8 +55,8 @@ class LiveRangeLog {
  public:
   using Kind = LiveRangeChange::Kind;
 
-  // `berths`: the names of the iteration that begins; must outlive it.
-  void begin(const Berths& berths) { berths_ = &berths; }
+  // `reserved`: the names of the iteration that begins; must outlive it.
+  void begin(const ReservedAddresses& reserved) { reservations_ = &reserved; }
   // The part has pages at the beginning of the iteration.
   void begins_with(const Block& block, PageRange range);
   // Total duration of the operations that have been submitted so far.
@@ -77,7 +77,7 @@ class LiveRangeLog {
   };
   Known& known(const Block& block, PageRange range);
 
-  const Berths* berths_ = nullptr;
+  const ReservedAddresses* reservations_ = nullptr;
   std::map<Key, Known> known_;
   LiveRangeHistory history_;
   std::uint64_t now_ = 0;

@@ -66,7 +66,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   timed_ = arrival.info.nanoseconds != 0;
   const std::uint64_t nanoseconds = nanoseconds_of(arrival);
   unfenced_ns_ += nanoseconds;
-  aliasing_.arriving(current_, submitted_ns_);
+  assignment_.arriving(current_, submitted_ns_);
   submitted_ns_ += nanoseconds;
   const Reuse reuse = recorder_.add(scratch_, own_pages_, nanoseconds, arrival.live_block_bytes);
   const std::size_t before = period_detector_.position();
@@ -79,7 +79,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
       break;
     case PeriodDetector::Event::kDiverged:
       if (following_) ++divergences_;
-      aliasing_.diverged();
+      assignment_.diverged();
       following_ = false;
       returns_.clear();
       break;
@@ -102,12 +102,12 @@ void LearnedPolicy::match(std::size_t before) {
   const bool goes_on = period_detector_.position() == before + 1 || period_detector_.position() == 0;
   if (current_ != period_detector_.iteration() || !goes_on) {
     returns_.clear();
-    aliasing_.diverged();
+    assignment_.diverged();
   }
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
-    aliasing_.begins(current_, submitted_ns_, migration_.link());
+    assignment_.begins(current_, submitted_ns_, migration_.link());
   }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
 }
@@ -120,7 +120,7 @@ void LearnedPolicy::learn() {
   current_ = period_detector_.iteration();
   Known& known = known_[current_];
   known.plan = {};
-  aliasing_.forget(current_);
+  assignment_.forget(current_);
   known.profile = recorder_.make(period_detector_.period());
   if (!timed_) {
     durations_.collect();
@@ -161,7 +161,7 @@ void LearnedPolicy::adopt() {
 PolicyStatistics LearnedPolicy::statistics() const {
   PolicyStatistics all = reactive_.statistics();
   // With the times when what was planned got addresses of its own for good, or lost them.
-  all.plans = plans_ + aliasing_.changes();
+  all.plans = plans_ + assignment_.changes();
   all.divergences = divergences_;
   const Plan& plan = known_[current_].plan;
   all.predicted_step_ns = plan.fits ? static_cast<std::uint64_t>(plan.predicted_ns) : 0;
@@ -202,7 +202,7 @@ void LearnedPolicy::bind() {
 
 void LearnedPolicy::submitted(StreamIndex stream) {
   if (durations_.has_begun()) durations_.end(clock_.handle_of(stream));
-  aliasing_.submitted(submitted_ns_);
+  assignment_.submitted(submitted_ns_);
   if (!following_) return reactive_.submitted(stream);
   if (versions_ != nullptr) drop_as_planned();
   act_as_planned(stream);
@@ -217,7 +217,7 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
     if (marks_.size() > kMostMarks) marks_.pop_front();
     // What has left will want its addresses back when there is less time than now.
-    if (!aliasing_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
+    if (!assignment_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
   const std::size_t index = period_detector_.position();
   act_at(rewriting() == nullptr ? index : rewriting()->place_of[index]);
@@ -257,7 +257,7 @@ void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
     const Actor& actor = returns_.front();
     if (actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
-      if (aliasing_.is_settled(current_) || !is_far_ahead()) return;
+      if (assignment_.is_settled(current_) || !is_far_ahead()) return;
       if (!residency_.prefetch(*actor.state, true, FetchReason::kPlanned)) return;
     }
     returns_.pop_front();

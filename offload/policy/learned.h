@@ -21,10 +21,10 @@
 #include "offload/planning/period_detector.h"
 #include "offload/planning/planner.h"
 #include "offload/planning/profile.h"
-#include "offload/policy/aliasing.h"
 #include "offload/policy/eviction_policy.h"
 #include "offload/policy/reactive.h"
 #include "offload/policy/recompute_policy.h"
+#include "offload/policy/static_assignment.h"
 #include "offload/recompute/rewriting.h"
 
 namespace thermocline {
@@ -40,14 +40,14 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
         migration_(parts.migration),
         residency_(parts.residency),
         min_offload_bytes_(parts.options.min_offload_bytes),
-        aliasing_(parts.driver, parts.heap, parts.residency) {}
+        assignment_(parts.driver, parts.heap, parts.residency) {}
 
   void arriving(const Arrival& arrival) override;
   void missed() override { reactive_.missed(); }
   void submitting(StreamHandle stream) override {
     // No operation is sampled while a plan decides: by then durations are known, and it is the iteration that counts.
     if (following_) {
-      aliasing_.submitting(stream);
+      assignment_.submitting(stream);
     } else {
       durations_.begin(token_, stream);
     }
@@ -60,13 +60,13 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   bool is_hurried() override { return following_ && !is_far_ahead(); }
 
   Block* reserved_block(Bytes bytes) override {
-    return following_ ? aliasing_.berth(current_, period_detector_.position(), bytes) : nullptr;
+    return following_ ? assignment_.reserved_block(current_, period_detector_.position(), bytes) : nullptr;
   }
   void placed(Bytes bytes, Block& block) override {
-    if (following_) aliasing_.occupied(current_, period_detector_.position(), bytes, block);
+    if (following_) assignment_.occupied(current_, period_detector_.position(), bytes, block);
   }
-  bool keeps_addresses(const Block& block) override { return aliasing_.vacated(block); }
-  void release_addresses() override { aliasing_.give_up(); }
+  bool keeps_addresses(const Block& block) override { return assignment_.vacated(block); }
+  void release_addresses() override { assignment_.give_up(); }
 
   RecomputePolicy* recompute() override { return this; }
   PolicyStatistics statistics() const override;
@@ -83,7 +83,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   void ran_again(std::uint32_t n) override;
   std::vector<const BlockState*> remade() const override;
   void distrusts() override {
-    if (residency_.is_trusting()) aliasing_.diverged();
+    if (residency_.is_trusting()) assignment_.diverged();
   }
 
  private:
@@ -126,7 +126,7 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   RecomputePlans recompute_plans_ = RecomputePlans::kJoint;
   std::function<void(BlockState&)> drop_;
 
-  Aliasing aliasing_;
+  StaticAssignment assignment_;
   PeriodDetector period_detector_;
   ProfileRecorder recorder_;
   // What is known of an iteration. Without leaves there is no plan for it, or none yet.

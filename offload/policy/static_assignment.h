@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static page assignment: makes a repeated iteration need no mapping calls. Its buffers get the same addresses each
-// time (berths.h), and every page of addresses is assigned a physical page (page_homes.h), to which it stays mapped
+// time (reserved_addresses.h), and every page of addresses is assigned a physical page (page_assignment.h), to which it stays mapped
 // whoever owns that page at the moment. A steady step then consists of copies and of waits on the device alone.
 //
 // While contents are evicted, their addresses are mapped to pages of others. So this is for programs all of whose
 // accesses are known (trusting); otherwise nothing here does anything.
 //
-// Under a plan it takes several iterations (rounds, see aliasing.cc). The first two show which buffers there are, and
+// Under a plan it takes several iterations (rounds, see static_assignment.cc). The first two show which buffers there are, and
 // how long an iteration takes. In the third, eviction units give up their pages as they will under the assignment. The
 // fourth is logged: who owns which pages, and when. The assignment is computed on a thread of its own and taken two
 // iterations later, whether or not it was ready before. In the iteration after that buffers move to their addresses,
@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "allocator/heap.h"
-#include "offload/page_assignment/berths.h"
 #include "offload/page_assignment/iteration_meter.h"
 #include "offload/page_assignment/live_range_log.h"
-#include "offload/page_assignment/page_homes.h"
+#include "offload/page_assignment/page_assignment.h"
+#include "offload/page_assignment/reserved_addresses.h"
 #include "offload/planning/background.h"
 #include "offload/planning/period_detector.h"
 #include "offload/residency/link_meter.h"
@@ -33,13 +33,13 @@
 
 namespace thermocline {
 
-class Aliasing {
+class StaticAssignment {
  public:
-  Aliasing(const Driver& driver, Heap& heap, Residency& residency)
+  StaticAssignment(const Driver& driver, Heap& heap, Residency& residency)
       : heap_(heap), residency_(residency), meter_(driver) {}
-  ~Aliasing() { diverged(); }
-  Aliasing(const Aliasing&) = delete;
-  Aliasing& operator=(const Aliasing&) = delete;
+  ~StaticAssignment() { diverged(); }
+  StaticAssignment(const StaticAssignment&) = delete;
+  StaticAssignment& operator=(const StaticAssignment&) = delete;
 
   // An iteration, by the period detector's number, begins under a plan.
   void begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link);
@@ -55,9 +55,9 @@ class Aliasing {
   // Addresses run short: none are reserved from now on.
   void give_up();
 
-  // See Berths; `iteration` is followed.
-  Block* berth(std::size_t iteration, std::size_t operation, Bytes bytes) {
-    return residency_.is_trusting() ? known_[iteration].berths.find(operation, bytes) : nullptr;
+  // See ReservedAddresses; `iteration` is followed.
+  Block* reserved_block(std::size_t iteration, std::size_t operation, Bytes bytes) {
+    return residency_.is_trusting() ? known_[iteration].reserved.find(operation, bytes) : nullptr;
   }
   void occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block);
   bool vacated(const Block& block) { return any_names_ && vacated_by_name(block); }
@@ -65,26 +65,26 @@ class Aliasing {
   // How often an assignment has been taken, or given up.
   std::uint64_t changes() const { return changes_; }
   // There is an assignment, so stale mappings are kept.
-  bool is_settled(std::size_t iteration) const { return known_[iteration].berths.keeps(); }
+  bool is_settled(std::size_t iteration) const { return known_[iteration].reserved.keeps(); }
 
  private:
-  struct Home {
+  struct TimedPage {
     std::uint64_t page;               // of the block
     std::uint64_t from_ns, until_ns;  // of the iteration
-    PageHandle home;
+    PageHandle physical;
   };
   struct Known {
-    Berths berths;
+    ReservedAddresses reserved;
     unsigned rounds = 0;  // iterations that began since the plan was made
     double before_ms = 0,
            after_ms = 0;    // the shortest iteration under the plan, without an assignment and with one; 0: none yet
     unsigned measured = 0;  // iterations with an assignment
     // By name of the buffer, until it has addresses.
-    std::unordered_map<Berths::Name, std::vector<Home>> homes;
+    std::unordered_map<ReservedAddresses::Name, std::vector<TimedPage>> timed_pages;
   };
   struct Assigned {
     LiveRangeHistory history;
-    PageHomes homes;
+    PageAssignment pages;
   };
   bool vacated_by_name(const Block& block);
   void advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link);
@@ -95,7 +95,7 @@ class Aliasing {
   void rebind();
   std::vector<PageHandle> bind(const Known& known, const Assigned& assigned);
   const Block* block_of(const Known& known, const PageOwner& page_owner) const;
-  void put(const Block& block, const Home& home);
+  void put(const Block& block, const TimedPage& page);
 
   Heap& heap_;
   Residency& residency_;

@@ -22,15 +22,15 @@
 namespace thermocline {
 
 // A page of a page owner and its physical page, from one of its live ranges on.
-struct PageHome {
+struct AssignedPage {
   std::uint32_t page_owner = 0;
   std::uint32_t page = 0;  // index in the page owner
   std::uint32_t stay = 0;
-  PageNumber home = 0;
+  PageNumber physical = 0;
 };
 
-struct PageHomes {
-  std::vector<PageHome> homes;
+struct PageAssignment {
+  std::vector<AssignedPage> assigned;
   std::uint32_t pages = 0;        // physical pages are numbered below this
   std::uint64_t page_owners = 0;  // pages of page owners that are evicted and fetched
   std::uint64_t unassigned = 0;   // of these: pages without a physical page in some live range
@@ -47,6 +47,6 @@ struct PageHomes {
 };
 
 // `loose`: number of free pages at the beginning of the iteration. Owners that are always resident get no assignment.
-PageHomes assign_homes(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs);
+PageAssignment assign_pages(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs);
 
 }  // namespace thermocline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reserved addresses ("berths") for the buffers of a repeated iteration. A buffer's name is where it is allocated: the
+// Reserved addresses ("reserved") for the buffers of a repeated iteration. A buffer's name is where it is allocated: the
 // n-th allocation after the operation at one index of the iteration. Once keep() was called, each name has addresses of
 // its own, which every buffer of that name gets. Then physical pages can be assigned to addresses permanently (static
 // page assignment). Only addresses are reserved, never memory: a vacant block has no pages.
@@ -18,7 +18,7 @@
 
 namespace thermocline {
 
-class Berths {
+class ReservedAddresses {
  public:
   using Name = std::uint32_t;  // dense, from 0
 
@@ -37,22 +37,22 @@ class Berths {
 
   std::optional<Name> name_of(const Block& block) const;
   // The block that has the name now, or is reserved for it; null: none.
-  const Block* block_of(Name name) const { return berths_[name].block; }
+  const Block* block_of(Name name) const { return reservations_[name].block; }
 
   // Forgets everything; vacant blocks are dissolved.
   void clear(Heap& heap);
 
  private:
-  struct Berth {
+  struct Reservation {
     Bytes bytes = 0;         // requested size
     Block* block = nullptr;  // null: not the same each time, or not known yet
     bool vacant = false;
   };
   // The entry for the present allocation; null: none.
-  const Berth* here(std::size_t place, Bytes bytes) const;
+  const Reservation* here(std::size_t place, Bytes bytes) const;
 
   std::vector<std::vector<Name>> places_;  // by operation index, by number; kNobody if no block was needed
-  std::vector<Berth> berths_;              // by name
+  std::vector<Reservation> reservations_;  // by name
   std::unordered_map<const Block*, Name> names_;
   static constexpr Name kNobody = ~Name{0};
   std::size_t number_ = 0;  // of allocations since the last operation, including the present one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/page_assignment/page_homes.h"
+#include "offload/page_assignment/page_assignment.h"
 
 #include <algorithm>
 #include <map>
@@ -50,18 +50,18 @@ class History {
 };
 
 // Checks that no two owners have one page at the same time; returns how many pages are assigned in all live ranges.
-std::uint64_t check(const LiveRangeHistory& history, const PageHomes& homes) {
+std::uint64_t check(const LiveRangeHistory& history, const PageAssignment& assignment) {
   std::map<PageNumber, std::vector<PageOwner::Stay>> taken;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> stays;
-  for (const PageHome& one : homes.homes) {
-    EXPECT_LT(one.home, homes.pages);
+  for (const AssignedPage& one : assignment.assigned) {
+    EXPECT_LT(one.physical, assignment.pages);
     const PageOwner& page_owner = history.page_owners[one.page_owner];
     EXPECT_LT(one.page, page_owner.range.count);
     const PageOwner::Stay stay = page_owner.stays[one.stay];
-    for (const PageOwner::Stay& other : taken[one.home]) {
-      EXPECT_TRUE(stay.to <= other.from || other.to <= stay.from) << "page " << one.home << " has two owners";
+    for (const PageOwner::Stay& other : taken[one.physical]) {
+      EXPECT_TRUE(stay.to <= other.from || other.to <= stay.from) << "page " << one.physical << " has two owners";
     }
-    taken[one.home].push_back(stay);
+    taken[one.physical].push_back(stay);
     ++stays[{one.page_owner, one.page}];
   }
   std::uint64_t complete = 0;
@@ -73,33 +73,33 @@ std::uint64_t check(const LiveRangeHistory& history, const PageHomes& homes) {
   return complete;
 }
 
-TEST(PageHomes, WhoComesAfterAnotherHasGoneSharesItsPages) {
+TEST(PageAssignment, WhoComesAfterAnotherHasGoneSharesItsPages) {
   History it;
   const auto a = it.page_owner(3), b = it.page_owner(3);
   it.change(Kind::kTakes, a, 100);
   it.change(Kind::kFrees, a, 200);
   it.change(Kind::kTakes, b, 300);
   it.change(Kind::kFrees, b, 400);
-  const PageHomes homes = assign_homes(it.end(), 3, {});
-  EXPECT_EQ(homes.unassigned, 0u);
-  EXPECT_EQ(homes.page_owners, 6u);
-  EXPECT_EQ(homes.pages, 3u);
-  EXPECT_EQ(check(it.history, homes), 6u);
-  EXPECT_TRUE(homes.is_worth_it());
+  const PageAssignment assignment = assign_pages(it.end(), 3, {});
+  EXPECT_EQ(assignment.unassigned, 0u);
+  EXPECT_EQ(assignment.page_owners, 6u);
+  EXPECT_EQ(assignment.pages, 3u);
+  EXPECT_EQ(check(it.history, assignment), 6u);
+  EXPECT_TRUE(assignment.is_worth_it());
 }
 
-TEST(PageHomes, WhoAlwaysStaysNeedsNoHome) {
+TEST(PageAssignment, WhoAlwaysStaysNeedsNoHome) {
   History it;
   it.page_owner(5, true);
   const auto b = it.page_owner(1);
   it.change(Kind::kTakes, b, 100);
   it.change(Kind::kFrees, b, 200);
-  const PageHomes homes = assign_homes(it.end(), 1, {});
-  EXPECT_EQ(homes.page_owners, 1u);
-  EXPECT_EQ(homes.homes.size(), 1u);
+  const PageAssignment assignment = assign_pages(it.end(), 1, {});
+  EXPECT_EQ(assignment.page_owners, 1u);
+  EXPECT_EQ(assignment.assigned.size(), 1u);
 }
 
-TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
+TEST(PageAssignment, WhatLeavesAndReturnsComesBackToItsPages) {
   History it;
   const auto a = it.page_owner(2, true), b = it.page_owner(2);
   it.change(Kind::kLeaves, a, 100);
@@ -107,12 +107,12 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
   it.change(Kind::kFrees, b, 300);
   it.change(Kind::kReturns, a, 400);
   it.change(Kind::kUses, a, 500);
-  const PageHomes homes = assign_homes(it.end(), 0, {10, 10});
-  EXPECT_EQ(homes.unassigned, 0u);
-  EXPECT_EQ(check(it.history, homes), 4u);
+  const PageAssignment assignment = assign_pages(it.end(), 0, {10, 10});
+  EXPECT_EQ(assignment.unassigned, 0u);
+  EXPECT_EQ(check(it.history, assignment), 4u);
   std::map<std::uint32_t, std::vector<PageNumber>> of_a;
-  for (const PageHome& one : homes.homes) {
-    if (one.page_owner == a) of_a[one.page].push_back(one.home);
+  for (const AssignedPage& one : assignment.assigned) {
+    if (one.page_owner == a) of_a[one.page].push_back(one.physical);
   }
   for (const auto& [page, both] : of_a) {
     ASSERT_EQ(both.size(), 2u);
@@ -121,7 +121,7 @@ TEST(PageHomes, WhatLeavesAndReturnsComesBackToItsPages) {
 }
 
 // With a's page, b waits for a's copy out; with the other page it waits for nothing.
-TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
+TEST(PageAssignment, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   History it;
   const auto a = it.page_owner(1, true), b = it.page_owner(1), c = it.page_owner(1);
   it.change(Kind::kLeaves, a, 100);
@@ -131,19 +131,19 @@ TEST(PageHomes, NobodyWaitsForACopyWhereAnotherPageIsFree) {
   it.change(Kind::kFrees, c, 7000);
   it.change(Kind::kReturns, a, 8000);
   it.change(Kind::kUses, a, 10000);
-  const PageHomes homes = assign_homes(it.end(), 1, {1000, 1000});
-  EXPECT_EQ(homes.unassigned, 0u);
-  EXPECT_DOUBLE_EQ(homes.assigned_ns, homes.anywhere_ns);
+  const PageAssignment assignment = assign_pages(it.end(), 1, {1000, 1000});
+  EXPECT_EQ(assignment.unassigned, 0u);
+  EXPECT_DOUBLE_EQ(assignment.assigned_ns, assignment.anywhere_ns);
   PageNumber of_a = 0, of_b = 0;
-  for (const PageHome& one : homes.homes) {
-    if (one.page_owner == a) of_a = one.home;
-    if (one.page_owner == b) of_b = one.home;
+  for (const AssignedPage& one : assignment.assigned) {
+    if (one.page_owner == a) of_a = one.physical;
+    if (one.page_owner == b) of_b = one.physical;
   }
   EXPECT_NE(of_a, of_b);
 }
 
 // Neither page is free in all of its live ranges, but each is free in one of them.
-TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
+TEST(PageAssignment, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   History it;
   const auto a = it.page_owner(1, true), b = it.page_owner(1, true), c = it.page_owner(1);
   it.change(Kind::kFrees, a, 100);
@@ -155,31 +155,31 @@ TEST(PageHomes, WhoFitsNowhereForAllItsStaysHasAHomeForEach) {
   it.change(Kind::kUses, c, 700);
   it.change(Kind::kFrees, c, 800);
   it.change(Kind::kTakes, b, 900);
-  const PageHomes homes = assign_homes(it.end(), 0, {});
-  check(it.history, homes);
-  EXPECT_EQ(homes.unassigned, 0u);
+  const PageAssignment assignment = assign_pages(it.end(), 0, {});
+  check(it.history, assignment);
+  EXPECT_EQ(assignment.unassigned, 0u);
   std::vector<PageNumber> of_c;
-  for (const PageHome& one : homes.homes) {
-    if (one.page_owner == c) of_c.push_back(one.home);
+  for (const AssignedPage& one : assignment.assigned) {
+    if (one.page_owner == c) of_c.push_back(one.physical);
   }
   ASSERT_EQ(of_c.size(), 2u);
   EXPECT_NE(of_c[0], of_c[1]);
 }
 
-TEST(PageHomes, WhoFindsNoPageIsCounted) {
+TEST(PageAssignment, WhoFindsNoPageIsCounted) {
   History it;
   const auto a = it.page_owner(2), b = it.page_owner(3);
   it.change(Kind::kTakes, a, 100);
   it.change(Kind::kTakes, b, 200);
   it.change(Kind::kFrees, b, 300);
   it.change(Kind::kFrees, a, 400);
-  const PageHomes homes = assign_homes(it.end(), 4, {});
-  EXPECT_EQ(homes.unassigned, 1u);
-  EXPECT_EQ(check(it.history, homes), 4u);
-  EXPECT_FALSE(homes.is_worth_it());
+  const PageAssignment assignment = assign_pages(it.end(), 4, {});
+  EXPECT_EQ(assignment.unassigned, 1u);
+  EXPECT_EQ(check(it.history, assignment), 4u);
+  EXPECT_FALSE(assignment.is_worth_it());
 }
 
-TEST(PageHomes, OfRandomIterationsNoTwoOwnersMeet) {
+TEST(PageAssignment, OfRandomIterationsNoTwoOwnersMeet) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -211,10 +211,10 @@ TEST(PageHomes, OfRandomIterationsNoTwoOwnersMeet) {
       peak = std::max(peak, used);
     }
     const auto loose = static_cast<std::uint32_t>(peak - pages + pick(4));
-    const PageHomes homes = assign_homes(it.end(), loose, {double(pick(500)), double(pick(500))});
-    const std::uint64_t complete = check(it.history, homes);
-    EXPECT_EQ(complete + homes.unassigned, homes.page_owners);
-    EXPECT_LE(homes.pages, pages + loose);
+    const PageAssignment assignment = assign_pages(it.end(), loose, {double(pick(500)), double(pick(500))});
+    const std::uint64_t complete = check(it.history, assignment);
+    EXPECT_EQ(complete + assignment.unassigned, assignment.page_owners);
+    EXPECT_LE(assignment.pages, pages + loose);
     if (testing::Test::HasFailure()) return;
   }
 }

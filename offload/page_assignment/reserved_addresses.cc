@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/page_assignment/berths.h"
+#include "offload/page_assignment/reserved_addresses.h"
 
 #include <algorithm>
 
@@ -13,19 +13,20 @@ constexpr Bytes kMostOfRange = 4;
 
 }  // namespace
 
-const Berths::Berth* Berths::here(std::size_t place, Bytes bytes) const {
+const ReservedAddresses::Reservation* ReservedAddresses::here(std::size_t place, Bytes bytes) const {
   if (place >= places_.size() || number_ > places_[place].size()) return nullptr;
   const Name name = places_[place][number_ - 1];
-  return name != kNobody && berths_[name].bytes == bytes ? &berths_[name] : nullptr;
+  return name != kNobody && reservations_[name].bytes == bytes ? &reservations_[name] : nullptr;
 }
 
-Block* Berths::find(std::size_t place, Bytes bytes) {
+Block* ReservedAddresses::find(std::size_t place, Bytes bytes) {
   ++number_;
-  const Berth* const berth = here(place, bytes);
-  return berth != nullptr && berth->vacant ? berth->block : nullptr;
+  const Reservation* const reserved_block = here(place, bytes);
+  return reserved_block != nullptr && reserved_block->vacant ? reserved_block->block : nullptr;
 }
 
-std::optional<Berths::Name> Berths::occupied(std::size_t place, Bytes bytes, const Heap& heap, Block& block) {
+std::optional<ReservedAddresses::Name> ReservedAddresses::occupied(std::size_t place, Bytes bytes, const Heap& heap,
+                                                                   Block& block) {
   THERMOCLINE_CHECK(number_ > 0, "An allocation is announced first.");
   if (here(place, bytes) == nullptr) {
     if (place >= places_.size()) places_.resize(place + 1);
@@ -33,50 +34,51 @@ std::optional<Berths::Name> Berths::occupied(std::size_t place, Bytes bytes, con
     names.resize(std::max(names.size(), number_), kNobody);
     // The size differs from the last iteration, so the former name can not be used again here.
     if (names[number_ - 1] != kNobody) return std::nullopt;
-    names[number_ - 1] = static_cast<Name>(berths_.size());
-    berths_.push_back({bytes, nullptr, false});
+    names[number_ - 1] = static_cast<Name>(reservations_.size());
+    reservations_.push_back({bytes, nullptr, false});
   }
   const Name name = places_[place][number_ - 1];
-  Berth& berth = berths_[name];
-  if (berth.block != &block) {
+  Reservation& reserved_block = reservations_[name];
+  if (reserved_block.block != &block) {
     // The previous buffer of this name has not been freed yet.
-    if (berth.block != nullptr) return std::nullopt;
+    if (reserved_block.block != nullptr) return std::nullopt;
     if (keeps_ && kept_bytes_ + block.bytes() > heap.range_bytes() / kMostOfRange) return std::nullopt;
-    berth.block = &block;
+    reserved_block.block = &block;
     kept_bytes_ += block.bytes();
     names_[&block] = name;
   }
-  berth.vacant = false;
+  reserved_block.vacant = false;
   return name;
 }
 
-bool Berths::vacated(const Block& block) {
+bool ReservedAddresses::vacated(const Block& block) {
   const auto known = names_.find(&block);
   if (known == names_.end()) return false;
-  Berth& berth = berths_[known->second];
-  THERMOCLINE_CHECK(berth.block == &block && !berth.vacant, "A berth is vacated by whoever occupies it.");
+  Reservation& reserved_block = reservations_[known->second];
+  THERMOCLINE_CHECK(reserved_block.block == &block && !reserved_block.vacant,
+                    "A reserved_block is vacated by whoever occupies it.");
   if (keeps_) {
-    berth.vacant = true;
+    reserved_block.vacant = true;
     return true;
   }
-  berth.block = nullptr;
+  reserved_block.block = nullptr;
   kept_bytes_ -= block.bytes();
   names_.erase(known);
   return false;
 }
 
-std::optional<Berths::Name> Berths::name_of(const Block& block) const {
+std::optional<ReservedAddresses::Name> ReservedAddresses::name_of(const Block& block) const {
   const auto known = names_.find(&block);
   return known == names_.end() ? std::nullopt : std::optional(known->second);
 }
 
-void Berths::clear(Heap& heap) {
-  for (const Berth& berth : berths_) {
-    if (berth.vacant) heap.dissolve(*berth.block);
+void ReservedAddresses::clear(Heap& heap) {
+  for (const Reservation& reserved_block : reservations_) {
+    if (reserved_block.vacant) heap.dissolve(*reserved_block.block);
   }
   // The present allocation stays current: the reservation that can not be kept may be the one for it.
   const std::size_t number = number_;
-  *this = Berths();
+  *this = ReservedAddresses();
   number_ = number;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/page_assignment/berths.h"
+#include "offload/page_assignment/reserved_addresses.h"
 
 #include <memory>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr Bytes kPage = FakeDriver::kPage;
 
 // A heap with few addresses, and an iteration of one operation.
-class BerthsTest : public testing::Test {
+class ReservedAddressesTest : public testing::Test {
  protected:
   static constexpr std::size_t kPlace = 3;
 
@@ -25,20 +25,20 @@ class BerthsTest : public testing::Test {
     ASSERT_TRUE(Heap::create(driver, clock, options, &heap).ok());
   }
   void TearDown() override {
-    berths.clear(*heap);
+    reserved.clear(*heap);
     heap->validate();
   }
 
   // As the engine does it.
   Buffer* allocate(Bytes bytes) {
-    Block* const berth = berths.find(kPlace, bytes);
+    Block* const reserved_block = reserved.find(kPlace, bytes);
     Buffer* buffer = nullptr;
-    EXPECT_TRUE(heap->allocate(bytes, StreamIndex{}, &buffer, berth).ok());
-    name = berths.occupied(kPlace, bytes, *heap, buffer->block());
+    EXPECT_TRUE(heap->allocate(bytes, StreamIndex{}, &buffer, reserved_block).ok());
+    name = reserved.occupied(kPlace, bytes, *heap, buffer->block());
     return buffer;
   }
   void free(Buffer* buffer) {
-    if (berths.vacated(buffer->block())) {
+    if (reserved.vacated(buffer->block())) {
       heap->vacate(buffer);
     } else {
       heap->free(buffer);
@@ -50,12 +50,12 @@ class BerthsTest : public testing::Test {
   Driver driver{fake.table()};
   StreamClock clock{driver};
   std::unique_ptr<Heap> heap;
-  Berths berths;
-  std::optional<Berths::Name> name;  // of the latest allocation
+  ReservedAddresses reserved;
+  std::optional<ReservedAddresses::Name> name;  // of the latest allocation
 };
 
-TEST_F(BerthsTest, WhoComesBackFindsItsAddressesEvenIfOthersCameBetween) {
-  berths.keep();
+TEST_F(ReservedAddressesTest, WhoComesBackFindsItsAddressesEvenIfOthersCameBetween) {
+  reserved.keep();
   Buffer* const first = allocate(2 * kPage);
   const DeviceAddress at = first->address();
   const auto its_name = name;
@@ -63,40 +63,40 @@ TEST_F(BerthsTest, WhoComesBackFindsItsAddressesEvenIfOthersCameBetween) {
   Buffer* other = nullptr;
   ASSERT_TRUE(heap->allocate(2 * kPage, StreamIndex{}, &other).ok());
   EXPECT_NE(other->address(), at);
-  berths.next();
+  reserved.next();
   Buffer* const again = allocate(2 * kPage);
   EXPECT_EQ(again->address(), at);
   EXPECT_EQ(name, its_name);
-  EXPECT_EQ(berths.block_of(*name), &again->block());
+  EXPECT_EQ(reserved.block_of(*name), &again->block());
 }
 
-TEST_F(BerthsTest, BeforeTheyAreKeptAddressesAreFreeForAnybody) {
+TEST_F(ReservedAddressesTest, BeforeTheyAreKeptAddressesAreFreeForAnybody) {
   Buffer* const buffer = allocate(2 * kPage);
   ASSERT_TRUE(name.has_value());
   free(buffer);
-  EXPECT_EQ(berths.block_of(*name), nullptr);
+  EXPECT_EQ(reserved.block_of(*name), nullptr);
   EXPECT_EQ(heap->statistics().blocks, 0u);
 }
 
-TEST_F(BerthsTest, AnotherSizeAtTheSamePlaceHasNoName) {
-  berths.keep();
+TEST_F(ReservedAddressesTest, AnotherSizeAtTheSamePlaceHasNoName) {
+  reserved.keep();
   free(allocate(2 * kPage));
-  berths.next();
+  reserved.next();
   free(allocate(3 * kPage));
   EXPECT_FALSE(name.has_value());
 }
 
-TEST_F(BerthsTest, WhoComesWhileItsPredecessorIsThereGoesElsewhere) {
-  berths.keep();
+TEST_F(ReservedAddressesTest, WhoComesWhileItsPredecessorIsThereGoesElsewhere) {
+  reserved.keep();
   Buffer* const first = allocate(2 * kPage);
-  berths.next();
+  reserved.next();
   Buffer* const second = allocate(2 * kPage);
   EXPECT_NE(second->address(), first->address());
   EXPECT_FALSE(name.has_value());
 }
 
-TEST_F(BerthsTest, NoMoreThanAQuarterOfAllAddressesIsKept) {
-  berths.keep();
+TEST_F(ReservedAddressesTest, NoMoreThanAQuarterOfAllAddressesIsKept) {
+  reserved.keep();
   int named = 0;
   for (int i = 0; i < 12; ++i) {
     Buffer* const buffer = allocate(2 * kPage);
@@ -106,18 +106,18 @@ TEST_F(BerthsTest, NoMoreThanAQuarterOfAllAddressesIsKept) {
   EXPECT_EQ(named, 8);
 }
 
-TEST_F(BerthsTest, WhatIsClearedGivesItsAddressesBackAndKeepsTheAllocationAnnounced) {
-  berths.keep();
+TEST_F(ReservedAddressesTest, WhatIsClearedGivesItsAddressesBackAndKeepsTheAllocationAnnounced) {
+  reserved.keep();
   const DeviceAddress at = allocate(2 * kPage)->address();
   free(heap->find(at));
-  berths.next();
-  EXPECT_NE(berths.find(kPlace, 2 * kPage), nullptr);
-  berths.clear(*heap);
-  EXPECT_FALSE(berths.keeps());
+  reserved.next();
+  EXPECT_NE(reserved.find(kPlace, 2 * kPage), nullptr);
+  reserved.clear(*heap);
+  EXPECT_FALSE(reserved.keeps());
   Buffer* buffer = nullptr;
   ASSERT_TRUE(heap->allocate(2 * kPage, StreamIndex{}, &buffer).ok());
   EXPECT_EQ(buffer->address(), at);
-  EXPECT_TRUE(berths.occupied(kPlace, 2 * kPage, *heap, buffer->block()).has_value());
+  EXPECT_TRUE(reserved.occupied(kPlace, 2 * kPage, *heap, buffer->block()).has_value());
 }
 
 }  // namespace

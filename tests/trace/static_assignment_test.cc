@@ -101,7 +101,7 @@ std::uint64_t unlimited_checksum(const Trace& trace, std::size_t steps = 0) {
   return run(trace, {.policy = kNoPolicy, .budget = 0, .steps = steps}).checksum;
 }
 
-TEST(Aliasing, ASteadyStepMakesNoMappingCalls) {
+TEST(StaticAssignment, ASteadyStepMakesNoMappingCalls) {
   const Trace trace = Steps().train().train().trace();
   const ReplayResult result = run(trace, {.steps = 20});
   EXPECT_EQ(result.checksum, unlimited_checksum(trace, 20));
@@ -115,7 +115,7 @@ TEST(Aliasing, ASteadyStepMakesNoMappingCalls) {
   }
 }
 
-TEST(Aliasing, InEveryOrderTheResultsAreTheSame) {
+TEST(StaticAssignment, InEveryOrderTheResultsAreTheSame) {
   const Trace trace = Steps().train().train().trace();
   const std::uint64_t expected = unlimited_checksum(trace, 16);
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
@@ -124,14 +124,14 @@ TEST(Aliasing, InEveryOrderTheResultsAreTheSame) {
   }
 }
 
-TEST(Aliasing, WhereAccessesAreNotTrustedAddressesAreRemapped) {
+TEST(StaticAssignment, WhereAccessesAreNotTrustedAddressesAreRemapped) {
   const Trace trace = Steps().train().train().trace();
   const ReplayResult result = run(trace, {.safety = Safety::kStrict, .steps = 20});
   EXPECT_EQ(result.checksum, unlimited_checksum(trace, 20));
   EXPECT_GT(result.steps.back().maps, 0u);
 }
 
-TEST(Aliasing, SomethingElseBetweenStepsLosesNothing) {
+TEST(StaticAssignment, SomethingElseBetweenStepsLosesNothing) {
   Steps steps;
   for (int i = 0; i < 14; ++i) steps.train();
   steps.validate();
@@ -148,7 +148,7 @@ TEST(Aliasing, SomethingElseBetweenStepsLosesNothing) {
 }
 
 // By then some pages have changed their owners permanently.
-TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
+TEST(StaticAssignment, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
   Steps steps;
   for (int i = 0; i < 14; ++i) steps.train();
   steps.validate();
@@ -159,7 +159,7 @@ TEST(Aliasing, AfterwardsStepsMakeHardlyAnyMappingCallsAgain) {
 }
 
 // Reserved addresses of vacant blocks are released before an allocation is refused for lack of addresses.
-TEST(Aliasing, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
+TEST(StaticAssignment, AddressesThatAreKeptAreGivenUpWhenTheyRunShort) {
   for (const int weight_pages : {6, 12}) {
     SCOPED_TRACE(weight_pages);
     const Trace trace = Steps(weight_pages).train().train().trace();

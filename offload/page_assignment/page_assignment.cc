@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/page_assignment/page_homes.h"
+#include "offload/page_assignment/page_assignment.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -92,8 +92,8 @@ class Assignment {
     return count - placed - least;
   }
 
-  std::vector<PageHome> homes() const {
-    std::vector<PageHome> all;
+  std::vector<AssignedPage> assigned() const {
+    std::vector<AssignedPage> all;
     for (const Unit& unit : units_) {
       for (std::uint32_t i = 0; i < unit.pages.size(); ++i) {
         for (std::uint32_t stay = 0; stay < unit.stays.size(); ++stay) {
@@ -232,10 +232,10 @@ bool always(const LiveRangeHistory& history, const PageOwner& page_owner) {
          page_owner.stays.front().to == history.end();
 }
 
-StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<PageHome>& homes) {
+StayPages pages_by_stay(const LiveRangeHistory& history, const std::vector<AssignedPage>& assigned) {
   StayPages pages;
   for (const PageOwner& page_owner : history.page_owners) pages.emplace_back(page_owner.stays.size());
-  for (const PageHome& one : homes) pages[one.page_owner][one.stay].push_back(one.home);
+  for (const AssignedPage& one : assigned) pages[one.page_owner][one.stay].push_back(one.physical);
   return pages;
 }
 
@@ -256,9 +256,9 @@ bool goes_before(Order order, const PageOwner& a, const PageOwner& b) {
   return several_a != several_b ? several_a : from_a < from_b;
 }
 
-PageHomes assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
-                    PageCosts costs) {
-  PageHomes result;
+PageAssignment assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTimes& times, std::uint32_t loose,
+                         PageCosts costs) {
+  PageAssignment result;
   Assignment assignment(history, times);
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < history.page_owners.size(); ++i) {
@@ -276,20 +276,20 @@ PageHomes assign_in(Order by, const LiveRangeHistory& history, const LiveRangeTi
     return goes_before(by, history.page_owners[a], history.page_owners[b]);
   });
   for (const std::uint32_t i : order) result.unassigned += assignment.place(i);
-  result.homes = assignment.homes();
+  result.assigned = assignment.assigned();
   result.pages = assignment.pages();
   result.anywhere_ns = times.iteration_ns;
-  result.assigned_ns = time_with_pages(history, pages_by_stay(history, result.homes), costs);
+  result.assigned_ns = time_with_pages(history, pages_by_stay(history, result.assigned), costs);
   return result;
 }
 
 }  // namespace
 
-PageHomes assign_homes(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs) {
+PageAssignment assign_pages(const LiveRangeHistory& history, std::uint32_t loose, PageCosts costs) {
   const LiveRangeTimes times = time_live_ranges(history, loose, costs);
-  PageHomes first;
+  PageAssignment first;
   for (const Order order : {Order::kLongestFirst, Order::kSeveralStaysFirst, Order::kFirstFirst}) {
-    PageHomes one = assign_in(order, history, times, loose, costs);
+    PageAssignment one = assign_in(order, history, times, loose, costs);
     if (one.is_worth_it()) return one;
     if (order == Order::kLongestFirst) first = std::move(one);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "offload/policy/aliasing.h"
+#include "offload/policy/static_assignment.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,23 +21,23 @@ constexpr double kSlower = 1.005;
 
 }  // namespace
 
-void Aliasing::begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link) {
+void StaticAssignment::begins(std::size_t iteration, std::uint64_t submitted_ns, const Link& link) {
   if (!residency_.is_trusting()) return;
   const std::uint64_t nanoseconds = submitted_ns - std::exchange(began_ns_, submitted_ns);
   advance(iteration, nanoseconds, link);
   measure(iteration);
-  if (!known_[iteration].berths.keeps()) heap_.timetable().rest();
+  if (!known_[iteration].reserved.keeps()) heap_.timetable().rest();
 }
 
-void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
+void StaticAssignment::advance(std::size_t iteration, std::uint64_t nanoseconds, const Link& link) {
   Known& known = known_[iteration];
   if (known.rounds <= kSettled + 1) ++known.rounds;
-  if (known.berths.keeps()) {
+  if (known.reserved.keeps()) {
     residency_.give_up_at_once(true);
     if (heap_.timetable().rests() || known.rounds == kSettled + 1) rebind();
     return heap_.timetable().resume();
   }
-  const bool another = std::any_of(known_.begin(), known_.end(), [](const Known& one) { return one.berths.keeps(); });
+  const bool another = std::any_of(known_.begin(), known_.end(), [](const Known& one) { return one.reserved.keeps(); });
   if (another || known.rounds > kSettled) return;
   if (known.rounds == kPrepared) {
     residency_.give_up_at_once(true);
@@ -58,11 +58,11 @@ void Aliasing::advance(std::size_t iteration, std::uint64_t nanoseconds, const L
       return;
     }
     const Assigned assigned = assigning_.take();
-    if (assigned.homes.is_worth_it()) settle(known, assigned, nanoseconds);
+    if (assigned.pages.is_worth_it()) settle(known, assigned, nanoseconds);
   }
 }
 
-void Aliasing::measure(std::size_t iteration) {
+void StaticAssignment::measure(std::size_t iteration) {
   Known& known = known_[iteration];
   while (const auto one = meter_.next()) {
     if (one->kind == kNeither) continue;
@@ -75,26 +75,26 @@ void Aliasing::measure(std::size_t iteration) {
     known.rounds = kSettled + 2;
     return;
   }
-  if (known.rounds < 2 || (known.rounds > kSettled && !known.berths.keeps())) return;
+  if (known.rounds < 2 || (known.rounds > kSettled && !known.reserved.keeps())) return;
   const bool as_before = known.rounds < kPrepared || (known.rounds > kAssigned && known.rounds < kSettled);
   meter_.begins(as_before ? kBefore : known.rounds > kSettled ? kAfter : kNeither);
 }
 
-void Aliasing::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
+void StaticAssignment::arriving(std::size_t iteration, std::uint64_t submitted_ns) {
   if (!residency_.is_trusting()) return;
-  known_[iteration].berths.next();
+  known_[iteration].reserved.next();
   log_.at(submitted_ns - began_ns_);
   heap_.timetable().now(submitted_ns - began_ns_);
 }
 
-void Aliasing::watch(Known& known) {
+void StaticAssignment::watch(Known& known) {
   watching_ = true;
-  log_.begin(known.berths);
+  log_.begin(known.reserved);
   log_.at(0);
   residency_.watch(&log_);
 }
 
-void Aliasing::assign(const Link& link) {
+void StaticAssignment::assign(const Link& link) {
   residency_.watch(nullptr);
   residency_.give_up_at_once(false);
   watching_ = false;
@@ -102,26 +102,26 @@ void Aliasing::assign(const Link& link) {
   const PageCosts costs{page_bytes / link.out_bytes_per_ns, page_bytes / link.in_bytes_per_ns};
   const auto loose = static_cast<std::uint32_t>(heap_.free_bytes() / heap_.page_bytes());
   assigning_.start([history = log_.take(), loose, costs]() mutable {
-    PageHomes homes = assign_homes(history, loose, costs);
-    return Assigned{std::move(history), std::move(homes)};
+    PageAssignment pages = assign_pages(history, loose, costs);
+    return Assigned{std::move(history), std::move(pages)};
   });
 }
 
 // Null where it has been freed, or has other addresses each time.
-const Block* Aliasing::block_of(const Known& known, const PageOwner& page_owner) const {
-  if (page_owner.named) return known.berths.block_of(static_cast<Berths::Name>(page_owner.id));
+const Block* StaticAssignment::block_of(const Known& known, const PageOwner& page_owner) const {
+  if (page_owner.named) return known.reserved.block_of(static_cast<ReservedAddresses::Name>(page_owner.id));
   const Block* const block = heap_.block_of(page_owner.block);
   return block != nullptr && block->serial() == page_owner.id ? block : nullptr;
 }
 
 // The physical pages of the assignment: owners that have pages now keep them, the others share the free ones.
-std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assigned) {
-  std::vector<PageHandle> pages(assigned.homes.pages);
-  for (const PageHome& one : assigned.homes.homes) {
+std::vector<PageHandle> StaticAssignment::bind(const Known& known, const Assigned& assigned) {
+  std::vector<PageHandle> pages(assigned.pages.pages);
+  for (const AssignedPage& one : assigned.pages.assigned) {
     const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
     const Block* const block = block_of(known, page_owner);
     if (page_owner.stays[one.stay].from != 0 || block == nullptr) continue;
-    pages[one.home] = block->page_handles()[page_owner.range.first + one.page];
+    pages[one.physical] = block->page_handles()[page_owner.range.first + one.page];
   }
   heap_.loosen();
   auto next = pages.begin();
@@ -132,26 +132,26 @@ std::vector<PageHandle> Aliasing::bind(const Known& known, const Assigned& assig
   return pages;
 }
 
-void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds) {
+void StaticAssignment::settle(Known& known, const Assigned& assigned, std::uint64_t nanoseconds) {
   ++changes_;
   residency_.give_up_at_once(true);
   heap_.timetable().clear();
   heap_.timetable().resume();
   heap_.timetable().set_period(nanoseconds);
   const std::vector<PageHandle> pages = bind(known, assigned);
-  for (const PageHome& one : assigned.homes.homes) {
-    if (pages[one.home] == PageHandle{}) continue;
+  for (const AssignedPage& one : assigned.pages.assigned) {
+    if (pages[one.physical] == PageHandle{}) continue;
     const PageOwner& page_owner = assigned.history.page_owners[one.page_owner];
     const auto time_of = [&](std::uint32_t change) {
       if (change == 0) return std::uint64_t{0};
       return change == assigned.history.end() ? nanoseconds : assigned.history.changes[change - 1].nanoseconds;
     };
     const PageOwner::Stay stay = page_owner.stays[one.stay];
-    const Home home{page_owner.range.first + one.page, time_of(stay.from), time_of(stay.to), pages[one.home]};
+    const TimedPage page{page_owner.range.first + one.page, time_of(stay.from), time_of(stay.to), pages[one.physical]};
     if (const Block* const block = block_of(known, page_owner); block != nullptr) {
-      put(*block, home);
+      put(*block, page);
     } else if (page_owner.named) {
-      known.homes[static_cast<Berths::Name>(page_owner.id)].push_back(home);
+      known.timed_pages[static_cast<ReservedAddresses::Name>(page_owner.id)].push_back(page);
     }
   }
   // Blocks that are never evicted in the iteration may be by something that runs in between.
@@ -162,11 +162,11 @@ void Aliasing::settle(Known& known, const Assigned& assigned, std::uint64_t nano
       if (home != PageHandle{} && !heap_.timetable().has_home(at)) heap_.timetable().add(at, 0, nanoseconds, home);
     }
   });
-  known.berths.keep();
+  known.reserved.keep();
 }
 
 // What ran in between, or was there before the assignment, may be on pages that are assigned to others.
-void Aliasing::rebind() {
+void StaticAssignment::rebind() {
   heap_.loosen();
   std::vector<Timetable::Held> held;
   heap_.for_each_block([&](const Block& block) {
@@ -180,30 +180,30 @@ void Aliasing::rebind() {
   heap_.timetable().rebind(held, loose);
 }
 
-void Aliasing::put(const Block& block, const Home& home) {
-  heap_.timetable().add(heap_.page_of(block.begin()) + home.page, home.from_ns, home.until_ns, home.home);
+void StaticAssignment::put(const Block& block, const TimedPage& page) {
+  heap_.timetable().add(heap_.page_of(block.begin()) + page.page, page.from_ns, page.until_ns, page.physical);
 }
 
-void Aliasing::occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block) {
+void StaticAssignment::occupied(std::size_t iteration, std::size_t operation, Bytes bytes, Block& block) {
   if (!residency_.is_trusting()) return;
   Known& known = known_[iteration];
   any_names_ = true;
-  const auto name = known.berths.occupied(operation, bytes, heap_, block);
-  if (!name.has_value() || known.homes.empty()) return;
-  const auto homes = known.homes.find(*name);
-  if (homes == known.homes.end()) return;
-  for (const Home& one : homes->second) put(block, one);
-  known.homes.erase(homes);
+  const auto name = known.reserved.occupied(operation, bytes, heap_, block);
+  if (!name.has_value() || known.timed_pages.empty()) return;
+  const auto pages = known.timed_pages.find(*name);
+  if (pages == known.timed_pages.end()) return;
+  for (const TimedPage& one : pages->second) put(block, one);
+  known.timed_pages.erase(pages);
 }
 
-bool Aliasing::vacated_by_name(const Block& block) {
+bool StaticAssignment::vacated_by_name(const Block& block) {
   for (Known& known : known_) {
-    if (known.berths.vacated(block)) return true;
+    if (known.reserved.vacated(block)) return true;
   }
   return false;
 }
 
-void Aliasing::diverged() {
+void StaticAssignment::diverged() {
   heap_.timetable().rest();
   meter_.clear();
   residency_.give_up_at_once(false);
@@ -213,20 +213,20 @@ void Aliasing::diverged() {
   static_cast<void>(log_.take());
 }
 
-void Aliasing::forget(std::size_t iteration) {
+void StaticAssignment::forget(std::size_t iteration) {
   diverged();
   Known& known = known_[iteration];
-  if (known.berths.keeps()) {
+  if (known.reserved.keeps()) {
     ++changes_;
     heap_.timetable().clear();
   }
-  known.berths.clear(heap_);
-  known.homes.clear();
+  known.reserved.clear(heap_);
+  known.timed_pages.clear();
   known.rounds = known.measured = 0;
   known.before_ms = known.after_ms = 0;
 }
 
-void Aliasing::give_up() {
+void StaticAssignment::give_up() {
   for (std::size_t i = 0; i < known_.size(); ++i) {
     forget(i);
     known_[i].rounds = kSettled + 2;
