@@ -2,7 +2,7 @@
 // Draws what tool/report_data.cc writes. Times are tenths of microseconds from the window's beginning. Whatever is
 // narrower than a pixel is summed up per pixel, so that a million events draw as fast as a thousand.
 const data = JSON.parse(document.getElementById("data").textContent);
-const PALETTE = ["#8a97a8", "#bab0ac", "#4e79a7", "#59a14f", "#b07aa1", "#f2a541", "#76b7b2", "#d98c8c", "#9c755f", "#c9a227", "#86bcb6", "#d37295", "#8cd17d", "#fabfd2", "#a0cbe8", "#ffbe7d"];
+const PALETTE = ["#8a97a8", "#bab0ac", "#4e79a7", "#59a14f", "#b07aa1", "#f2a541", "#76b7b2", "#d98c8c", "#9c755f", "#c9a227", "#86bcb6", "#d37295", "#8cd17d", "#fabfd2", "#a0cbe8", "#ffbe7d", "#7c6a9c"];
 const OUT = "#e15759", IN = "#3f9b57";
 // Of the page's scheme, light or dark: report.css has them.
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
