@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # tour.sh BUILD_FOLDER [--write] [PAGE...]: runs the commands of docs/first-hour.md and docs/tour.md, or of the pages named (lines that begin
 # with "$ " in their console blocks), one after the other in a folder of their own, and says where a page shows something else than they print;
-# figures and the lengths of bars may differ. A block that begins with ```cpp NAME is written to the file of that name. With --write the pages
-# take what the commands print. Called by ./dev tour.
+# figures and the lengths of bars may differ. A block that begins with ```cpp NAME or ```python NAME is written to the file of that name.
+# ```console torch is for PyTorch: where TOUR_PYTHON (else python3) has none, such blocks are left as they are, and a line says so. With
+# --write the pages take what the commands print. Called by ./dev tour.
 set -euo pipefail
 build=$(cd "${1:?the build folder}" && pwd)
 shift
@@ -17,7 +18,15 @@ trap 'rm -rf "$work"' EXIT
 for nvcc in /usr/local/cuda/bin "$root"/build/cuda/*/bin; do
   [[ ! -x $nvcc/nvcc ]] || PATH=$PATH:$nvcc
 done
-export PATH="$build/bin:$PATH" XDG_CONFIG_HOME="$work"
+# `python` is the one with PyTorch, with this checkout's package.
+python=${TOUR_PYTHON:-python3}
+has_torch=no
+! "$python" -c 'import torch' 2>/dev/null || has_torch=yes
+[[ $has_torch == yes ]] || echo "tour: $python has no PyTorch, so what is about it is not run" >&2
+mkdir "$work/bin"
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$python")" >"$work/bin/python"
+chmod +x "$work/bin/python"
+export PATH="$build/bin:$work/bin:$PATH" XDG_CONFIG_HOME="$work" PYTHONPATH="$root/integrations/pytorch/src"
 
 # One console block: each command, and what it prints on both streams.
 run_block() {
@@ -46,10 +55,10 @@ run_page() {
     elif [[ $in_block == yes ]]; then
       block+=$line$'\n'
       continue
-    elif [[ $line == '```console' ]]; then
+    elif [[ $line == '```console' || ($line == '```console torch' && $has_torch == yes) ]]; then
       in_block=yes block=
-    elif [[ $line == '```cpp '* ]]; then
-      file=${line#'```cpp '} block=
+    elif [[ $line == '```cpp '* || $line == '```python '* ]]; then
+      file=${line##* } block=
     fi
     printf '%s\n' "$line"
   done

@@ -83,6 +83,14 @@ class SnapshotWriter {
       text("name", known ? std::string_view(told_.trace.names[told_.story.operators[buffer->producer].name])
                          : std::string_view("from before"));
       p_.end_dict();
+      // What the program calls it: `activation layers.0.attn` of a recording in PyTorch.
+      if (buffer->tag != 0) {
+        p_.begin_dict();
+        text("filename", "buffer");
+        number("line", 0);
+        text("name", told_.trace.tags[buffer->tag]);
+        p_.end_dict();
+      }
     }
     p_.end_list();
   }

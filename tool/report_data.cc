@@ -10,30 +10,19 @@
 #include <unordered_map>
 #include <vector>
 
-#include "offload/operator_class.h"
+#include "tool/report_classes.h"
 
 namespace thermocline {
 namespace {
 
 using nlohmann::ordered_json;
 
-// Class 0 is for what existed before the first operator; the others are the operators' classes, shifted by one.
-ordered_json class_names() {
-  ordered_json names = {"there from the beginning"};
-  for (int i = 0; i < kOperatorClasses; ++i) {
-    std::string name = name_of(static_cast<OperatorClass>(i));
-    std::ranges::replace(name, '_', ' ');
-    names.push_back(name);
-  }
-  return names;
-}
-
 class RunWriter {
  public:
   explicit RunWriter(const ReportedRun& run)
       : run_(run), story_(run.told.story), window_(last_steps(run.told.story, run.shown_steps)) {
     for (const std::string& name : run.told.trace.names) {
-      classes_.push_back(static_cast<int>(classify_operator(name, {})));
+      classes_.push_back(report_class(name));
     }
   }
 
@@ -48,7 +37,7 @@ class RunWriter {
                         {"names", run_.told.trace.names},
                         {"tags", run_.told.trace.tags},
                         {"opClass", classes_},
-                        {"classes", class_names()},
+                        {"classes", report_class_names()},
                         {"summary", summary()},
                         {"learned", story_.result.statistics.plans > 0},
                         {"steps", steps()}};
@@ -137,7 +126,7 @@ class RunWriter {
       lives.push_back(clamped(b.end_us) - times.back());
       const bool has_producer = b.producer != kNobody;
       const std::uint32_t name = has_producer ? story_.operators[b.producer].name : 0;
-      classes.push_back(has_producer ? classes_[name] + 1 : 0);
+      classes.push_back(has_producer ? classes_[name] : 0);
       producers.push_back(has_producer ? static_cast<std::int64_t>(name) : -1);
     }
     return {{"id", ids},    {"n", bytes},     {"t", times}, {"d", lives},

@@ -29,6 +29,7 @@ constexpr std::array kFolders = {
     Folder{"tool", 7, true, false},          Folder{"integrations", 7, false, false},
     Folder{"simulator", kAside, true, true}, Folder{"examples", 1, false, true},
     Folder{"tests", 8, true, true},          Folder{"bench", 8, true, true},
+    Folder{"cmake", kAside, false, false},
 };
 
 // The folders inside a layer (or inside one of its folders), bottom to top: each may include those before it, and the

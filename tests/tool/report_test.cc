@@ -40,6 +40,23 @@ TEST_F(Report, ThePageNeedsNothingFromAnywhere) {
   }
 }
 
+// By memory over time: what nobody can put a name to has to be little.
+TEST_F(Report, LittleIsOfNoClass) {
+  for (const char* const trace : {"resnet50_b64", "gpt2_b8", "unet3d_b1_128", "nmt_b128_t50"}) {
+    const json data =
+        data_in(page({std::string(THERMOCLINE_TRACES) + "/" + trace + ".jsonl.gz", "--budget", "90%", "--steps", "3"}));
+    const json& run = data["runs"][0];
+    const json& b = run["buffers"];
+    double all = 0, other = 0;
+    for (std::size_t i = 0; i < b["n"].size(); ++i) {
+      const double held = b["n"][i].get<double>() * b["d"][i].get<double>();
+      all += held;
+      if (run["classes"][b["c"][i].get<std::size_t>()] == "other") other += held;
+    }
+    EXPECT_LT(other, 0.03 * all) << trace;
+  }
+}
+
 TEST_F(Report, WhatItDrawsIsWhatTheReplaySays) {
   const json data = data_in(page({kUnet, "--budget", "60%", "--steps", "6", "--show", "2"}));
   EXPECT_EQ(data["schema"], "thermocline-report/1");

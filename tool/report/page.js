@@ -1,9 +1,15 @@
 "use strict";
 // The page around the charts: tiles, tables, and the difference of two runs.
 const number = (text) => element("td", { class: "n" }, text);
-const table = (heads, rows) => element("table", {},
-  element("thead", {}, element("tr", {}, ...heads.map(([name, right]) => element("th", right ? { class: "n" } : {}, name)))),
-  element("tbody", {}, ...rows));
+// A column of numbers that is the same in every row says nothing, and is left out.
+const table = (heads, rows) => {
+  const constant = (at) => at > 0 && heads[at][1] && rows.length > 2 && rows.every((row) => row.children[at].textContent === rows[0].children[at].textContent);
+  const gone = heads.map((_, at) => at).filter(constant).reverse();
+  for (const row of rows) for (const at of gone) row.children[at].remove();
+  return element("table", {},
+    element("thead", {}, element("tr", {}, ...heads.filter((_, at) => !gone.includes(at)).map(([name, right]) => element("th", right ? { class: "n" } : {}, name)))),
+    element("tbody", {}, ...rows));
+};
 const tile = (value, name) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
 const section = (title, ...children) => element("section", {}, element("h2", {}, title), ...children);
 const legendItem = (colour, name, kind) => element("span", {}, element("i", { class: kind || "", style: (kind ? "border-color:" : "background:") + colour }), name);
@@ -21,15 +27,15 @@ function charts(run) {
   const memory = new Chart(run, 320, drawMemory, hoverMemory), lanes = new Chart(run, 3 * (LANE.height + LANE.gap) + 24, drawLanes, hoverLanes);
   const view = new View(run, [memory, lanes]), legend = element("div", { class: "legend" });
   const fill = () => legend.replaceChildren(...run.groups.map((name, k) => [name, k]).filter(([, k]) => run.groupOf.includes(k)).map(([name, k]) => legendItem(PALETTE[k % PALETTE.length], name)),
-    legendItem(HELD, "held on the device", "solid"), legendItem(OUT, "away from it", "solid"), legendItem(BUDGET, "budget", "dash"));
+    legendItem("var(--ink)", "held on the device", "solid"), legendItem("var(--live)", "live on it", "solid"), legendItem(OUT, "away from it", "solid"), legendItem("var(--budget)", "budget", "dash"));
   fill();
-  const choice = (what, name) => element("button", { type: "button", "aria-pressed": String(what === "class"), onclick: (e) => {
+  const choice = (what, name) => element("button", { type: "button", "aria-pressed": String(what === (run.hasTags ? "tag" : "class")), onclick: (e) => {
     run.groupBy(what);
     for (const other of e.target.parentNode.querySelectorAll("[aria-pressed]")) other.setAttribute("aria-pressed", String(other === e.target));
     fill();
     view.draw();
   } }, name);
-  const controls = element("div", { class: "controls" }, choice("class", "by class"), choice("name", "by operator"),
+  const controls = element("div", { class: "controls" }, ...(run.hasTags ? [choice("tag", "by tag")] : []), choice("class", "by class"), choice("name", "by operator"),
     element("button", { type: "button", onclick: () => view.set(0, run.length) }, "whole window"),
     element("button", { type: "button", onclick: () => view.set(run.stepEnds.length > 1 ? run.stepEnds[run.stepEnds.length - 2] : 0, run.length) }, "last step"));
   run.view = view;
@@ -110,6 +116,7 @@ function show() {
   });
   const draw = () => runs.forEach((run) => run.view.draw());
   window.addEventListener("resize", draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });
   window.addEventListener("beforeprint", draw);
   draw();
   document.body.dataset.drawn = "yes";

@@ -2,8 +2,13 @@
 // Draws what tool/report_data.cc writes. Times are tenths of microseconds from the window's beginning. Whatever is
 // narrower than a pixel is summed up per pixel, so that a million events draw as fast as a thousand.
 const data = JSON.parse(document.getElementById("data").textContent);
-const PALETTE = ["#8a97a8", "#4e79a7", "#59a14f", "#b07aa1", "#f2a541", "#76b7b2", "#d98c8c", "#9c755f", "#bab0ac", "#c9a227"];
-const OUT = "#e15759", IN = "#3f9b57", BUDGET = "#b3261e", HELD = "#1d2733";
+const PALETTE = ["#8a97a8", "#bab0ac", "#4e79a7", "#59a14f", "#b07aa1", "#f2a541", "#76b7b2", "#d98c8c", "#9c755f", "#c9a227", "#86bcb6", "#d37295", "#8cd17d", "#fabfd2", "#a0cbe8", "#ffbe7d", "#7c6a9c"];
+const OUT = "#e15759", IN = "#3f9b57";
+// Of the page's scheme, light or dark: report.css has them.
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const colours = {};
+const readColours = () => { for (const name of ["ink", "soft", "panel", "grid", "lane", "mark", "halo", "budget", "live"]) colours[name] = colour(name); };
+readColours();
 const tip = document.getElementById("tip");
 
 const element = (name, attributes = {}, ...children) => {
@@ -56,7 +61,17 @@ class Run {
       live += sign * b.n[i];
       if (live > this.peak) { this.peak = live; this.peakAt = at; }
     }
-    this.groupBy("class");
+    this.ops.here = this.liveOnDevice();
+    this.hasTags = this.tags.length > 1;
+    this.groupBy(this.hasTags ? "tag" : "class");
+  }
+  // Of what is alive, in MiB, that which is not away, at each operator.
+  liveOnDevice() {
+    let at = 0, live = 0;
+    return this.ops.t.length === 0 ? [] : Array.from(this.ops.t, (t, i) => {
+      while (at < this.changes.length && this.changes[at][0] <= t) { live += this.changes[at][2] * this.buffers.n[this.changes[at][1]]; ++at; }
+      return Math.max(0, live / 1048576 - this.ops.away[i]);
+    });
   }
   // Colours and names of what memory is stacked by.
   groupBy(what) {
@@ -64,6 +79,13 @@ class Run {
     if (what === "class") {
       this.groups = this.classes;
       this.groupOf = b.c;
+      return;
+    }
+    if (what === "tag") {
+      // The first word: "activation layers.0.attn" is an activation.
+      const kinds = this.tags.map((tag) => tag.split(" ")[0] || "without a tag");
+      this.groups = [...new Set(b.g.map((tag) => kinds[tag]))].sort();
+      this.groupOf = b.g.map((tag) => this.groups.indexOf(kinds[tag]));
       return;
     }
     const total = new Map();
@@ -165,14 +187,14 @@ function drawTimeAxis(g, chart, top, bottom) {
   const every = nice((view.to - view.from) / 8);
   for (let t = Math.ceil(view.from / every) * every; t <= view.to; t += every) {
     const x = chart.x(t);
-    g.fillStyle = "#66717f";
+    g.fillStyle = colours.soft;
     g.fillText((t / 1e4).toFixed(every < 1e3 ? 2 : every < 1e4 ? 1 : 0) + " ms", Math.min(x, chart.width - 24), bottom + 14);
-    g.fillStyle = "#eef1f4";
+    g.fillStyle = colours.grid;
     g.fillRect(x, top, 1, bottom - top);
   }
   for (const end of run.stepEnds) {
     if (end < view.from || end > view.to) continue;
-    g.fillStyle = "#9aa5b1";
+    g.fillStyle = colours.mark;
     g.fillRect(chart.x(end) - 0.5, top, 1, bottom - top);
   }
 }
@@ -208,9 +230,9 @@ function drawMemory(g, chart) {
   g.textAlign = "right";
   const every = Math.pow(2, Math.ceil(Math.log2(most / 6)));
   for (let n = 0; n <= most; n += every) {
-    g.fillStyle = "#eef1f4";
+    g.fillStyle = colours.grid;
     g.fillRect(chart.left, y(n), chart.width - chart.left - 8, 1);
-    g.fillStyle = "#66717f";
+    g.fillStyle = colours.soft;
     g.fillText(n === 0 ? "0" : bytes(n).replace(".00", "").replace(".0 ", " "), chart.left - 8, y(n) + 4);
   }
   const columns = Math.max(1, Math.floor(chart.width - chart.left - 8)), stacked = stack(run, view, columns);
@@ -226,7 +248,7 @@ function drawMemory(g, chart) {
   });
   drawHeld(g, chart, y);
   if (run.budget <= most) {
-    g.strokeStyle = g.fillStyle = BUDGET;
+    g.strokeStyle = g.fillStyle = colours.budget;
     g.lineWidth = 2.5;
     g.setLineDash([7, 4]);
     g.beginPath();
@@ -237,7 +259,7 @@ function drawMemory(g, chart) {
     g.textAlign = "left";
     g.font = "600 11px system-ui, 'DejaVu Sans', sans-serif";
     g.lineWidth = 3;
-    g.strokeStyle = "#ffffff";
+    g.strokeStyle = colours.panel;
     const text = "budget " + bytes(run.budget);
     g.strokeText(text, chart.left + 6, y(run.budget) - 5);
     g.fillText(text, chart.left + 6, y(run.budget) - 5);
@@ -271,8 +293,9 @@ function drawHeld(g, chart, y) {
     }
   };
   const held = spans(run, view, columns, run.ops.held);
-  line(held, "rgba(255,255,255,0.75)", 3.5);
-  line(held, HELD, 1.5);
+  line(held, colours.halo, 3.5);
+  line(held, colours.ink, 1.5);
+  line(spans(run, view, columns, run.ops.here), colours.live, 1.5);
   line(spans(run, view, columns, run.ops.away), OUT, 1.5);
 }
 
@@ -284,10 +307,10 @@ function drawLanes(g, chart) {
   drawTimeAxis(g, chart, 2, bottom);
   LANES.forEach(([name, key, colour], at) => {
     const top = LANE.top + at * (LANE.height + LANE.gap), lane = run[key];
-    g.fillStyle = "#66717f";
+    g.fillStyle = colours.soft;
     g.textAlign = "right";
     g.fillText(name, chart.left - 8, top + LANE.height / 2 + 4);
-    g.fillStyle = "#f0f3f6";
+    g.fillStyle = colours.lane;
     g.fillRect(chart.left, top, chart.width - chart.left - 8, LANE.height);
     const columns = Math.max(1, Math.floor(chart.width - chart.left - 8)), busy = new Float64Array(columns);
     const perColumn = (view.to - view.from) / columns, wide = [];
@@ -308,7 +331,7 @@ function drawLanes(g, chart) {
     g.textAlign = "left";
     for (const i of wide) {
       const x = Math.max(chart.left, chart.x(lane.t[i])), end = Math.min(chart.width - 8, chart.x(lane.t[i] + lane.d[i]));
-      g.fillStyle = key === "ops" ? PALETTE[1 + run.opClass[lane.n[i]] % (PALETTE.length - 1)] : colour;
+      g.fillStyle = key === "ops" ? PALETTE[run.opClass[lane.n[i]] % PALETTE.length] : colour;
       g.fillRect(x, top, Math.max(0.5, end - x - 0.6), LANE.height);
       const text = key === "ops" ? run.names[lane.n[i]] : lane.b[i] < 0 ? "" : "buffer " + run.buffers.id[lane.b[i]];
       if (end - x > 40 && g.measureText(text).width < end - x - 8) {
