@@ -36,7 +36,7 @@ constexpr Bytes kPitch = 512;
 // Pools that the program created: the device of each, or kExternal if its memory must be the driver's own. Every device
 // also has a default pool from the beginning.
 struct Pools {
-  Mutex mutex{"pools of the program", lock_level::kLeaf};
+  Mutex mutex{"pools of the program", lock_level::kPools};
   std::map<CUmemoryPool, CUdevice> made THERMOCLINE_GUARDED_BY(mutex);
   std::atomic<bool> any_external{false};
 };
