@@ -52,7 +52,7 @@ struct EngineOptions {
   // False: host memory has addresses and no bytes (a simulated device). Then writes that nobody saw are not found, and
   // no digests are taken.
   bool host_is_readable = true;
-  // The setting begins with auto. Here it is asked for: it reads host memory, as the host fallback does.
+  // Reads host memory, as the host fallback does.
   DigestUse digests = DigestUse::kOff;
   // Most bytes of pinned host memory. 0: no limit of ours.
   Bytes host_limit_bytes = 0;
