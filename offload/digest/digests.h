@@ -3,7 +3,7 @@
 // they are there.
 //
 // Nothing is loaded before the first one is wanted. Then the kernel digests a known pattern first, in pinned memory of
-// ours, so that no memory of the program's is touched by code that does not do what it should; until that has come out
+// ours, so that no memory of the program is read by code that does not do what it should; until that has come out
 // right, and for good where it does not, no digest is taken and whoever asks does without. A digest counts only where
 // every block of its launch has written its record, with the ticket of that launch.
 //
