@@ -184,7 +184,7 @@ constexpr std::array kOptions = {
         "caller can run operations again: replays, so far). docs/recompute.md.",
         kRecomputes),
     option<&Settings::digests>(
-        "digests", "THERMOCLINE_DIGESTS", OptionType::kChoice, "auto",
+        "digests", "THERMOCLINE_DIGESTS", OptionType::kChoice, name_in(kDigestUses, kEngine.digests),
         "Whether a buffer that kernels may have written to is compared with its copy on the host before it is copied "
         "out again, by digests that the device computes: off, auto (where that pays). docs/directions.md.",
         kDigestUses),

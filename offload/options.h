@@ -49,7 +49,7 @@ struct EngineOptions {
   // False: host memory has addresses but no bytes (a simulated device). Then writes that the hooks did not see are not
   // detected, and no digests are taken.
   bool host_is_readable = true;
-  // The setting's default is auto. Here it is asked for: it reads host memory, as the host fallback does.
+  // Reads host memory, as the host fallback does.
   DigestUse digests = DigestUse::kOff;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;

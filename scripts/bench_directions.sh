@@ -26,8 +26,7 @@ measure() {
     --arg races "$(sed -n 's/.*races=\([0-9]*\).*/\1/p' "$scratch/err")" '
     (.statistics // .) as $s
     | {program: $name, budget: $budget, digests: $digests, result: $result,
-       out_bytes: $s.evicted_bytes, in_bytes: $s.restored_bytes, digests_taken: $s.digests, uncopied_bytes: $s.uncopied_bytes,
-       unchanged_units: $s.unchanged_units, changed_units: $s.changed_units}
+       out_bytes: $s.evicted_bytes, in_bytes: $s.restored_bytes}
       + (if $pass == "" then {} else {last_pass_ms: ($pass | tonumber)} end)
       + (if $races == "" then {} else {races: ($races | tonumber)} end)' | tee -a "$rows"
 }

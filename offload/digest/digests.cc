@@ -140,7 +140,7 @@ void Digests::collect(const Launch& launch) {
     whole &= record.ticket == launch.ticket && record.bytes == launch.bytes;
     sum += Digest{record.low, record.high};
   }
-  launch.owner->state = whole ? TakenDigest::State::kKnown : TakenDigest::State::kNone;
+  launch.owner->state = whole ? TakenDigest::State::kKnown : TakenDigest::State::kFailed;
   launch.owner->value = sum;
   if (!whole && launch.owner != &test_) ++statistics_.failed;
 }

@@ -3,7 +3,7 @@
 // they are there.
 //
 // Nothing is loaded before the first one is wanted. Then the kernel digests a known pattern first, in pinned memory of
-// ours, so that no memory of the program's is read by code that does not do what it should; until that has come out
+// ours, so that no memory of the program is read by code that does not do what it should; until that has come out
 // right, and for good where it does not, no digest is taken and whoever asks does without. A digest counts only where
 // every block of its launch has written its record, with the ticket of that launch.
 //
@@ -29,10 +29,13 @@ namespace thermocline {
 
 // A digest that somebody has asked for. It stays where it is until it is known or released.
 struct TakenDigest {
-  enum class State : std::uint8_t { kNone, kPending, kKnown };
+  // kFailed: it was launched, and nothing came of it.
+  enum class State : std::uint8_t { kNone, kPending, kKnown, kFailed };
   State state = State::kNone;
   Digest value;  // kKnown
   Use use;       // of the memory, by the kernel
+
+  bool is_known_or_coming() const { return state == State::kPending || state == State::kKnown; }
 };
 
 struct DigestStatistics {
@@ -58,7 +61,7 @@ class Digests {
   // Of `range`, behind these uses. False: none is on its way, and `out` is as before. Never blocks, but for the time
   // that the driver takes to load the kernel.
   bool take(Lane lane, AddressRange range, const UseSet& behind, const UseSet& and_behind, TakenDigest* out);
-  // Tells those that have passed to whoever asked; never blocks. One that failed is kNone again.
+  // Tells those that have passed to whoever asked; never blocks.
   void poll();
   // Nobody wants it any more.
   void release(TakenDigest* taken);

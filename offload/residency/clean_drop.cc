@@ -53,7 +53,7 @@ void Residency::take_digest_of_copy(EvictionUnit& part) {
 
 void Residency::may_have_changed(EvictionUnit& part) {
   if (!part.has_copy()) return;
-  if (part.evidence.copied.state != TakenDigest::State::kNone && takes_digests(part)) {
+  if (part.evidence.copied.is_known_or_coming() && takes_digests(part)) {
     part.copy = HostCopy::kStale;
   } else {
     drop_host_copy(part);
@@ -74,7 +74,7 @@ Status Residency::begin_to_leave(EvictionUnit& part, EvictReason reason) {
 bool Residency::begin_check(EvictionUnit& part, EvictReason reason) {
   Evidence& evidence = part.evidence;
   digests_.poll();
-  if (evidence.copied.state == TakenDigest::State::kNone || !takes_digests(part)) return false;
+  if (!evidence.copied.is_known_or_coming() || !takes_digests(part)) return false;
   BlockState& state = *part.whole;
   if (!digests_.take(Digests::kChecks, {part.begin(), part.host_bytes}, state.block->uses, part.uses,
                      &evidence.checked)) {

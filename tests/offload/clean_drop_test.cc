@@ -213,21 +213,21 @@ TEST_P(CleanDropTest, AWriteBehindTheDigestCounts) {
 TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
   if (GetParam() == HostFallback::kOff) GTEST_SKIP() << "nobody can reach it there";
   start();
-  const DeviceAddress a = allocate(3 * kPage), b = allocate(6 * kPage), c = allocate(3 * kPage);
+  const DeviceAddress a = allocate(3 * kPage), b = allocate(4 * kPage), c = allocate(3 * kPage);
   write(a, 3 * kPage, 1);
-  write(b, 6 * kPage, 2);
-  for (int turn = 0; turn < 2; ++turn) use(a), use(b), synchronize();
+  write(b, 4 * kPage, 2);
+  for (int turn = 0; turn < 2; ++turn) use(a), use(b), use(c), synchronize();
   // Copied out early, with a digest, and then given away.
   use(a), synchronize();
   ASSERT_TRUE(engine_->evict(a).ok());
   synchronize();
-  use(b), synchronize();
+  use(b), use(c), synchronize();
   ASSERT_FALSE(engine_->find(a)->resident);
   std::memset(pinned_, 9, 64);
-  ASSERT_TRUE(driver().copy_to_device(a + kPage, pinned_, 64, kStream).ok());
+  ASSERT_TRUE(driver().copy_to_device(a + 50000, pinned_, 64, kStream).ok());
   synchronize();
   // Not one of the samples that find unseen writes: the copy is 6 MiB.
-  write(a, 64, 1, kPage);
+  write(a, 64, 1, 50000);
   use(b), use(c);
   ASSERT_TRUE(holds(a, 3 * kPage, 1));
 }
