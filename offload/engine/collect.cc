@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's statistics, collected from its parts.
+#include <algorithm>
+
+#include "offload/engine/engine_state.h"
+
+namespace thermocline {
+
+EngineStatistics Engine::State::collect() const {
+  EngineStatistics all = counters;
+  const HeapStatistics h = heap.statistics();
+  all.budget_bytes = budget_bytes;
+  all.size_classes = h.classes;
+  const CacheTotals cached = caches.totals([&all](const Buffer& parked) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(parked.requested())];
+    size_class.live_bytes -= parked.requested();
+    --size_class.buffers;
+  });
+  for (const Buffer* one : detained) {
+    SizeClass& size_class = all.size_classes[SizeClass::of(one->requested())];
+    size_class.live_bytes -= one->requested();
+    --size_class.buffers;
+  }
+  const Bytes live = h.live_bytes - cached.parked_bytes - detained_bytes;
+  all.live_bytes = live + external_bytes;
+  all.live_buffers = h.buffers - cached.parked_buffers - detained.size();
+  all.allocations += cached.takes;
+  all.frees += cached.parks;
+  all.allocated_bytes += cached.taken_bytes;
+  all.freed_bytes = all.allocated_bytes - all.live_bytes;
+  all.block_bytes = held_block_bytes - cached.parked_block_bytes - detained_block_bytes;
+  all.pinned_bytes = pinned_block_bytes;
+  all.references = references.runs();
+  all.pointer_probes = looks.looks();
+  all.pointer_writing_kernels = looks.kernels();
+  // What is parked is on the device, or has gone: then it is away, and nobody's.
+  const Bytes on_device = std::min(residency.resident_bytes(), held_block_bytes);
+  all.nonresident_bytes = std::min(held_block_bytes - on_device, all.block_bytes);
+  all.free_mapped_bytes = h.free_mapped_bytes;
+  all.slab_bytes = h.slab_bytes;
+  all.slab_live_bytes = h.slab_live_bytes;
+  all.available_bytes = heap.free_bytes() + cached.parked_block_bytes;
+  all.created_bytes = h.creates * heap.page_bytes();
+  all.destroyed_bytes = h.destroys * heap.page_bytes();
+  all.device_bytes = h.created_bytes + external_bytes;
+  all.peak_device_bytes = std::max({counters.peak_device_bytes, h.peak_created_bytes, all.device_bytes});
+  collect_host(&all);
+  all.external_bytes = external_bytes;
+  collect_movements(&all);
+  all.creates = h.creates;
+  all.maps = h.maps;
+  all.unmaps = h.unmaps;
+  all.host_waits = clock.host_waits();
+  return all;
+}
+
+void Engine::State::collect_host(EngineStatistics* all) const {
+  all->host_limit_bytes = options.host_limit_bytes;
+  all->host_bytes = host.pinned_bytes();
+  all->peak_host_bytes = host.peak_pinned_bytes();
+  all->host_live_bytes = host.live_bytes();
+  all->host_taken_bytes = host.taken_bytes();
+  all->host_given_bytes = all->host_taken_bytes - all->host_bytes;
+  if (const HostLedger* ledger = options.host_ledger) {
+    all->host_shared_limit_bytes = ledger->limit();
+    all->host_shared_bytes = ledger->held_by_all();
+    all->host_claimed_bytes = ledger->held();
+  }
+}
+
+void Engine::State::collect_movements(EngineStatistics* all) const {
+  all->evicted_bytes = migration.statistics().evicted_bytes;
+  all->restored_bytes = migration.statistics().restored_bytes;
+  all->evictions = residency.statistics().evictions;
+  all->restores = residency.statistics().restores;
+  all->movements = residency.statistics().by_reason;
+  all->digests = digests.statistics().taken;
+  all->digested_bytes = digests.statistics().bytes;
+  all->failed_digests = digests.statistics().failed;
+  all->digests_unavailable = digests.why_off().empty() ? 0 : 1;
+  all->unchanged_units = residency.statistics().unchanged;
+  all->changed_units = residency.statistics().changed;
+  all->uncopied_bytes = residency.statistics().uncopied_bytes;
+  all->wasted_prefetches = residency.statistics().wasted_prefetches;
+  all->fallback_evictions = net.statistics().covered;
+  all->unmapped_evictions = net.statistics().bare;
+  all->unseen_accesses = net.statistics().unseen;
+  const PolicyStatistics decided = policy->statistics();
+  all->prefetches = decided.prefetches;
+  all->write_behinds = decided.write_behinds;
+  all->plans = decided.plans;
+  all->divergences = decided.divergences;
+  all->predicted_step_ns = decided.predicted_step_ns;
+}
+
+}  // namespace thermocline
