@@ -2,6 +2,7 @@
 // The engine's statistics, collected from its parts.
 #include <algorithm>
 
+#include "allocator/host_ledger.h"
 #include "offload/engine/engine_state.h"
 
 namespace thermocline {
