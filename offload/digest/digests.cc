@@ -14,7 +14,7 @@ namespace {
 // Each is 8 KiB of pinned memory.
 constexpr std::size_t kSlots = 32;
 // More than one block, groups of four units and single ones, and a last unit that is not whole.
-constexpr Bytes kPatternBytes = 3 * 16 * kKiB + 5 * kDigestUnit + 11;
+constexpr Bytes kPatternBytes = 48 * kKiB + 5 * kDigestUnit + 11;
 // Tickets begin where no memory that was never written does.
 constexpr std::uint64_t kFirstTicket = 0x7468'6572'6d6f'0000;
 
