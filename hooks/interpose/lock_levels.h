@@ -10,10 +10,11 @@ inline constexpr int kCaptureChange = 20;   // while engines are told whether a 
 inline constexpr int kRuntime = 30;         // while an engine begins or ends
 inline constexpr int kExternalMemory = 40;  // while the driver is asked for it and the engine is told
 inline constexpr int kSyncMemops = 50;
-inline constexpr int kRecorder = 60;
 inline constexpr int kPools = 70;  // of the program, while what they use is written down
 
-// Behind these nothing is taken.
+inline constexpr int kRecorder = 900;  // an operation is written down with its engine held
+
+// With one of these held no other is taken.
 inline constexpr int kLeaf = 1000;
 
 }  // namespace thermocline::lock_level

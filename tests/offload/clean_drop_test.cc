@@ -11,6 +11,7 @@
 #include "driver/page_size.h"
 #include "driver/table.h"
 #include "offload/engine/engine.h"
+#include "tests/offload/fake_driver.h"
 #include "trace/simulated_device.h"
 
 namespace thermocline {
@@ -18,13 +19,6 @@ namespace {
 
 constexpr Bytes kPage = kDefaultPageBytes;
 constexpr StreamHandle kStream{};
-
-// Calls of the driver that are counted, and may fail from some call on.
-struct Launches {
-  decltype(DriverTable::cuLaunchKernel) real = nullptr;
-  unsigned made = 0, refused_from = ~0u, lost_from = ~0u;
-};
-Launches launches;
 
 class CleanDropTest : public testing::TestWithParam<HostFallback> {
  protected:
@@ -38,15 +32,7 @@ class CleanDropTest : public testing::TestWithParam<HostFallback> {
     device_ = SimulatedDevice::open(simulated, &why);
     ASSERT_NE(device_, nullptr) << why;
     table_ = device_->driver().table();
-    launches = {.real = table_.cuLaunchKernel};
-    table_.cuLaunchKernel = [](CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
-                               unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
-      const unsigned number = launches.made++;
-      if (number >= launches.refused_from) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-      // It answers success, and nothing runs.
-      if (number >= launches.lost_from) return CUDA_SUCCESS;
-      return launches.real(function, x, y, z, bx, by, bz, shared, stream, parameters, extra);
-    };
+    watch_launches(&table_);
     if (change != nullptr) change(&table_);
     options.digests = DigestUse::kAuto;
     driver_ = std::make_unique<Driver>(table_);
@@ -244,10 +230,7 @@ TEST_P(CleanDropTest, NothingIsDigestedWhileEverythingFits) {
 }
 
 TEST_P(CleanDropTest, WithoutTheKernelEverythingIsAsBefore) {
-  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {},
-        [](DriverTable* table) {
-          table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
-        });
+  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {}, refuse_modules);
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
   write(a, 5 * kPage, 1);
   write(b, 5 * kPage, 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that calls back before the host waits for an event, and then waits. One object at a time in a process.
+// Drivers for tests of the engine: one that calls back before the host waits, one that counts launches and loses or
+// refuses some, one that loads no modules. One of each kind at a time in a process.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,29 @@ inline DriverTable telling_of_waits(const DriverTable& below) {
     return free_host(at);
   };
   return table;
+}
+
+// Launches are counted, and may fail from some launch on.
+struct Launches {
+  decltype(DriverTable::cuLaunchKernel) real = nullptr;
+  unsigned made = 0, refused_from = ~0u, lost_from = ~0u;
+};
+inline Launches launches;
+
+inline void watch_launches(DriverTable* table) {
+  launches = {.real = table->cuLaunchKernel};
+  table->cuLaunchKernel = [](CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                             unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
+    const unsigned number = launches.made++;
+    if (number >= launches.refused_from) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    // The launch returns success, and nothing runs.
+    if (number >= launches.lost_from) return CUDA_SUCCESS;
+    return launches.real(function, x, y, z, bx, by, bz, shared, stream, parameters, extra);
+  };
+}
+
+inline void refuse_modules(DriverTable* table) {
+  table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
 }
 
 }  // namespace thermocline

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command as seen from outside: exit statuses, what goes to stdout and what to stderr, and messages about wrong
-// input.
+// The command as seen from outside: exit statuses, what goes to stdout and to stderr, messages about wrong input.
 #include <nlohmann/json.hpp>
 #include <tuple>
 
