@@ -50,6 +50,8 @@ struct EngineStatistics {
   // Digests of parts; parts found unchanged, or changed, since they were copied out, and what was not copied for that.
   std::uint64_t digests = 0, unchanged_units = 0, changed_units = 0;
   Bytes digested_bytes = 0, uncopied_bytes = 0;
+  // Asked for in vain: one at a time; and 1 where the device can not compute them at all.
+  std::uint64_t failed_digests = 0, digests_unavailable = 0;
   std::uint64_t write_behinds = 0;                  // copies out that nobody waited for when they began
   std::uint64_t plans = 0, divergences = 0;         // iterations learned, and divergences from them
   std::uint64_t recomputed_operations = 0;          // operations that ran again

@@ -558,6 +558,8 @@ void Engine::State::collect_movements(EngineStatistics* all) const {
   all->movements = residency.statistics().by_reason;
   all->digests = digests.statistics().taken;
   all->digested_bytes = digests.statistics().bytes;
+  all->failed_digests = digests.statistics().failed;
+  all->digests_unavailable = digests.why_off().empty() ? 0 : 1;
   all->unchanged_units = residency.statistics().unchanged;
   all->changed_units = residency.statistics().changed;
   all->uncopied_bytes = residency.statistics().uncopied_bytes;

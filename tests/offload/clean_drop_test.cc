@@ -257,6 +257,7 @@ TEST_P(CleanDropTest, WithoutTheKernelEverythingIsAsBefore) {
   }
   EXPECT_EQ(statistics().digests, 0u);
   EXPECT_EQ(statistics().unchanged_units, 0u);
+  EXPECT_EQ(statistics().digests_unavailable, 1u);
 }
 
 // A launch that is refused, and one that is lost, at each place: what is not known is copied.

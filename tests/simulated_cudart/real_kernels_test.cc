@@ -49,6 +49,33 @@ TEST(RealKernels, AreTheSameInEveryOrder) {
   for (const char* seed : {"1", "2"}) expect_right(run("sums", {"--seed", seed}));
 }
 
+// 24 MiB of weights in 10 MiB, six times. What was copied out at least once a pass without digests is copied out twice.
+TEST(RealKernels, WeightsThatDoNotFitAreNotCopiedOutEachTime) {
+  const auto squeezed = [](const char* digests, std::vector<std::string> with = {}) {
+    std::vector<std::string> command = {COMMAND_FILE, "run",   "--simulate",  "reference",
+                                        "--budget",   "10MiB", "--stats=line"};
+    command.insert(command.end(), with.begin(), with.end());
+    command.insert(command.end(), {"--", LAYERS_PROGRAM, "12", "724", "6"});
+    return run_program(command, {"THERMOCLINE_SIMULATE_KERNELS=real", std::string("THERMOCLINE_DIGESTS=") + digests});
+  };
+  const auto bytes_out = [](const Outcome& outcome) {
+    const std::string name = " evicted_bytes=";
+    const auto at = outcome.errors.find(name);
+    return at == std::string::npos ? -1.0 : std::stod(outcome.errors.substr(at + name.size()));
+  };
+  const Outcome without = squeezed("off");
+  ASSERT_EQ(without.status, 0) << without.errors;
+  EXPECT_GE(bytes_out(without), 5 * 12e6) << without.errors;
+  for (const std::vector<std::string>& with :
+       std::vector<std::vector<std::string>>{{}, {"--seed", "1", "--check"}, {"--seed", "2", "--check"}, {"--check"}}) {
+    const Outcome outcome = squeezed("auto", with);
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, without.output);
+    EXPECT_LE(bytes_out(outcome), 2.1 * 12 * 724 * 724 * 4) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("race:"), std::string::npos) << outcome.errors;
+  }
+}
+
 TEST(RealKernels, PrintWhatTheySay) {
   const Outcome outcome = run("says");
   EXPECT_EQ(outcome.output, "thread 0 of many: 0.00\nthread 1 of many: 0.50\nthread 2 of many: 1.00\nwrong 0\n")
