@@ -37,8 +37,10 @@ struct PageRange {
 // good.
 class Backing {
  public:
-  Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
-      : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool) {}
+  // Without `may_alias` no page stands behind two addresses: whoever would take it behind others waits for them.
+  Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool,
+          bool may_alias = true)
+      : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool), may_alias_(may_alias) {}
   // Unmaps everything; the pages go to the pool.
   ~Backing();
   Backing(const Backing&) = delete;
@@ -173,6 +175,7 @@ class Backing {
   std::vector<int> devices_;  // that may use what is mapped; the first is the one that it is on
   AddressSpace* space_;
   PagePool* pool_;
+  bool may_alias_;
   DeferredUnmaps deferred_unmaps_;
   Shown shown_;
   Timetable timetable_;

@@ -48,6 +48,8 @@ struct HeapOptions {
   // Addresses to reserve; halved while the driver refuses.
   Bytes reserve_bytes = Bytes{1} << 40;
   Bytes slab_bytes = 8 * kMiB;
+  // False: no page stands behind two addresses.
+  bool may_alias = true;
   // Buffers of this size and more own whole pages; smaller ones only where rounding up wastes an eighth or less.
   Bytes whole_pages_from = kDefaultPageBytes;
 };

@@ -68,6 +68,10 @@ struct EngineOptions {
   Bytes redzone_bytes = 0;
   // An operation that exceeds the budget alone is let in while the device has room, and counted (soft_limit.cc).
   bool soft_limit = false;
+  // False: no page is put behind two addresses, since the driver would not show one memory there (driver/probes.h).
+  // Then pages change hands only when nothing uses them: safety is strict, nothing leads to host copies, nothing is
+  // recomputed.
+  bool may_alias = true;
   // What has to be waited for is waited for without the lock, so that other threads go on meanwhile; what was asked for
   // begins again behind that. For callers with several threads: who is first then depends on them.
   bool waits_without_lock = false;

@@ -127,6 +127,7 @@ enum class Counter {
   kBypassingLibraries,  // libraries that call the driver past the hooks; counted at the end
   kRefusedShares,       // memory of ours that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or that are too many
+  kMissingMechanisms,   // of the driver, that were tried when an engine began and failed
   kCount
 };
 void count(Counter counter) noexcept;

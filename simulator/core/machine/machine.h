@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "simulator/control.h"
+#include "simulator/core/driver_switches.h"
 #include "simulator/core/memory/buffers.h"
 #include "simulator/core/memory/page_table.h"
 #include "simulator/core/streams/operation.h"
@@ -90,6 +91,7 @@ class Machine {
   // What a plan of faults makes of a call of the driver's function; counts the call.
   CUresult fault(std::string_view symbol);
   const FaultPlan& fault_plan() const;  // also before initialize()
+  const DriverSwitches& driver() const;
   bool tagged() const;  // memory holds no bytes: host implementations of kernels do not run, kernels mix
 
   // --- Clock
@@ -171,6 +173,7 @@ class Machine {
   CUresult release_physical(PhysicalId physical);   // memory returns when released and unmapped everywhere
   Bytes physical_bytes(PhysicalId physical) const;  // 0: no such handle
   bool physical_exists(PhysicalId physical) const;  // a handle or a mapping keeps it
+  bool physical_is_mapped(PhysicalId physical) const;
   // Shared with other processes (shared_files.h): a run that was just created gets a file, whose descriptor stays the
   // machine's (-1: it has none); a file that somebody else has becomes a run, as does a place in another process.
   CUresult share_physical(PhysicalId physical);
@@ -190,7 +193,7 @@ class Machine {
   CUresult release_addresses(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
   CUresult set_access(Address at, Bytes bytes, Access access, DeviceId device = 0);
-  CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait
+  CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait unless the driver is to
   bool is_host_physical_at(Address at) const;  // a mapping leads there to memory on the host
   std::optional<PhysicalId> physical_at(Address at) const;
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;  // mapped from there on without a gap

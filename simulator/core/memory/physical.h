@@ -28,7 +28,9 @@ class PhysicalMemory {
  public:
   // `discard` is told of every run that nobody uses any more: its contents become zero.
   // `capacity`: of each device; `others`: of that, what other processes hold.
-  PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard);
+  // `handle_bytes`: what the driver takes of the device for each run beside its pages; `handles`: runs there can be.
+  PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard, Bytes handle_bytes = 0,
+                 std::uint64_t handles = ~std::uint64_t{0});
 
   CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice, DeviceId device = 0);
   CUresult retain(PhysicalId id);
@@ -39,6 +41,11 @@ class PhysicalMemory {
 
   DeviceId device(PhysicalId id) const { return runs_.at(id).device; }
   bool on_host(PhysicalId id) const { return runs_.at(id).place == PhysicalPlace::kHost; }
+
+  bool is_mapped(PhysicalId id) const {
+    const auto run = runs_.find(id);
+    return run != runs_.end() && run->second.mappings > 0;
+  }
 
   void mapped(PhysicalId id);
   void unmapped(PhysicalId id);
@@ -61,7 +68,8 @@ class PhysicalMemory {
 
   void drop_if_unused(Runs::iterator run);
 
-  const Bytes capacity_, others_;
+  const Bytes capacity_, others_, handle_bytes_;
+  const std::uint64_t most_handles_;
   const std::function<void(PageRun)> discard_;
   Runs runs_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_;  // by length
