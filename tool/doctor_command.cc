@@ -13,6 +13,7 @@
 
 #include "config/load.h"
 #include "driver/library.h"
+#include "driver/probes.h"
 #include "tool/commands.h"
 #include "tool/elf_needs.h"
 #include "tool/exit_status.h"
@@ -20,6 +21,7 @@
 #include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/register.h"
 
 namespace thermocline {
 namespace {
@@ -35,6 +37,8 @@ class Examination {
   void installation();
   void frameworks();
   void program(const std::string& path);
+  // `devices`: answers_of_devices().
+  void answers(const ordered_json& devices);
 
   bool has_device() const { return has_device_; }
   const ordered_json& findings() const { return findings_; }
@@ -222,11 +226,35 @@ void Examination::program(const std::string& name) {
       text);
 }
 
+void Examination::answers(const ordered_json& devices) {
+  findings_["gpu"] = devices;
+  for (const ordered_json& device : devices) {
+    const std::string label =
+        device.contains("device") ? "tried, device " + std::to_string(device["device"].get<int>()) : "tried";
+    if (device.contains("error")) lines_.emplace_back(label, device["error"].get<std::string>());
+    for (const ordered_json& answer : device.value("answers", ordered_json::array())) {
+      const std::string detail = answer["detail"];
+      lines_.emplace_back(label, answer["id"].get<std::string>() + ": " + answer["seen"].get<std::string>() +
+                                     (detail.empty() ? "" : " (" + detail + ")"));
+    }
+  }
+}
+
 void Examination::print() const {
   for (const auto& [label, text] : lines_) std::fprintf(stdout, "%-18s%s\n", label.c_str(), text.c_str());
 }
 
-int doctor(const std::vector<std::string>& program, bool json) {
+int print_register() {
+  std::puts(json_text({{"schema", "thermocline-assumptions/1"},
+                       {"calls_at_start", kCallsOfProbes},
+                       {"assumptions", assumptions_json()}})
+                .c_str());
+  return kDone;
+}
+
+int doctor(const std::vector<std::string>& program, bool json, bool gpu) {
+  // A process that has called the driver can not be forked.
+  const ordered_json devices = gpu ? answers_of_devices() : ordered_json();
   Examination examination;
   examination.driver();
   examination.machine();
@@ -234,6 +262,7 @@ int doctor(const std::vector<std::string>& program, bool json) {
   examination.installation();
   examination.frameworks();
   if (!program.empty()) examination.program(program.front());
+  if (gpu) examination.answers(devices);
   if (json) {
     std::puts(json_text(examination.findings()).c_str());
   } else {
@@ -248,13 +277,24 @@ int doctor(const std::vector<std::string>& program, bool json) {
 
 void add_doctor(CLI::App& app, CommandLine* line) {
   auto json = std::make_shared<bool>(false);
+  auto gpu = std::make_shared<bool>(false);
+  auto register_only = std::make_shared<bool>(false);
   auto program = std::make_shared<std::vector<std::string>>();
   CLI::App* command =
       app.add_subcommand("doctor", "What the library finds on this machine, and what would keep it from working");
   command->add_option("PROGRAM", *program, "also look at how this program reaches CUDA")->expected(0, 1);
   command->add_flag("--json", *json, "one JSON object on stdout");
-  command->callback(
-      [=] { line->action = [=] { return doctor(line->has_program ? line->program : *program, *json); }; });
+  command->add_flag(
+      "--gpu", *gpu,
+      "also try on each device what the library relies on (docs/driver_assumptions.md); less than ten seconds");
+  command->add_flag("--assumptions", *register_only,
+                    "all that the library relies on of drivers, as one JSON object on stdout, and nothing else");
+  command->callback([=] {
+    line->action = [=] {
+      if (*register_only) return print_register();
+      return doctor(line->has_program ? line->program : *program, *json, *gpu);
+    };
+  });
 }
 
 }  // namespace thermocline
