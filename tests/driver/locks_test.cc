@@ -15,6 +15,12 @@ class Locks : public testing::Test {
   }
   void TearDown() override { locks_are_checked.store(false); }
 
+  // What clang's analysis refuses already, and gcc compiles.
+  void take_twice(Mutex& mutex) THERMOCLINE_NOT_ANALYSED {
+    mutex.lock();
+    mutex.lock();
+  }
+
   Mutex outer_{"outer", 1};
   Mutex inner_{"inner", 2};
   Mutex other_inner_{"other inner", 2};
@@ -37,12 +43,7 @@ TEST_F(Locks, AFallingLevelEndsTheProcess) {
 }
 
 TEST_F(Locks, OneThatIsHeldAlreadyEndsTheProcessRatherThanDeadlock) {
-  EXPECT_DEATH(
-      {
-        const MutexLock one(outer_);
-        const MutexLock two(outer_);
-      },
-      "lock outer");
+  EXPECT_DEATH(take_twice(outer_), "lock outer");
 }
 
 TEST_F(Locks, TwoOfOneLevelEndTheProcess) {
@@ -56,8 +57,9 @@ TEST_F(Locks, TwoOfOneLevelEndTheProcess) {
 
 TEST_F(Locks, WhatWouldNotWaitMayBeTriedInAnyOrder) {
   const MutexLock one(inner_);
-  ASSERT_TRUE(outer_.try_lock());
-  outer_.unlock();
+  const bool taken = outer_.try_lock();
+  EXPECT_TRUE(taken);
+  if (taken) outer_.unlock();
   EXPECT_EQ(locks_held(), 1);
 }
 

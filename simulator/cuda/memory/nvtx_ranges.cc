@@ -44,7 +44,7 @@ int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
     range.reads_without_order = std::strcmp(attributes->message.ascii, kName) == 0;
     range.read = read_in(attributes->message.ascii);
   }
-  ranges().push_back(std::move(range));
+  ranges().push_back(range);
   return static_cast<int>(ranges().size()) - 1;
 }
 
