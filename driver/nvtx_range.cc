@@ -33,14 +33,18 @@ UnorderedReads::~UnorderedReads() {
   if (told_) nvtxDomainRangePop(domain());
 }
 
-DeclaredRead::DeclaredRead(bool tell, DeviceAddress at, Bytes bytes) : told_(tell) {
+DeclaredAccesses::DeclaredAccesses(bool tell, DeviceAddress at, Bytes bytes, const void* host) : told_(tell) {
   if (!told_) return;
-  char message[64];
-  std::snprintf(message, sizeof message, "reads 0x%" PRIx64 " %" PRIu64, at.value, bytes);
+  char message[128];
+  const int length = std::snprintf(message, sizeof message, "reads 0x%" PRIx64 " %" PRIu64, at.value, bytes);
+  if (host != nullptr) {
+    std::snprintf(message + length, sizeof message - static_cast<std::size_t>(length),
+                  ", may write 0x%" PRIxPTR " %" PRIu64, reinterpret_cast<std::uintptr_t>(host), bytes);
+  }
   push(message);
 }
 
-DeclaredRead::~DeclaredRead() {
+DeclaredAccesses::~DeclaredAccesses() {
   if (told_) nvtxDomainRangePop(domain());
 }
 

@@ -21,13 +21,14 @@ class UnorderedReads {
 };
 
 // While one lives, kernels that the thread launches read these bytes, and nothing else of the device's memory, and
-// write none of it.
-class DeclaredRead {
+// write none of it. `host`, if it is not null: as many bytes of host memory, which they write whole or leave as they
+// are.
+class DeclaredAccesses {
  public:
-  DeclaredRead(bool tell, DeviceAddress at, Bytes bytes);
-  ~DeclaredRead();
-  DeclaredRead(const DeclaredRead&) = delete;
-  DeclaredRead& operator=(const DeclaredRead&) = delete;
+  DeclaredAccesses(bool tell, DeviceAddress at, Bytes bytes, const void* host);
+  ~DeclaredAccesses();
+  DeclaredAccesses(const DeclaredAccesses&) = delete;
+  DeclaredAccesses& operator=(const DeclaredAccesses&) = delete;
 
  private:
   const bool told_;

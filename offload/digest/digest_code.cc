@@ -190,21 +190,14 @@ END:
 constexpr unsigned kGroup = 16;
 static_assert(kGroup * kGroup == kDigestThreads);
 
-std::string with(std::string text, std::string_view name, std::string_view value) {
-  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + value.size())) {
-    text.replace(at, name.size(), value);
-  }
-  return text;
-}
-
 // Of the registers that load number `load` has filled.
 std::string mix(unsigned load) {
-  std::string text = with(std::string(kMix), "NUMBER", std::to_string(static_cast<std::int64_t>(kNumber)));
+  std::string text = replaced(std::string(kMix), "NUMBER", std::to_string(static_cast<std::int64_t>(kNumber)));
   for (std::size_t i = 0; i < kRounds.size(); ++i) {
-    text = with(text, "ROUND" + std::to_string(i), std::to_string(static_cast<std::int64_t>(kRounds[i])));
+    text = replaced(text, "ROUND" + std::to_string(i), std::to_string(static_cast<std::int64_t>(kRounds[i])));
   }
-  text = with(text, " U,", " %x" + std::to_string(2 * load) + ",");
-  return with(text, " V,", " %x" + std::to_string(2 * load + 1) + ",") + "  add.u64 %n, %n, %step;\n";
+  text = replaced(text, " U,", " %x" + std::to_string(2 * load) + ",");
+  return replaced(text, " V,", " %x" + std::to_string(2 * load + 1) + ",") + "  add.u64 %n, %n, %step;\n";
 }
 
 Digest permuted(std::uint64_t u, std::uint64_t v, std::uint64_t n) {
@@ -225,6 +218,13 @@ Digest permuted(std::uint64_t u, std::uint64_t v, std::uint64_t n) {
 
 }  // namespace
 
+std::string replaced(std::string text, std::string_view name, std::string_view value) {
+  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + value.size())) {
+    text.replace(at, name.size(), value);
+  }
+  return text;
+}
+
 Digest digest_of(std::span<const std::byte> memory) {
   Digest sum;
   for (std::size_t at = 0; at < memory.size(); at += kDigestUnit) {
@@ -244,11 +244,11 @@ std::string digest_code() {
   code += kRest;
   code += mix(0);
   code += kReduce;
-  code = with(code, "KERNEL", kDigestKernel);
-  code = with(code, "SHARED", std::to_string(kDigestThreads * sizeof(Digest)));
-  code = with(code, "ROWBYTES", std::to_string(kGroup * sizeof(Digest)));
-  code = with(code, "GROUP", std::to_string(kGroup));
-  return with(code, "RECORD", std::to_string(sizeof(DigestRecord)));
+  code = replaced(code, "KERNEL", kDigestKernel);
+  code = replaced(code, "SHARED", std::to_string(kDigestThreads * sizeof(Digest)));
+  code = replaced(code, "ROWBYTES", std::to_string(kGroup * sizeof(Digest)));
+  code = replaced(code, "GROUP", std::to_string(kGroup));
+  return replaced(code, "RECORD", std::to_string(sizeof(DigestRecord))) + copy_code();
 }
 
 unsigned digest_blocks(Bytes bytes) {

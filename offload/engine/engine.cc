@@ -386,6 +386,7 @@ void Engine::memory_info(Bytes* free, Bytes* total) const {
 
 EngineStatistics Engine::statistics() const {
   const std::lock_guard lock(mutex_);
+  state_->residency.count_outcomes();
   return state_->collect();
 }
 

@@ -194,7 +194,6 @@ void Engine::State::commit(bool completed) {
   }
   if (net.has_unseen()) keep_unseen();
   if (net.has_late()) net.catch_up();
-  if (options.policy->evicts()) residency.look_at_checks();
   policy->submitted(stream);
 }
 

@@ -37,7 +37,8 @@
 
 namespace thermocline {
 
-// kNone: the device (or nobody) has the contents. kLeaving: a copy out has been submitted. kCurrent: the copy out has
+// kNone: the device (or nobody) has the contents. kLeaving: a copy out has been submitted, or one on the condition that
+// something has changed. kCurrent: the copy out has
 // passed and nothing can have written to the part since. kStale: something may have; its digest is known or on its way.
 enum class HostCopy : std::uint8_t { kNone, kLeaving, kCurrent, kStale };
 
@@ -49,8 +50,6 @@ struct BlockState;
 // What digests say of a part (clean_drop.cc).
 struct Evidence {
   TakenDigest copied;  // of what the host copy holds; kNone: not known
-  // Of what the pages hold, since a check began: nothing has accessed the part since.
-  TakenDigest checked;
   // How often it has been found changed, and how often no digest is taken of it for that.
   std::uint8_t changed = 0, skip = 0;
   bool proven = false;  // the digest of the copy has saved one
@@ -86,7 +85,6 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
   // Its contents are on the host, or on their way there.
   bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
-  bool is_being_checked() const { return evidence.checked.state != TakenDigest::State::kNone; }
 };
 
 struct BlockState {

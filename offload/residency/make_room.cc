@@ -6,12 +6,7 @@
 #include "offload/residency/residency.h"
 
 namespace thermocline {
-namespace {
-
-// Digests taken ahead of need: enough that launching and polling them does not show beside a copy.
-constexpr std::size_t kChecksInFlight = 4;
-
-}  // namespace
+namespace {}  // namespace
 
 template <class Visit>
 void Residency::for_each_victim(PartList& list, Visit visit) {
@@ -36,16 +31,11 @@ void Residency::for_each_victim(PartList& list, Visit visit) {
 }
 
 bool Residency::write_behind() {
-  look_at_checks();
   bool begun = false;
   for_each_victim(dirty_, [&](EvictionUnit& part) {
-    if (checks_.size() >= kChecksInFlight) return false;
-    if (!may_leave(part) || !part.defined || part.is_being_checked()) return true;
-    // What follows is younger, and waits until it is known whether the older ones give room for nothing.
-    if (part.copy != HostCopy::kStale && !checks_.empty()) return false;
-    if (!begin_to_leave(part, EvictReason::kWriteBehind).ok()) return false;
-    begun = part.has_copy();
-    return !begun;
+    if (!may_leave(part) || !part.defined) return true;
+    begun = begin_to_leave(part, EvictReason::kWriteBehind).ok();
+    return false;
   });
   return begun;
 }
@@ -71,12 +61,9 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
 
 Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
-  look_at_checks();
   // What has been brought back for a use to come goes after what is still on its way out.
   for (const bool wanted : {false, true}) {
     if (*progress = drop_clean_if(missing, wanted); *progress) return {};
-    // What was unchanged needs no copy, so that it is sooner there than what is copied.
-    if (Status status = settle_checks(Wait::kYes, progress); !status.ok() || *progress) return status;
     if (Status status = drop_first_leaving(wanted, progress); !status.ok() || *progress) return status;
   }
   if (Status status = drop_partial(progress); !status.ok() || *progress) return status;

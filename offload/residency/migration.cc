@@ -8,20 +8,17 @@
 #include "driver/locks.h"
 
 namespace thermocline {
-namespace {
 
-// What a copy has to move: the part's bytes up to the end of what any buffer of the block has. `any_use`: also what
-// nobody is seen to use, which in a slab may be a buffer that it is given while it is away.
-Bytes contents_of(const EvictionUnit& part, bool any_use) {
+// The part's bytes up to the end of what any buffer of the block has. Where there is a net also what nobody is seen to
+// use, which in a slab may be a buffer that it is given while it is away.
+Bytes Migration::contents_of(const EvictionUnit& part) const {
   const Block& block = *part.whole->block;
-  if (any_use && block.is_slab()) return part.bytes();
+  if (net_.on() && block.is_slab()) return part.bytes();
   const Bytes end = std::min(block.contents_end(), (part.begin() - block.begin()) + part.bytes());
   const Bytes begin = part.begin() - block.begin();
   // An empty part of a slab: a copy of something keeps the rules simple.
   return end > begin ? end - begin : Bytes{1};
 }
-
-}  // namespace
 
 Migration::~Migration() {
   if (!open_) return;
@@ -48,7 +45,7 @@ Status Migration::copy_out(EvictionUnit& part) {
                     "only defined contents on the device, without a host copy, are copied out");
   // The copies behind it would stand, too.
   if (clock_.is_blocked(state.block->uses) || clock_.is_blocked(part.uses)) return Status::not_ready();
-  const Bytes bytes = contents_of(part, net_.on());
+  const Bytes bytes = contents_of(part);
   void* host = allocate_host(bytes, part.bytes());
   host_refused_ = host == nullptr ? bytes : 0;
   if (host == nullptr) return Status::out_of_memory();
@@ -65,21 +62,26 @@ Status Migration::copy_out(EvictionUnit& part) {
   }
   part.host = host;
   part.host_bytes = bytes;
-  part.copy = HostCopy::kLeaving;
-  part.leaving = Use{out_index_, clock_.advance(out_index_)};
+  const Use use{out_index_, clock_.advance(out_index_)};
   static_cast<void>(clock_.fence(out_index_));
-  part.uses.add(part.leaving);
-  state.wait_for.add(part.leaving);
-  leaving_.push_back(part.leaving);
+  part.uses.add(use);
+  state.wait_for.add(use);
+  leaves_by(part, use);
   statistics_.evicted_bytes += bytes;
   return {};
 }
 
+void Migration::leaves_by(EvictionUnit& part, Use use) {
+  part.copy = HostCopy::kLeaving;
+  part.leaving = use;
+  leaving_.push_back(use);
+}
+
 bool Migration::set_aside(EvictionUnit& part) {
-  void* const host = allocate_host(contents_of(part, net_.on()), part.bytes());
+  void* const host = allocate_host(contents_of(part), part.bytes());
   if (host == nullptr) return false;
   part.host = host;
-  part.host_bytes = contents_of(part, net_.on());
+  part.host_bytes = contents_of(part);
   part.copy = HostCopy::kCurrent;
   return true;
 }

@@ -37,6 +37,12 @@ class Migration {
   bool set_aside(EvictionUnit& part);
   // Submits the copy back into a part that has just got pages. The host copy stays valid until somebody writes.
   Status copy_in(EvictionUnit& part);
+  // The part's host copy has been made current, behind `use`, by somebody else; it becomes kLeaving.
+  void leaves_by(EvictionUnit& part, Use use);
+  // What has turned out to have been copied so.
+  void copied_out(Bytes bytes) { statistics_.evicted_bytes += bytes; }
+  // What a copy has to move of the part.
+  Bytes contents_of(const EvictionUnit& part) const;
   // The host copy is stale or not needed any more.
   void drop_host_copy(EvictionUnit& part);
 

@@ -215,7 +215,7 @@ Status Residency::restore(EvictionUnit& part, bool untouched, bool overwritten) 
   part.whole->wait_for.join(part.uses);
   part.leaves_for.reset();
   // Whoever was not seen may have written to the copy.
-  if (part.covered) digests_.release(&part.evidence.copied);
+  if (part.covered) release_digest(part);
   net_.uncovered(part);
   if (part.host != nullptr && (!untouched || part.hollow)) {
     if (overwritten) {
@@ -238,7 +238,6 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
     set_hollow(part, false);
     if (log_ != nullptr && part.prefetched) log_->changed(LiveRangeChange::Kind::kUses, *part.whole->block, part.range);
     set_prefetched(part, false);
-    if (part.is_being_checked()) end_check(part);
     if (state.writes(part)) may_have_changed(part);
     place(part, part.has_copy() ? Place::kClean : Place::kDirty);
   }
@@ -276,9 +275,7 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
     set_prefetched(part, false);
-    if (part.is_being_checked()) continue;
     if (!part.has_copy() && !begin_to_leave(part, reason).ok()) return;
-    if (!part.has_copy()) continue;
     part.leaves_for = reason;
     place(part, Place::kClean);
     if (gives_up_at_once_) give_up(part);
@@ -291,7 +288,6 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   makes_room_for_ = reason == FetchReason::kPlanned ? EvictReason::kPlanned : EvictReason::kRequested;
   for (EvictionUnit& part : state.parts()) {
     if (part.mapped()) {
-      if (part.is_being_checked()) end_check(part);
       set_prefetched(part, true);
       part.leaves_for.reset();
       place(part, part.place);

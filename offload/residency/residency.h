@@ -44,7 +44,7 @@ struct ResidencyOptions {
 
 struct ResidencyStatistics {
   std::uint64_t evictions = 0, restores = 0, wasted_prefetches = 0;  // of parts
-  // Parts that were found unchanged, or changed, since their copy went out; bytes that were not copied out for that.
+  // Parts that were found unchanged, or changed, since their copy went out, as far as that is known; bytes that were not copied out for that.
   std::uint64_t unchanged = 0, changed = 0;
   Bytes uncopied_bytes = 0;
   MovementCounts by_reason;
@@ -122,13 +122,8 @@ class Residency {
   Bytes prefetched_bytes() const { return prefetched_bytes_; }
   const ResidencyStatistics& statistics() const { return statistics_; }
 
-  // Of parts that are being checked for changes, those whose digests are there: they are clean, or their copies out
-  // begin. Never blocks.
-  void look_at_checks() {
-    if (checks_.empty()) return;
-    bool settled = false;
-    static_cast<void>(settle_checks(Wait::kNo, &settled));
-  }
+  // Of parts that left if they had changed, which the device has found changed by now. Never blocks.
+  void count_outcomes();
 
   // Frees every host copy; only when nothing will be restored any more.
   void release_host_copies();
@@ -181,13 +176,12 @@ class Residency {
   void take_digest_of_copy(EvictionUnit& part);
   // An operation that may write has been submitted.
   void may_have_changed(EvictionUnit& part);
-  // The part, dirty, is to leave: it is checked first where that may save its copy, else its copy out begins.
+  // The part, dirty, is to leave: its copy out begins, if need be on the condition that it has changed. It is clean
+  // then.
   Status begin_to_leave(EvictionUnit& part, EvictReason reason);
-  bool begin_check(EvictionUnit& part, EvictReason reason);
-  void end_check(EvictionUnit& part);
-  // Those whose digests are there, oldest first; `wait`: the oldest one at least.
-  Status settle_checks(Wait wait, bool* settled);
-  void settle_check(EvictionUnit& part, EvictReason reason);
+  bool copy_out_if_changed(EvictionUnit& part, EvictReason reason);
+  void learn_outcome(Evidence& evidence);
+  void release_digest(EvictionUnit& part);
   void drop_host_copy(EvictionUnit& part);
   // The oldest stale copy, for its host memory; false: there is none.
   bool drop_a_stale_copy();
@@ -209,11 +203,11 @@ class Residency {
   bool trusting_;
   std::deque<BlockState> states_;  // by Block::index()
   PartList dirty_, clean_, away_;
-  struct Check {
-    EvictionUnit* part;
+  struct Compared {
+    MovedUnit unit;
     EvictReason reason;
   };
-  std::deque<Check> checks_;  // in order of submission
+  std::deque<Compared> compared_;  // of unknown outcome, in order of submission
   // Since the last part was found unchanged: copies that went though they had a digest; and copies that then got none.
   std::uint64_t useless_digests_ = 0, undigested_copies_ = 0;
   Bytes resident_bytes_ = 0;

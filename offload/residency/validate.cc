@@ -9,7 +9,7 @@ namespace thermocline {
 
 void Residency::validate() const {
   Bytes resident = 0, clean = 0, prefetched = 0;
-  std::size_t placed = 0, checked = 0;
+  std::size_t placed = 0;
   for (const BlockState& state : states_) {
     if (state.block == nullptr) {
       THERMOCLINE_CHECK(state.count == 0, "live blocks, and only they, have parts");
@@ -29,9 +29,6 @@ void Residency::validate() const {
                         "what leads to its host copy is away and has one");
       THERMOCLINE_CHECK((part.copy == HostCopy::kNone) == (part.host == nullptr), "a host copy has host memory");
       THERMOCLINE_CHECK(part.copy != HostCopy::kStale || part.mapped(), "a stale copy is of what is on the device");
-      checked += part.is_being_checked() ? 1 : 0;
-      THERMOCLINE_CHECK(!part.is_being_checked() || (part.copy == HostCopy::kStale && part.place == Place::kDirty),
-                        "what is checked has a copy that may be stale");
       const bool saved = part.copy == HostCopy::kCurrent || (trusting_ && part.copy == HostCopy::kLeaving);
       THERMOCLINE_CHECK(!state.dropped || (!part.defined && part.host == nullptr && !part.mapped()),
                         "a dropped block has no contents anywhere");
@@ -55,7 +52,6 @@ void Residency::validate() const {
     THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
-  THERMOCLINE_CHECK(checked == checks_.size(), "what is checked is in the list of checks");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");

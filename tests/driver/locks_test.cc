@@ -42,9 +42,7 @@ TEST_F(Locks, AFallingLevelEndsTheProcess) {
       "lock outer \\(level 1\\) is taken out of order, behind: inner \\(level 2\\)");
 }
 
-TEST_F(Locks, OneThatIsHeldAlreadyEndsTheProcessRatherThanDeadlock) {
-  EXPECT_DEATH(take_twice(outer_), "lock outer");
-}
+TEST_F(Locks, OneThatIsHeldAlreadyEndsTheProcessRatherThanDeadlock) { EXPECT_DEATH(take_twice(outer_), "lock outer"); }
 
 TEST_F(Locks, TwoOfOneLevelEndTheProcess) {
   EXPECT_DEATH(

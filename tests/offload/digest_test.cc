@@ -139,18 +139,26 @@ class DeviceDigestTest : public testing::Test {
     EXPECT_TRUE(driver().synchronize_context().ok());
     digests_->poll();
   }
-  bool take(Digests::Lane lane, Bytes bytes, TakenDigest* out) {
-    return digests_->take(lane, range(bytes), {}, {}, out);
+  bool take(Bytes bytes, TakenDigest* out) { return digests_->take(range(bytes), {}, {}, out); }
+  // From the beginning of the pinned memory to its second half.
+  void* host() const { return static_cast<std::byte*>(pinned_) + kMost / 2; }
+  bool copy_if_changed(Bytes bytes, TakenDigest* copied) {
+    UseSet submitted;
+    const bool copies = digests_->copy_if_changed(range(bytes), host(), {}, {}, copied, &submitted);
+    EXPECT_EQ(submitted.size(), 1u);
+    return copies;
   }
-  // The first one only begins the test of the kernel.
+  bool is_copied(Bytes bytes) const { return std::memcmp(pinned_, host(), bytes) == 0; }
+  // The first one begins the test of the kernels, and comes to something only if that is over by then.
   void begin() {
-    TakenDigest none;
-    EXPECT_FALSE(take(Digests::kCopies, 1, &none));
+    TakenDigest first;
+    static_cast<void>(take(1, &first));
     pass();
+    digests_->release(&first);
   }
   Digest by_device(Bytes bytes) {
     TakenDigest taken;
-    EXPECT_TRUE(take(Digests::kCopies, bytes, &taken)) << digests_->why_off();
+    EXPECT_TRUE(take(bytes, &taken)) << digests_->why_off();
     pass();
     EXPECT_EQ(taken.state, TakenDigest::State::kKnown);
     return taken.value;
@@ -179,12 +187,61 @@ TEST_F(DeviceDigestTest, HostAndDeviceAgree) {
 TEST_F(DeviceDigestTest, WhoeverAskedMayLetGo) {
   begin();
   TakenDigest first, second;
-  ASSERT_TRUE(take(Digests::kCopies, kMiB, &first));
-  ASSERT_TRUE(take(Digests::kChecks, kMiB, &second));
+  ASSERT_TRUE(take(kMiB, &first));
+  ASSERT_TRUE(take(kMiB, &second));
   digests_->release(&first);
   pass();
   EXPECT_EQ(first.state, TakenDigest::State::kNone);
   EXPECT_EQ(second.state, TakenDigest::State::kKnown);
+}
+
+// Lengths as above, against a digest that the host knows and against one that it does not know yet.
+TEST_F(DeviceDigestTest, WhatHasChangedIsCopiedAndNothingElse) {
+  begin();
+  const std::vector<std::byte> memory = noise(kMost, 4);
+  constexpr Bytes kBlock = kDigestThreads * kDigestUnit;
+  for (const Bytes around : {Bytes{64}, kBlock, 4 * kBlock, 32 * 4 * kBlock}) {
+    for (const Bytes bytes : {around - 7, around, around + 17}) {
+      for (const bool known : {false, true}) {
+        std::memcpy(pinned_, memory.data(), kMost);
+        TakenDigest copied;
+        ASSERT_TRUE(take(bytes, &copied));
+        if (known) pass();
+        ASSERT_TRUE(copy_if_changed(bytes, &copied));
+        pass();
+        EXPECT_EQ(copied.outcome, TakenDigest::Outcome::kEqual) << bytes;
+        EXPECT_EQ(digests_->next_outcome(), TakenDigest::Outcome::kEqual);
+        EXPECT_FALSE(is_copied(bytes)) << "it has another content, and is left alone";
+
+        static_cast<std::byte*>(pinned_)[bytes - 1] ^= std::byte{1};
+        ASSERT_TRUE(copy_if_changed(bytes, &copied));
+        // Once more behind that, before anybody knows: it is equal to what has just been copied.
+        if (!known) {
+          ASSERT_TRUE(copy_if_changed(bytes, &copied));
+        }
+        pass();
+        EXPECT_EQ(copied.outcome, known ? TakenDigest::Outcome::kChanged : TakenDigest::Outcome::kEqual);
+        EXPECT_EQ(digests_->next_outcome(), TakenDigest::Outcome::kChanged);
+        if (!known) {
+          EXPECT_EQ(digests_->next_outcome(), TakenDigest::Outcome::kEqual);
+        }
+        EXPECT_EQ(digests_->next_outcome(), TakenDigest::Outcome::kNotCompared);
+        EXPECT_TRUE(is_copied(bytes)) << bytes;
+        EXPECT_EQ(std::memcmp(static_cast<std::byte*>(host()) + bytes, memory.data() + kMost / 2 + bytes, 64), 0)
+            << "what is behind it stays";
+        EXPECT_EQ(copied.value, digest_of({static_cast<std::byte*>(pinned_), static_cast<std::size_t>(bytes)}));
+      }
+    }
+  }
+}
+
+TEST_F(DeviceDigestTest, WithoutADigestOfTheCopyNothingIsSubmitted) {
+  begin();
+  TakenDigest none;
+  UseSet submitted;
+  EXPECT_FALSE(digests_->copy_if_changed(range(64), host(), {}, {}, &none, &submitted));
+  EXPECT_TRUE(submitted.empty());
+  EXPECT_EQ(none.state, TakenDigest::State::kNone);
 }
 
 TEST_F(DeviceDigestTest, RecordsAreNotMoreThanThereAre) {
@@ -198,12 +255,12 @@ TEST_F(DeviceDigestTest, RecordsAreNotMoreThanThereAre) {
   UseSet behind;
   behind.add(Use{busy, clock_->advance(busy)});
   std::deque<TakenDigest> many;
-  while (many.size() < 100 && digests_->take(Digests::kCopies, range(64), behind, {}, &many.emplace_back())) {
+  while (many.size() < 100 && digests_->take(range(64), behind, {}, &many.emplace_back())) {
   }
   EXPECT_LT(many.size(), 100u);
   EXPECT_EQ(digests_->statistics().failed, 1u);
   pass();
-  EXPECT_TRUE(take(Digests::kCopies, 64, &many.emplace_back()));
+  EXPECT_TRUE(take(64, &many.emplace_back()));
   pass();
   for (TakenDigest& one : many) digests_->release(&one);
   EXPECT_TRUE(driver().destroy_stream(stream).ok());
@@ -222,7 +279,7 @@ TEST_F(DeviceDigestTest, CodeThatDoesNotDoWhatItShouldIsNotUsed) {
   EXPECT_FALSE(digests_->on());
   EXPECT_NE(digests_->why_off(), "");
   TakenDigest none;
-  EXPECT_FALSE(take(Digests::kCopies, kMiB, &none));
+  EXPECT_FALSE(take(kMiB, &none));
   EXPECT_EQ(digests_->statistics().taken, 0u);
   TearDown();
   device_.reset();

@@ -28,9 +28,11 @@ inline DriverTable telling_of_waits(const DriverTable& below) {
   return table;
 }
 
-// Launches are counted, and may fail from some launch on.
+// Launches are counted, and may fail from some launch on: all of them, or be lost, those of the kernel that was launched
+// first.
 struct Launches {
   decltype(DriverTable::cuLaunchKernel) real = nullptr;
+  CUfunction first = nullptr;
   unsigned made = 0, refused_from = ~0u, lost_from = ~0u;
 };
 inline Launches launches;
@@ -40,9 +42,10 @@ inline void watch_launches(DriverTable* table) {
   table->cuLaunchKernel = [](CUfunction function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                              unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
     const unsigned number = launches.made++;
+    if (number == 0) launches.first = function;
     if (number >= launches.refused_from) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     // The launch returns success, and nothing runs.
-    if (number >= launches.lost_from) return CUDA_SUCCESS;
+    if (number >= launches.lost_from && function == launches.first) return CUDA_SUCCESS;
     return launches.real(function, x, y, z, bx, by, bz, shared, stream, parameters, extra);
   };
 }

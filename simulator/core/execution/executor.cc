@@ -227,11 +227,21 @@ struct Executor::Run {
     const MayTouch may_touch = [&](Address at, Bytes bytes, Access needed) {
       return !executor.denied(operation.device, at, bytes, needed);
     };
-    return watched(kernel, [&] {
+    const std::vector<std::byte> before = declared_to_be_written(kernel);
+    const auto faulted = watched(kernel, [&] {
       std::optional<KernelFault>& fault = executor.kernel_fault_;
       const auto at = access([&] { fault = kernel.real->run(kernel, executor.table_, may_touch); });
       return at || !fault ? at : std::optional(fault->address);
     });
+    kernel.wrote = before != declared_to_be_written(kernel);
+    return faulted;
+  }
+
+  static std::vector<std::byte> declared_to_be_written(const Kernel& kernel) {
+    if (kernel.writing == 0) return {};
+    const Fetch& range = *kernel.declared->may_write;
+    const auto* const begin = reinterpret_cast<const std::byte*>(range.address);
+    return {begin, begin + range.shape.width};
   }
 
   // While the race checker is active, and the system's page protection is that of the kernel's device.

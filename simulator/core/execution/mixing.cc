@@ -135,7 +135,7 @@ void name_buffers(Kernel& kernel, const Buffers& buffers, const AddressSpace& ad
   kernel.named_directly.clear();
   Scanner scanner(kernel, buffers, addresses, host, textures);
   if (kernel.declared) {
-    kernel.fetched.push_back(*kernel.declared);
+    kernel.fetched.push_back(kernel.declared->read);
   } else {
     for (const Parameter& parameter : kernel.parameters) scanner.scan(parameter);
   }

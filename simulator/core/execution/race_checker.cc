@@ -188,6 +188,10 @@ struct RaceChecker::Accessor {
     for (const Fetch& fetch : kernel.fetched) {
       checker.access_rows(operation, Accessed::kRead, fetch.address, fetch.shape);
     }
+    if (kernel.declared && kernel.declared->may_write) {
+      const Fetch& written = *kernel.declared->may_write;
+      checker.access_rows(operation, Accessed::kWrite, written.address, written.shape);
+    }
   }
 
   void operator()(const Operator& op) const {

@@ -143,6 +143,7 @@ void Machine::prepare(Operation& operation, Work& work) {
   if (auto* kernel = std::get_if<Kernel>(&work)) {
     if (!kernel->declared) kernel->ordinal = ++d.ordinal;
     name_buffers(*kernel, d.buffers, d.addresses, d.host, d.textures);
+    kernel->writing = time_to_write(*kernel, d.settings);
   } else if (auto* op = std::get_if<Operator>(&work)) {
     if (!op->is_relaunch) op->ordinal = ++d.ordinal;
   } else if (auto* copy = std::get_if<Copy>(&work); copy != nullptr && d.settings.devices > 1) {

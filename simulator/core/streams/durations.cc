@@ -13,6 +13,11 @@ constexpr double kNanosecondsPerSecond = 1e9;
 
 Time at_rate(double amount, double per_second) { return std::llround(amount / per_second * kNanosecondsPerSecond); }
 
+Time to_host(Bytes bytes, const Settings& settings) {
+  return at_rate(static_cast<double>(bytes),
+                 settings.profile->link_to_host.value * settings.link_scale * settings.faults.link);
+}
+
 struct Costing {
   const Settings& settings;
   const Bytes external;
@@ -52,8 +57,7 @@ struct Costing {
         return {Engine::kToDevice,
                 at_rate(bytes, profile.link_to_device.value * settings.link_scale * settings.faults.link)};
       case Direction::kToHost:
-        return {Engine::kToHost,
-                at_rate(bytes, profile.link_to_host.value * settings.link_scale * settings.faults.link)};
+        return {Engine::kToHost, to_host(copy.to_shape.bytes(), settings)};
       case Direction::kOnDevice:
         if (copy.is_between_devices) return {Engine::kToHost, between_devices(copy.to_shape.bytes())};
         return {Engine::kCompute, at_rate(2 * bytes, profile.memory_bandwidth.value)};
@@ -80,6 +84,11 @@ struct Costing {
 };
 
 }  // namespace
+
+Time time_to_write(const Kernel& kernel, const Settings& settings) {
+  if (!kernel.declared || !kernel.declared->may_write) return 0;
+  return to_host(kernel.declared->may_write->shape.bytes(), settings);
+}
 
 Service service_of(const Work& work, const Settings& settings, Bytes external) {
   return std::visit(Costing{settings, external}, work);

@@ -5,7 +5,8 @@
 // else takes no time. A copy from one device to another uses both links at once, at the rate of the slower direction
 // (assumption: devices have no direct link), and occupies the sender's engine for copies to the host. A kernel of
 // undeclared arithmetic takes the time to read and write the buffers that it names, plus the launch overhead; or, if
-// the settings name a shortest and a longest time, a log-uniform random time between them.
+// the settings name a shortest and a longest time, a log-uniform random time between them. Where one writes host memory
+// that it declares, the compute engine is busy for as long as the link is (a device could run other kernels beside).
 #pragma once
 
 #include "simulator/core/settings.h"
@@ -22,5 +23,8 @@ struct Service {
 // `external`: bytes of another device's memory that it names. A kernel, set or operator without a given time takes at
 // least as long as transferring these over the link (assumption, as for copies).
 Service service_of(const Work& work, const Settings& settings, Bytes external = 0);
+
+// How much longer it takes if it writes the host memory that it declares.
+Time time_to_write(const Kernel& kernel, const Settings& settings);
 
 }  // namespace simulator

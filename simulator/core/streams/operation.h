@@ -79,6 +79,13 @@ struct Fetch {
   Shape shape;
 };
 
+// What a kernel accesses, if its launcher says so: it reads `read`, and no other memory of the device, and writes none
+// of it. `may_write`: host memory that it writes whole or leaves as it is.
+struct Declared {
+  Fetch read;
+  std::optional<Fetch> may_write{};
+};
+
 // By handle: the values of conditions of one executable graph. Kernels of its launches set them (control.h:
 // set_condition).
 using Conditions = std::map<std::uint64_t, std::uint32_t>;
@@ -94,9 +101,8 @@ struct Kernel {
   std::shared_ptr<const RealKernel> real{};  // its code; if neither is set, it mixes the buffers that it names
 
   bool is_cooperative = false;  // its blocks may wait for one another
-  // All device memory that it accesses, if its launcher says so. Then it is not work of the program: it counts neither
-  // among the ordinals nor in the checksum.
-  std::optional<Fetch> declared{};
+  // Then it is not work of the program: it counts neither among the ordinals nor in the checksum.
+  std::optional<Declared> declared{};
   // The heap for malloc in the kernel's code, if it has one. A new generation means another heap.
   Address heap = 0;
   Bytes heap_bytes = 0;
@@ -108,6 +114,9 @@ struct Kernel {
   std::vector<bool> named_directly;  // for each: a whole parameter points into it
   std::vector<Fetch> fetched;        // what its textures read
   std::uint64_t identity = 0;        // hash of name, grid, block and parameters, independent of addresses
+  Time writing = 0;                  // how long the link takes for `declared->may_write`
+
+  bool wrote = false;  // set when it has run: what it declared that it may write
 
   std::shared_ptr<Conditions> conditions{};  // of a graph that has any (conditional.h)
 };

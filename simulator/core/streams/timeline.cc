@@ -132,10 +132,14 @@ void Timeline::execute(Operation& operation) {
 }
 
 void Timeline::settle_duration(Operation& operation) {
-  const auto* const conditional = std::get_if<Conditional>(&operation.work);
-  if (conditional == nullptr) return;
-  execute(operation);
-  operation.duration = conditional->node->took;
+  if (const auto* const conditional = std::get_if<Conditional>(&operation.work)) {
+    execute(operation);
+    operation.duration = conditional->node->took;
+  } else if (const auto* const kernel = std::get_if<Kernel>(&operation.work);
+             kernel != nullptr && kernel->writing > 0) {
+    execute(operation);
+    if (kernel->wrote) operation.duration += kernel->writing;
+  }
 }
 
 void Timeline::complete(Operation& operation) {

@@ -12,7 +12,8 @@
 // missing wait much sooner than a random choice at each step (the idea of Burckhardt et al., A randomized scheduler
 // with probabilistic guarantees of finding bugs, ASPLOS 2010).
 //
-// The effects of a conditional node happen at its start, since only then is its duration known.
+// The effects of a conditional node, and of a kernel that may write host memory or not, happen at its start, since only
+// then is its duration known.
 //
 // An operation that waits for a value is blocked, once it is ready, until Effects::may_go_on returns true; that is
 // checked whenever something has happened, or somebody asks.

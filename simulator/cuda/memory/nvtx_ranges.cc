@@ -19,7 +19,7 @@ constexpr char kName[] = "unordered reads";
 
 struct Range {
   bool reads_without_order = false;
-  std::optional<Fetch> read{};
+  std::optional<Declared> declared{};
 };
 
 // The ranges that the thread has pushed, innermost last.
@@ -28,13 +28,21 @@ std::vector<Range>& ranges() {
   return all;
 }
 
-std::optional<Fetch> read_in(const char* message) {
-  unsigned long long address = 0, bytes = 0;
-  if (std::sscanf(message, "reads 0x%llx %llu", &address, &bytes) != 2) return std::nullopt;
-  Fetch read;
-  read.address = address;
-  read.shape.width = bytes;
-  return read;
+Fetch plain(Address address, Bytes bytes) {
+  Fetch range;
+  range.address = address;
+  range.shape.width = bytes;
+  return range;
+}
+
+std::optional<Declared> declared_in(const char* message) {
+  unsigned long long read = 0, read_bytes = 0, written = 0, written_bytes = 0;
+  const int found =
+      std::sscanf(message, "reads 0x%llx %llu, may write 0x%llx %llu", &read, &read_bytes, &written, &written_bytes);
+  if (found < 2) return std::nullopt;
+  Declared declared{plain(read, read_bytes)};
+  if (found == 4) declared.may_write = plain(written, written_bytes);
+  return declared;
 }
 
 int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
@@ -42,7 +50,7 @@ int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
   if (attributes != nullptr && attributes->messageType == NVTX_MESSAGE_TYPE_ASCII &&
       attributes->message.ascii != nullptr) {
     range.reads_without_order = std::strcmp(attributes->message.ascii, kName) == 0;
-    range.read = read_in(attributes->message.ascii);
+    range.declared = declared_in(attributes->message.ascii);
   }
   ranges().push_back(range);
   return static_cast<int>(ranges().size()) - 1;
@@ -62,7 +70,7 @@ bool reads_without_order() {
   return std::any_of(ranges().begin(), ranges().end(), [](const Range& range) { return range.reads_without_order; });
 }
 
-std::optional<Fetch> declared_read() { return ranges().empty() ? std::nullopt : ranges().back().read; }
+std::optional<Declared> declared_accesses() { return ranges().empty() ? std::nullopt : ranges().back().declared; }
 
 }  // namespace simulator::cuda
 

@@ -11,8 +11,8 @@ namespace simulator::cuda {
 // that it submits may be written at the same time, and the program knows that (docs/race_checker.md).
 bool reads_without_order();
 
-// The innermost range says "reads 0xADDRESS BYTES": kernels that the thread launches read that, and nothing else of the
-// device's memory, and write none of it.
-std::optional<Fetch> declared_read();
+// The innermost range says "reads 0xADDRESS BYTES" or "reads 0xADDRESS BYTES, may write 0xADDRESS BYTES": what kernels
+// access that the thread launches.
+std::optional<Declared> declared_accesses();
 
 }  // namespace simulator::cuda

@@ -102,7 +102,7 @@ CUresult submit(Call& call, const void* handle, const Launch& launch) {
   if (const CUresult result = make_kernel(call, handle, launch, &kernel, &function); result != CUDA_SUCCESS)
     return result;
   if (function->module->device != call.device()) return CUDA_ERROR_INVALID_HANDLE;
-  kernel.declared = declared_read();
+  kernel.declared = declared_accesses();
   return cuda::submit(call, id, std::move(kernel), function);
 }
 
