@@ -218,6 +218,24 @@ TEST_P(CleanDropTest, ACopyThatTheDeviceWroteToIsAnotherOne) {
   ASSERT_TRUE(holds(a, 3 * kPage, 1));
 }
 
+// A slab's copy ends where its last buffer ended. A buffer that is allocated behind that, and written, is contents that
+// neither the copy nor its digest has.
+TEST_P(CleanDropTest, ABufferThatCameIntoASlabBehindItsCopyIsCopied) {
+  start();
+  const DeviceAddress a = allocate(kMiB), big = allocate(7 * kPage), other = allocate(3 * kPage);
+  write(a, kMiB, 1);
+  write(big, 7 * kPage, 2);
+  write(other, 3 * kPage, 3);
+  for (int turn = 0; turn < 2; ++turn) use(a), use(big), use(other), synchronize();
+  use(a), synchronize();
+  const DeviceAddress b = allocate(512 * kKiB);
+  ASSERT_EQ(b - a, kMiB) << "in the same slab, behind the other one";
+  write(b, 512 * kKiB, 5);
+  for (int turn = 0; turn < 2; ++turn) use(big), use(other), synchronize();
+  ASSERT_TRUE(holds(a, kMiB, 1));
+  ASSERT_TRUE(holds(b, 512 * kKiB, 5));
+}
+
 TEST_P(CleanDropTest, NothingIsDigestedWhileEverythingFits) {
   start(kLearnedPolicy);
   const DeviceAddress a = allocate(4 * kPage), b = allocate(4 * kPage);
