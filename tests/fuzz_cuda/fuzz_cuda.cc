@@ -86,6 +86,8 @@ constexpr const char* kFigures[] = {"time_ms",
                                     "prefetches",
                                     "write_behinds",
                                     "fallback_evictions",
+                                    "unchanged_units",
+                                    "changed_units",
                                     "followed",
                                     "captured_operations"};
 

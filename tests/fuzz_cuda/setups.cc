@@ -35,6 +35,8 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
       "NVTX_INJECTION64_PATH=" + simulator_folder + "/libcuda.so.1",
       "THERMOCLINE_NVTX=true",
   };
+  // The program's kernels run on the host; those of digests have code alone.
+  list.push_back(std::string("THERMOCLINE_SIMULATE_KERNELS=") + (digests ? "real" : "made-up"));
   if (order != 0) list.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(order));
   if (devices > 1) list.push_back("THERMOCLINE_SIMULATE_DEVICES=" + std::to_string(devices));
   if (!kernel_time.empty()) list.push_back("THERMOCLINE_SIMULATE_KERNEL_TIME=" + kernel_time);
@@ -43,6 +45,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
   list.emplace_back("THERMOCLINE_STATS=line");
   list.push_back("THERMOCLINE_POLICY=" + policy);
   list.push_back("THERMOCLINE_SAFETY=" + safety);
+  list.push_back(std::string("THERMOCLINE_DIGESTS=") + (digests ? "auto" : "off"));
   list.push_back("THERMOCLINE_HOST_FALLBACK=" + host_fallback);
   if (!budget.empty()) list.push_back("THERMOCLINE_BUDGET=" + budget);
   if (!eager) list.insert(list.end(), {"THERMOCLINE_LOW_WATER=98%", "THERMOCLINE_CLEAN_RESERVE=5%"});
@@ -53,7 +56,7 @@ std::string Setup::name() const {
   return policy + ", " + safety + ", net " + host_fallback + ", " + budget + ", " +
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
-         (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "");
+         (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") + (digests ? ", digests" : "");
 }
 
 Setup setup_of(std::uint64_t seed) {
@@ -76,6 +79,7 @@ Setup setup_of(std::uint64_t seed) {
   setup.unseen = setup.host_fallback == "full";
   if (!setup.unseen && random.one_in(3)) setup.safety = "trusting";
   if (random.one_in(4)) setup.devices = 2;
+  setup.digests = !setup.unseen && random.one_in(2);
   return setup;
 }
 

@@ -21,6 +21,7 @@ struct Setup {
   std::uint64_t live = 72 << 20, held = 4 << 20, largest = 2 << 20;
   bool unseen = false;
   unsigned devices = 1;
+  bool digests = false;
   std::uint64_t simulated_ms = 0;  // in place of `programs`
 
   std::vector<std::string> arguments(const std::string& program) const;
