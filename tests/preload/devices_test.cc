@@ -51,6 +51,15 @@ INSTANTIATE_TEST_SUITE_P(Small, Devices,
 
 TEST(SeveralDevices, OneThatIsNotTheFirstGivesTheSameBits) { expect_same_bits_on(1, "devices/second_alone"); }
 
+// Their streams end with them, and what the library made for these.
+TEST(SeveralDevices, StreamsOfGreenContextsCopyWhatIsElsewhere) {
+  const std::vector<std::string> arguments = {"api_paths/devices/green_visits"};
+  const ProcessResult plain = run_plain(arguments);
+  const ProcessResult squeezed = run_preloaded(arguments, kBudget);
+  expect_same(plain, squeezed);
+  EXPECT_GT(statistic(squeezed, "evicted_bytes"), 0u);
+}
+
 TEST(SeveralDevices, EachSaysItsOwnBudget) {
   const ProcessResult result = run_preloaded({"api_paths/devices/memory_info"}, kBudget);
   EXPECT_EQ(result.status, 0) << result.err;
