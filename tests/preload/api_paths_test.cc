@@ -574,6 +574,11 @@ TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
   expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", 112 * kMiB);
 }
 
+// One unit of each buffer fits at a time, which is enough where parts end at the units of both.
+TEST(ApiPaths, PartsOfACopyEndWhereUnitsOfEitherBufferEnd) {
+  expect_same_bits({"api_paths/copies/larger_and_shifted"}, "80MiB", 80 * kMiB);
+}
+
 TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
   const std::vector<std::string> arguments = {"api_paths/copies/rows_larger_than_the_room"};
   expect_same_bits(arguments, "80MiB", 80 * kMiB);
