@@ -574,6 +574,11 @@ TEST(ApiPaths, CopiesLargerThanTheRoomAreDoneInParts) {
   expect_same_bits({"api_paths/copies/larger_than_the_room"}, "112MiB", 112 * kMiB);
 }
 
+// What of a failed batch was submitted has been written, and is in use.
+TEST(ApiPaths, CopiesOfABatchThatFailsCount) {
+  expect_same_bits({"api_paths/copies/batches_that_fail"}, kBudget, kBudgetBytes);
+}
+
 // One unit of each buffer fits at a time, which is enough where parts end at the units of both.
 TEST(ApiPaths, PartsOfACopyEndWhereUnitsOfEitherBufferEnd) {
   expect_same_bits({"api_paths/copies/larger_and_shifted"}, "80MiB", 80 * kMiB);
