@@ -28,6 +28,8 @@ struct OperationInfo {
   // It reads the one range that it names, and nothing else: a copy to the host. If that range is within one eviction
   // unit that is not on the device, it is not fetched but read from its host copy (Operation::host_copy).
   bool reads_host_copy = false;
+  // If its call fails, a part of it may have been submitted (batches).
+  bool may_fail_halfway = false;
   // It was prepared before and refused with not_ready, or it is the next part of an operation that is done in several
   // parts: it counts as the same operation.
   bool again = false;

@@ -63,8 +63,23 @@ void handle_signals() {
   _exit(written == sizeof error ? 127 : 126);
 }
 
+// Whoever ignores ended children is not told how they ended (wait(2), ECHILD). Programs that are started here begin with
+// what this process began with.
+struct sigaction hear_of_children() {
+  struct sigaction heard {
+  }, before{};
+  heard.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &heard, &before);
+  return before;
+}
+
 int wait_for(pid_t child) {
   int status = 0;
+  // Until it is reaped its process id is its own, so that signals are not passed on to another process.
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  child_process = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return 1;
   }
@@ -82,6 +97,7 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return {.status = 1, .start_error = errno};
   const pid_t parent = getpid();
   const sigset_t mask = block_signals();
+  const struct sigaction children = hear_of_children();
   const pid_t child = fork();
   if (child < 0) {
     const int error = errno;
@@ -91,6 +107,7 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
     return {.status = 1, .start_error = error};
   }
   if (child == 0) {
+    sigaction(SIGCHLD, &children, nullptr);
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     become(pointers, changes, parent, pipe_ends[1]);
   }
@@ -106,8 +123,6 @@ ChildResult run_child(const std::vector<std::string>& arguments, const std::map<
   } while (got < 0 && errno == EINTR);
   close(pipe_ends[0]);
   const int status = wait_for(child);
-  // The process id may soon be reused.
-  child_process = 0;
   return {.status = status, .start_error = got == sizeof error ? error : 0};
 }
 

@@ -43,6 +43,11 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"operations", statistics.operations},
       {"evictions", statistics.evictions},
       {"restores", statistics.restores},
+      {"digests", statistics.digests},
+      {"failed_digests", statistics.failed_digests},
+      {"unchanged_units", statistics.unchanged_units},
+      {"changed_units", statistics.changed_units},
+      {"uncopied_bytes", statistics.uncopied_bytes},
       {"fallback_evictions", statistics.fallback_evictions},
       {"unmapped_evictions", statistics.unmapped_evictions},
       {"unseen_accesses", statistics.unseen_accesses},
@@ -124,8 +129,9 @@ std::string statistics_table(const EngineStatistics& s, const std::string& of, c
     add_row(&text, "moved          nothing: it fitted");
   } else {
     add_row(&text, "on the host    %s at most, pinned", human_bytes(s.peak_host_bytes).c_str());
-    add_row(&text, "evicted        %s in %s", human_bytes(s.evicted_bytes).c_str(),
-            times(s.evictions, "eviction", "evictions").c_str());
+    add_row(&text, "evicted        %s in %s%s", human_bytes(s.evicted_bytes).c_str(),
+            times(s.evictions, "eviction", "evictions").c_str(),
+            s.uncopied_bytes == 0 ? "" : (", and " + human_bytes(s.uncopied_bytes) + " unchanged, not copied").c_str());
     add_row(&text, "fetched        %s in %s, %llu ahead of need", human_bytes(s.restored_bytes).c_str(),
             times(s.restores, "copy", "copies").c_str(), static_cast<unsigned long long>(s.prefetches));
     add_row(&text, "host waited    %s", times(s.host_waits, "time", "times").c_str());

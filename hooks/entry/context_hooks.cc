@@ -13,6 +13,7 @@
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/interpose/process_lifetime.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/submit/proxy_streams.h"
 #include "hooks/submit/retired_streams.h"
 #include "hooks/submit/submit.h"
 
@@ -124,6 +125,10 @@ CUresult destroy_green(CUgreenCtx green, Call call) {
     const CUresult result = release(*device, call);
     if (result != CUDA_SUCCESS) return result;
     end_captures_in(context);
+    {
+      const Inside inside;
+      end_proxy_streams_in(context, true);
+    }
     const MutexLock lock(green_contexts().mutex);
     green_contexts().devices.erase(green);
     return result;

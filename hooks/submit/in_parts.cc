@@ -38,26 +38,31 @@ Bytes pieces_within(Bytes room, Bytes bytes, Bytes stride, Bytes most) {
   return stride == 0 ? most : std::min((room - bytes) / stride + 1, most);
 }
 
-// Extends the region from where it begins to the end of the eviction unit in which its first row begins; at least one
-// row.
-void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
-  const bool writes_ours = to.box.width != 0 && unit_bytes_from(row_of(to, *region)) != 0;
-  const Placed& end = writes_ours ? to : from;
+// Whole layers of one end, or rows where not even one layer, that lie in the eviction unit in which the region begins.
+struct Fitting {
+  Bytes layers, rows;
+};
+
+Fitting fitting(const Placed& end, const Region& region) {
   const Box& box = end.box;
-  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(row_of(end, *region));
-  const Bytes layers_left = box.layers - region->first_layer;
-  region->rows = box.rows;
-  if (room == 0 && region->first_row == 0) {
-    region->layers = layers_left;
-    return;
-  }
+  const Fitting all{box.layers - region.first_layer, box.rows - region.first_row};
+  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(row_of(end, region));
+  if (room == 0) return all;
   const Bytes layer_bytes = (box.rows - 1) * box.pitch + box.width;
-  region->layers =
-      region->first_row == 0 ? pieces_within(room, layer_bytes, box.layer_rows * box.pitch, layers_left) : 0;
+  return {pieces_within(room, layer_bytes, box.layer_rows * box.pitch, all.layers),
+          pieces_within(room, box.width, box.pitch, all.rows)};
+}
+
+// Extends the region from where it begins to the end of a unit of either end; at least one row.
+void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
+  const Placed& one = to.box.width != 0 ? to : from;
+  const Fitting a = fitting(one, *region);
+  const Fitting b = from.box.width != 0 ? fitting(from, *region) : a;
+  region->layers = region->first_row == 0 ? std::min(a.layers, b.layers) : 0;
+  region->rows = one.box.rows;
   if (region->layers != 0) return;
-  const Bytes rows_left = box.rows - region->first_row;
   region->layers = 1;
-  region->rows = room == 0 ? rows_left : std::max(Bytes{1}, pieces_within(room, box.width, box.pitch, rows_left));
+  region->rows = std::max(Bytes{1}, std::min(a.rows, b.rows));
 }
 
 }  // namespace
@@ -100,9 +105,11 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr t
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(0, bytes);
   for (std::size_t done = 0; done < bytes;) {
-    Bytes unit = to == 0 ? 0 : unit_bytes_from(to + done);
-    if (unit == 0 && from != 0) unit = unit_bytes_from(from + done);
-    const std::size_t now = unit == 0 ? bytes - done : std::min<std::size_t>(bytes - done, unit);
+    std::size_t now = bytes - done;
+    for (const CUdeviceptr end : {to, from}) {
+      const Bytes unit = end == 0 ? 0 : unit_bytes_from(end + done);
+      if (unit != 0) now = std::min<std::size_t>(now, unit);
+    }
     if (CUresult result = part(done, now); result != CUDA_SUCCESS) return result;
     done += now;
   }

@@ -172,7 +172,10 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
   const void* const copy = operation->host_copy();
   const CUresult result = copy != nullptr ? (*from_host)(copy) : call();
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) {
+    if (info.may_fail_halfway) operation->commit(false);
+    return result;
+  }
   if (recorder != nullptr) recorder->submitted(stream, info, accesses.all());
   operation->commit(host == Host::kWaits && copy == nullptr);
   if (active.engine->audits()) say_what_was_found(*active.engine);
@@ -242,7 +245,10 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
   SharedRecording recording(engines, bits, *span, accesses, info);
   const CUresult result = call();
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) {
+    if (info.may_fail_halfway) span->commit(false);
+    return result;
+  }
   recording.submitted();
   span->commit(host == Host::kWaits);
   engines.for_each(bits, [](const ActiveEngine& active) {

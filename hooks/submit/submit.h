@@ -71,7 +71,8 @@ OperationInfo info_of_copy() {
   return {.kind = static_cast<std::uint64_t>(F) + 1,
           .operator_class = OperatorClass::kCopy,
           .name = hooked_functions()[static_cast<std::size_t>(F)].base,
-          .overwrites = fills_what_it_names(F)};
+          .overwrites = fills_what_it_names(F),
+          .may_fail_halfway = !fills_what_it_names(F)};
 }
 
 // The typical hook: as long as there is no engine, it only calls the driver.

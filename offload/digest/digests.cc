@@ -62,7 +62,10 @@ Status Digests::load() {
 }
 
 void Digests::open() {
-  if (Status status = load(); !status.ok()) {
+  Status status = load();
+  // The first eviction is when the device is full, and code takes memory of it: there may be room later.
+  if (status.is_out_of_memory() && --loads_left_ > 0) return;
+  if (!status.ok()) {
     return turn_off("the driver does not load the kernels (error " + std::to_string(status.code()) + ")");
   }
   for (std::size_t slot = kSlots; slot-- > 0;) free_slots_.push_back(slot);
@@ -264,6 +267,13 @@ TakenDigest::Outcome Digests::next_outcome() {
   const TakenDigest::Outcome outcome = outcomes_.front();
   outcomes_.pop_front();
   return outcome;
+}
+
+std::size_t Digests::validate() const {
+  THERMOCLINE_CHECK(slots_ == nullptr || state_ == State::kOff || free_slots_.size() + pending_.size() == kSlots,
+                    "each slot of records is free, or has one launch");
+  if (state_ != State::kReady) return 0;
+  return outcomes_.size() + static_cast<std::size_t>(std::ranges::count(pending_, true, &Launch::compares));
 }
 
 }  // namespace thermocline

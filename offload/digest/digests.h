@@ -79,6 +79,9 @@ class Digests {
   // oldest: kNotCompared when there is none.
   TakenDigest::Outcome next_outcome();
 
+  // How many calls that returned true next_outcome() has yet to tell of. Checks the slots.
+  std::size_t validate() const;
+
   // Why it is off though it was wanted; empty: it is not.
   const std::string& why_off() const { return why_off_; }
   const DigestStatistics& statistics() const { return statistics_; }
@@ -118,6 +121,7 @@ class Digests {
   const bool annotate_;
   State state_;
   std::string why_off_;
+  unsigned loads_left_ = 16;
   ModuleOwner module_;
   FunctionHandle digest_{}, copy_{};
   StreamOwner stream_;

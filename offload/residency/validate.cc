@@ -52,6 +52,7 @@ void Residency::validate() const {
     THERMOCLINE_CHECK(absent == state.nonresident_units && hollow == state.hollow_parts, "absent parts are counted");
   }
   THERMOCLINE_CHECK(placed == dirty_.size() + clean_.size() + away_.size(), "every part is in one list");
+  THERMOCLINE_CHECK(digests_.validate() == compared_.size(), "each comparison will be counted");
   THERMOCLINE_CHECK(resident == resident_bytes_, "resident bytes are the pages behind parts on the device");
   THERMOCLINE_CHECK(prefetched == prefetched_bytes_, "what has been brought back and not been used is counted");
   THERMOCLINE_CHECK(clean == clean_bytes_, "clean bytes are the pages behind parts with a host copy");

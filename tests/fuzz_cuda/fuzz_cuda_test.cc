@@ -52,14 +52,14 @@ TEST(RandomPrograms, AgreeWithTheModelWhenEverythingFits) {
 // Digests need kernels that run; those of the programs have a host implementation and run beside them.
 TEST(RandomPrograms, AgreeWithTheModelWhereDigestsAreTaken) {
   const model::Setup setup{.budget = "56MiB",
-                    .host_fallback = "off",
-                    .order = 1,
-                    .kernel_time = "5-100000",
-                    .programs = 1,
-                    .first = 1000001,
-                    .operations = 800,
-                    .repeat = 4,
-                    .largest = 4 << 20};
+                           .host_fallback = "off",
+                           .order = 1,
+                           .kernel_time = "5-100000",
+                           .programs = 1,
+                           .first = 1000001,
+                           .operations = 800,
+                           .repeat = 4,
+                           .largest = 4 << 20};
   std::vector<std::string> environment = setup.environment(LIBRARY_FILE, SIMULATOR_FOLDER);
   environment.insert(environment.end(), {"THERMOCLINE_DIGESTS=auto", "THERMOCLINE_SIMULATE_KERNELS=real"});
   const ProcessResult result = run_process(setup.arguments(RANDOM_PROGRAM), environment);

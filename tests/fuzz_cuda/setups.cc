@@ -56,7 +56,8 @@ std::string Setup::name() const {
   return policy + ", " + safety + ", net " + host_fallback + ", " + budget + ", " +
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
-         (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") + (digests ? ", digests" : "");
+         (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") +
+         (digests ? ", digests" : "");
 }
 
 Setup setup_of(std::uint64_t seed) {

@@ -266,12 +266,13 @@ TEST_P(CleanDropTest, ALoadThatFoundNoRoomIsTriedAgain) {
   static decltype(DriverTable::cuModuleLoadData) load;
   static int loads;
   loads = 0;
-  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {}, [](DriverTable* table) {
-    load = table->cuModuleLoadData;
-    table->cuModuleLoadData = [](CUmodule* module, const void* image) {
-      return loads++ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
-    };
-  });
+  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {},
+        [](DriverTable* table) {
+          load = table->cuModuleLoadData;
+          table->cuModuleLoadData = [](CUmodule* module, const void* image) {
+            return loads++ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
+          };
+        });
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
   write(a, 5 * kPage, 1);
   write(b, 5 * kPage, 2);
@@ -305,7 +306,7 @@ TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
   start({.budget_bytes = 8 * kPage,
          .policy = kReactivePolicy,
          .host_fallback = GetParam(),
-         .host_limit_bytes = 96 * kMiB});
+         .host_limit_bytes = 46 * kMiB});
   std::vector<DeviceAddress> all;
   for (unsigned char i = 0; i < 9; ++i) {
     all.push_back(allocate(3 * kPage));
@@ -314,7 +315,7 @@ TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
   for (int turn = 0; turn < 3; ++turn) {
     for (unsigned char i = 0; i < 9; ++i) ASSERT_TRUE(holds(all[i], 3 * kPage, i)) << turn;
   }
-  EXPECT_LE(statistics().peak_host_bytes, 96 * kMiB);
+  EXPECT_LE(statistics().peak_host_bytes, 46 * kMiB);
 }
 
 TEST_P(CleanDropTest, AdversarialOrders) {

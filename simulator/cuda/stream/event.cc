@@ -10,9 +10,12 @@ namespace {
 
 constexpr unsigned kKnownFlags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
+// Events of a green context are those of its primary one.
 CUcontext context_of(const Call& call, CUstream stream) {
   const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-  return is_default ? call.context() : stream->context;
+  if (is_default) return call.context();
+  const CUcontext context = stream->context;
+  return context->green_of != nullptr ? context->green_of : context;
 }
 
 CUresult record(CUevent event, CUstream stream, unsigned flags, const char* caller = __builtin_FUNCTION()) {
