@@ -3,10 +3,11 @@
 // simulated devices; each in a process of its own. Prints one line for each, and a summary.
 //
 // Usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--seeds N] [--each N[s|m|h]] [--jobs N]
-//                  [--driver SWITCHES] [--operations N]
+//                  [--driver SWITCHES] [--operations N] [--budget SIZE]
 // `--simulated 0 --seed S` runs only S; `--seeds N` runs N seeds, however long they take. `--driver` replaces the
-// switches of the simulated driver that the seeds draw (docs/faults.md), `--operations` the length of programs. Exit status 0: no race, no wrong byte, no
-// refused call; 1: the lines name the seeds that had one. With `--driver` a program may end with a clear refusal.
+// switches of the simulated driver that the seeds draw (docs/faults.md), `--operations` and `--budget` those of the
+// programs. Exit status 0: no race, no wrong byte, no
+// refused call; 1: the lines name the seeds that had one. With `--driver` or `--budget` a program may end with a clear refusal.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -30,7 +31,7 @@ using thermocline::test::ProcessResult;
 
 struct Options {
   std::uint64_t simulated_ms = 60'000, each_ms = 300'000, seed = 1, seeds = 0, jobs = 1, operations = 0;
-  std::optional<std::string> driver;
+  std::optional<std::string> driver, budget;
 };
 
 std::optional<std::uint64_t> duration_ms(std::string_view text) {
@@ -48,8 +49,8 @@ std::optional<std::uint64_t> duration_ms(std::string_view text) {
 bool parse(int argc, char** argv, Options* options) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
-    if (flag == "--driver") {
-      options->driver = argv[i + 1];
+    if (flag == "--driver" || flag == "--budget") {
+      (flag == "--driver" ? options->driver : options->budget) = argv[i + 1];
       continue;
     }
     const std::optional<std::uint64_t> ms = duration_ms(argv[i + 1]);
@@ -134,13 +135,14 @@ class FuzzRun {
     model::Setup setup = model::setup_of(seed);
     if (options_.driver) setup.use_driver(*options_.driver);
     setup.simulated_ms = options_.each_ms;
+    if (options_.budget) setup.budget = *options_.budget;
     if (options_.operations != 0) setup.operations = options_.operations;
     const ProcessResult result = thermocline::test::run_process(
         setup.arguments(here_ / "random_program"),
         setup.environment(here_ / "../../lib/libthermocline.so.1", here_ / "../../lib/thermocline/simulator"));
     const bool silent = result.err.find("simulated device: races=0\n") != std::string::npos;
     // A refusal ends the process before the checker's last line.
-    const bool is_refusal = options_.driver && result.status == model::kRefused &&
+    const bool is_refusal = (options_.driver || options_.budget) && result.status == model::kRefused &&
                             result.err.find("thermocline: out of memory: ") != std::string::npos &&
                             result.err.find("simulated device: race: ") == std::string::npos;
     const bool good = (result.status == 0 && silent) || is_refusal;
@@ -158,6 +160,7 @@ class FuzzRun {
                 figure(result.err, "restores"), setup.name().c_str());
     if (!good) {
       std::string more = options_.driver ? " --driver " + *options_.driver : "";
+      if (options_.budget) more += " --budget " + *options_.budget;
       if (options_.operations != 0) more += " --operations " + std::to_string(options_.operations);
       std::printf("  status %d; repeat: fuzz_cuda --simulated 0 --seed %llu --each %llus%s\n%s\n", result.status,
                   static_cast<unsigned long long>(seed), static_cast<unsigned long long>(options_.each_ms / 1000),
@@ -210,7 +213,7 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, &options)) {
     std::fprintf(stderr,
                  "usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--seeds N] [--each N[s|m|h]] [--jobs N]\n"
-                 "                 [--driver SWITCHES] [--operations N]\n");
+                 "                 [--driver SWITCHES] [--operations N] [--budget SIZE]\n");
     return 2;
   }
   return FuzzRun(options).run() ? 0 : 1;
