@@ -40,6 +40,7 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
   THERMOCLINE_CHECK(page_bytes != 0, "A page has a size.");
   at_least = round_up(std::max(at_least, page_bytes), page_bytes);
   bytes = round_up(std::max(bytes, at_least), page_bytes);
+  const Bytes wanted = bytes;
   DeviceAddress begin;
   Status status = driver.reserve(bytes, page_bytes, &begin);
   while (!status.ok() && bytes / 2 >= at_least) {
@@ -47,6 +48,14 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;
+  // Addresses are scarce: leave half to the program.
+  if (bytes < wanted && bytes / 2 >= at_least) {
+    const Bytes half = round_up(bytes / 2, page_bytes);
+    static_cast<void>(driver.release(begin, bytes));
+    status = driver.reserve(half, page_bytes, &begin);
+    if (!status.ok()) return status;
+    bytes = half;
+  }
   std::unique_ptr<AddressSpace> space(new AddressSpace(ReservationOwner(driver, begin, bytes), at_least, page_bytes));
   if (!space->allocate_tables()) return Status::out_of_memory();
   *out = std::move(space);

@@ -354,6 +354,7 @@ Status Backing::unmap_pages(std::uint64_t first, std::uint64_t count) {
 }
 
 Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bool* untouched) {
+  if (borrows(wait) && !may_alias_) wait = Wait::kYes;
   const PageHandle* const handles = block.handles_ + range.first;
   const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
   if (untouched != nullptr) *untouched = false;

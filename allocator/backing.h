@@ -40,8 +40,10 @@ struct PageRange {
 // are never in use at the same time can share a page permanently.
 class Backing {
  public:
-  Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool)
-      : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool) {}
+  // Without `may_alias` no page is mapped at two addresses: whoever takes a page for other addresses waits for its users.
+  Backing(const Driver& driver, StreamClock& clock, int device, AddressSpace& space, PagePool& pool,
+          bool may_alias = true)
+      : driver_(&driver), clock_(&clock), devices_{device}, space_(&space), pool_(&pool), may_alias_(may_alias) {}
   // Unmaps everything; the pages return to the pool.
   ~Backing();
   Backing(const Backing&) = delete;
@@ -182,6 +184,7 @@ class Backing {
   std::vector<int> devices_;  // with access to what is mapped; the first is the device that has the memory
   AddressSpace* space_;
   PagePool* pool_;
+  bool may_alias_;
   DeferredUnmaps deferred_unmaps_;
   Shown shown_;
   Timetable timetable_;

@@ -28,7 +28,7 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
     : options_(options),
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
-      backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_)),
+      backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
       slabs_(options.slab_bytes) {}
 
 Heap::~Heap() = default;

@@ -49,6 +49,8 @@ struct HeapOptions {
   // Size of the address reservation; halved while the driver refuses.
   Bytes reserve_bytes = Bytes{1} << 40;
   Bytes slab_bytes = 8 * kMiB;
+  // False: no page is mapped at two addresses.
+  bool may_alias = true;
   // Buffers of this size or more get whole pages of their own; smaller ones only if rounding up wastes at most an
   // eighth.
   Bytes whole_pages_from = kDefaultPageBytes;

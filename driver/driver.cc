@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/driver.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "driver/check.h"
 #include "driver/locks.h"
 #include "driver/numa.h"
 
@@ -166,13 +168,25 @@ Status Driver::map(DeviceAddress at, Bytes bytes, PageHandle page) const {
   return status_of(table_->cuMemMap(at.value, bytes, 0, static_cast<CUmemGenericAllocationHandle>(page), 0));
 }
 
+Status Driver::give_access(DeviceAddress at, Bytes bytes, const void* access, std::size_t count) const {
+  const auto* const descriptions = static_cast<const CUmemAccessDesc*>(access);
+  const Bytes step = steps_.access == 0 ? bytes : steps_.access;
+  for (Bytes done = 0; done < bytes; done += step) {
+    const Bytes part = std::min(step, bytes - done);
+    if (const CUresult r = table_->cuMemSetAccess(at.value + done, part, descriptions, count); r != CUDA_SUCCESS) {
+      return status_of(r);
+    }
+  }
+  return Status();
+}
+
 Status Driver::change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const {
   THERMOCLINE_NEED(cuMemSetAccess);
   CUmemAccessDesc access{};
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = device;
   access.flags = static_cast<CUmemAccess_flags>(flags);
-  return status_of(table_->cuMemSetAccess(at.value, bytes, &access, 1));
+  return give_access(at, bytes, &access, 1);
 }
 
 Status Driver::set_access(DeviceAddress at, Bytes bytes, int device) const {
@@ -188,7 +202,7 @@ Status Driver::set_access(DeviceAddress at, Bytes bytes, std::span<const int> de
     access[i].location.id = devices[i];
     access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   }
-  return status_of(table_->cuMemSetAccess(at.value, bytes, access.data(), access.size()));
+  return give_access(at, bytes, access.data(), access.size());
 }
 
 Status Driver::set_shared_access(DeviceAddress at, Bytes bytes, int device, int node) const {
@@ -198,16 +212,27 @@ Status Driver::set_shared_access(DeviceAddress at, Bytes bytes, int device, int 
   access[0].location.id = device;
   access[1].location = host_location(node);
   for (CUmemAccessDesc& one : access) one.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return status_of(table_->cuMemSetAccess(at.value, bytes, access, 2));
+  return give_access(at, bytes, access, 2);
 }
 
 Status Driver::revoke_access(DeviceAddress at, Bytes bytes, int device) const {
   return change_access(at, bytes, device, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
 
+// All or nothing. Earlier steps cannot be undone, so a later step that fails is repeated.
 Status Driver::unmap(DeviceAddress at, Bytes bytes) const {
   THERMOCLINE_NEED(cuMemUnmap);
-  return status_of(table_->cuMemUnmap(at.value, bytes));
+  constexpr int kAttempts = 4;
+  const Bytes step = steps_.unmap == 0 ? bytes : steps_.unmap;
+  for (Bytes done = 0; done < bytes; done += step) {
+    CUresult r = CUDA_ERROR_UNKNOWN;
+    for (int attempt = 0; attempt < kAttempts && r != CUDA_SUCCESS && (attempt == 0 || done != 0); ++attempt) {
+      r = table_->cuMemUnmap(at.value + done, std::min(step, bytes - done));
+    }
+    THERMOCLINE_CHECK(r == CUDA_SUCCESS || done == 0, "All steps of an unmap succeed.");
+    if (r != CUDA_SUCCESS) return status_of(r);
+  }
+  return Status();
 }
 
 Status Driver::copy_to_host(void* to, DeviceAddress from, Bytes bytes, StreamHandle stream) const {

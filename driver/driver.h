@@ -40,10 +40,16 @@ struct DeviceFacts {
   int host_node = -1;      // NUMA node nearest to the device; -1: unknown, or the machine has one node
 };
 
+// Size of the range of one cuMemSetAccess and of one cuMemUnmap call; 0: the whole range. The page size is for drivers
+// that accept one mapping per call; then each mapping has the size of a page.
+struct MappingSteps {
+  Bytes access = 0, unmap = 0;
+};
+
 class Driver {
  public:
   // `table` must outlive the driver and stay unchanged.
-  explicit Driver(const DriverTable& table) : table_(&table) {}
+  explicit Driver(const DriverTable& table, MappingSteps steps = {}) : table_(&table), steps_(steps) {}
 
   const DriverTable& table() const { return *table_; }
 
@@ -119,7 +125,11 @@ class Driver {
  private:
   Status change_access(DeviceAddress at, Bytes bytes, int device, unsigned flags) const;
 
+  // In the driver's steps; the first failure ends it. `access`: an array of `count` CUmemAccessDesc.
+  Status give_access(DeviceAddress at, Bytes bytes, const void* access, std::size_t count) const;
+
   const DriverTable* table_;
+  MappingSteps steps_;
 };
 
 }  // namespace thermocline

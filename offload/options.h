@@ -72,6 +72,10 @@ struct EngineOptions {
   Bytes redzone_bytes = 0;
   // An operation that alone exceeds the budget is admitted while the device has room, and counted (soft_limit.cc).
   bool soft_limit = false;
+  // False: no page is mapped at two addresses, because the driver does not show one memory there (driver/probes.h).
+  // Then pages get a new owner only when nothing uses them: safety is strict, there is no host fallback, and nothing is
+  // recomputed.
+  bool may_alias = true;
   // Waits happen without the lock, so that other threads can continue; the request then starts again. For callers with
   // several threads; which thread is first then depends on timing.
   bool waits_without_lock = false;

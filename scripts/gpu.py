@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance run: what `./dev gpu` does once the programs are built. gpu.py BUILD [--simulate DEVICE] [--short] [--only SECTION]...
+"""The acceptance run: what `./dev gpu` does once the programs are built.
+gpu.py BUILD [--simulate DEVICE [--driver SWITCHES]] [--short] [--only SECTION]...
 
-Each section has a time limit and fails for itself; whatever happens, one JSON file and one Markdown page are written, with
-device, driver, versions and commit. Needs Python 3.9, nothing that has to be installed; PyTorch where it is there.
+Each section runs in a process of its own with a time limit, so a section that loses its context, hangs or is killed does not affect the others.
+The JSON file has a section's results as soon as it ends, and at the end the register of assumptions (docs/driver_assumptions.md) with what was
+expected and seen: one file to attach to a report. Needs Python 3.9 and no packages; uses PyTorch if it is installed.
 Status: 0 all sections are right, 1 one is not, 2 wrong usage, 4 no usable GPU.
 """
 
@@ -23,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
-# Of the whole run, in seconds.
+# Limit of the whole run in seconds.
 TOTAL = 460
 
 
@@ -38,8 +40,8 @@ class Skipped(Exception):
 class Machine:
     """Where programs run: on this machine's GPU, or on a simulated one."""
 
-    def __init__(self, build: Path, simulate: str | None, short: bool, end: float) -> None:
-        self.build, self.simulate, self.short, self.end = build, simulate, short, end
+    def __init__(self, build: Path, simulate: str | None, driver: str, short: bool, end: float) -> None:
+        self.build, self.simulate, self.driver, self.short, self.end = build, simulate, driver, short, end
         self.command = str(build / "bin" / "thermocline")
         self.simulator = build / "lib" / "thermocline" / "simulator"
         self.work = Path(tempfile.mkdtemp(prefix="thermocline-gpu-"))
@@ -54,6 +56,8 @@ class Machine:
         if self.simulate:
             folders.insert(0, str(self.simulator))
             env["THERMOCLINE_SIMULATE_DEVICE"] = self.simulate
+        if self.driver:
+            env["THERMOCLINE_SIMULATE_DRIVER"] = self.driver
         folders += [env["LD_LIBRARY_PATH"]] if env.get("LD_LIBRARY_PATH") else []
         if folders:
             env["LD_LIBRARY_PATH"] = ":".join(folders)
@@ -86,18 +90,49 @@ def statistic(text: str, name: str) -> int:
     return int(found[-1])
 
 
+def register_of(machine: Machine) -> list[dict]:
+    done = machine.run([machine.command, "doctor", "--assumptions"], 10)
+    if done.returncode != 0:
+        raise Failed(last_line(done.stderr) or f"status {done.returncode}")
+    return json.loads(done.stdout)["assumptions"]
+
+
+def switched_off(machine: Machine, register: list[dict]) -> list[dict]:
+    """The assumptions that the driver violates on purpose (--driver)."""
+    given = {statement.split("=")[0] for statement in machine.driver.split(",") if statement}
+    return [row for row in register if given & {switch.split("=")[0] for switch in row["switches"]}]
+
+
+def assumptions(machine: Machine) -> dict:
+    """The assumptions that can be checked at once (doctor --gpu)."""
+    done = machine.run([machine.command, "doctor", "--gpu", "--json"], 20)
+    devices = json.loads(done.stdout)["gpu"] if done.stdout else []
+    answers = next((device["answers"] for device in devices if device.get("device") == 0), [])
+    if not answers:
+        raise Failed(next((d["error"] for d in devices if "error" in d), last_line(done.stderr) or "no device answered"))
+    expected = {row["id"] for row in switched_off(machine, register_of(machine))}
+    wrong = [answer["id"] for answer in answers if answer["seen"] == "fails" and answer["id"] not in expected]
+    return {"right": not wrong and all("error" not in d for d in devices), "fails": wrong, "asked": answers, "devices": devices}
+
+
 def conformance(machine: Machine) -> dict:
     """The rules that the simulated device is held to, asked of the driver alone."""
     out = machine.work / "conformance.json"
     program = machine.build / "tests" / "conformance" / "conformance"
-    done = machine.run([str(program), "--json", str(out)], 90)
+    register = register_of(machine)
+    # Rules of assumptions that the driver violates on purpose may disagree; others may not.
+    excused = {rule for row in switched_off(machine, register) for rule in row["rules"]}
+    named = sorted({rule for row in register for rule in row["rules"]}) if machine.short and machine.driver else []
+    done = machine.run([str(program), "--json", str(out), *(word for rule in named for word in ("--rule", rule))], 90)
     if not out.exists():
         raise Failed(last_line(done.stderr) or f"status {done.returncode}")
     answers = json.loads(out.read_text())
     counts: dict[str, int] = {}
     for rule in answers["rules"]:
         counts[rule["outcome"]] = counts.get(rule["outcome"], 0) + 1
-    return {"right": done.returncode == 0, "rules": counts, "answers": answers}
+    wrong = [rule["name"] for rule in answers["rules"] if rule["outcome"] == "disagrees" and rule["name"] not in excused]
+    whole = done.returncode in (0, 1)
+    return {"right": not wrong and whole, "rules": counts, "disagree": wrong, "answers": answers}
 
 
 def programs(machine: Machine) -> dict:
@@ -253,7 +288,40 @@ def sanitizer(machine: Machine) -> dict:
     return {"right": all(f["status"] == 0 for f in found), "runs": found}
 
 
-SECTIONS = {f.__name__: f for f in (conformance, programs, digits, probe, pytorch, sanitizer)}
+SECTIONS = {f.__name__: f for f in (assumptions, conformance, programs, digits, probe, pytorch, sanitizer)}
+
+
+def seen_of(row: dict, sections: dict) -> tuple[str, str]:
+    """What was seen of an assumption (holds, fails, not checked), and details."""
+    asked = {answer["id"]: answer for answer in sections.get("assumptions", {}).get("asked", [])}
+    rules = {rule["name"]: rule for rule in sections.get("conformance", {}).get("answers", {}).get("rules", [])}
+    # An assumption and its mechanism may have different names.
+    told = asked.get(row["at_start"]) or asked.get(row["id"])
+    details, outcomes = [], set()
+    if told and told["seen"] != "not tried":
+        outcomes.add(told["seen"])
+        details.append(told["detail"])
+    for name in row["rules"]:
+        outcome = rules.get(name, {}).get("outcome")
+        if outcome in ("agrees", "disagrees"):
+            outcomes.add("holds" if outcome == "agrees" else "fails")
+        if outcome == "disagrees":
+            details.append(f"{name}: {rules[name].get('detail', '')}")
+    if row["id"] == "mapping_cost" and "figures" in sections.get("probe", {}):
+        outcomes.add("holds")
+        details.append("measured, see probe")
+    if row["id"] == "sanitizer" and sections.get("sanitizer", {}).get("outcome") in ("right", "wrong"):
+        outcomes.add("holds" if sections["sanitizer"]["outcome"] == "right" else "fails")
+    seen = "fails" if "fails" in outcomes else "holds" if outcomes else "not checked"
+    return seen, "; ".join(detail for detail in details if detail)
+
+
+def answered(register: list[dict], sections: dict) -> list[dict]:
+    rows = []
+    for row in register:
+        seen, detail = seen_of(row, sections)
+        rows.append({"id": row["id"], "expected": row["relies"], "seen": seen, "detail": detail, "fallback": row["fallback"]})
+    return rows
 
 
 def about(machine: Machine) -> dict:
@@ -291,13 +359,22 @@ def markdown(report: dict) -> str:
     lines += ["", "| section | outcome | seconds | |", "| --- | --- | --- | --- |"]
     for name, section in report["sections"].items():
         note = section.get("reason", "")
-        if "rules" in section:
+        if "asked" in section:
+            note = f"{len(section['asked'])} checked" + (": " + ", ".join(section["fails"]) + " fail" if section["fails"] else "")
+        elif "rules" in section:
             note = ", ".join(f"{count} {outcome}" for outcome, count in section["rules"].items())
         elif "programs" in section:
             note = f"{section['programs']} programs, {len(section['different'])} differ"
         elif "peak_live_bytes" in section:
             note = f"a third of {section['peak_live_bytes'] / MIB:.1f} MiB, {section['evicted_bytes'] / MIB:.1f} MiB moved out"
         lines.append(f"| {name} | {section['outcome']} | {section['seconds']:.1f} | {note} |")
+    rows = report.get("register", [])
+    if rows:
+        lines += ["", "| assumption | expected | seen | |", "| --- | --- | --- | --- |"]
+        order = {"fails": 0, "holds": 1, "not checked": 2}
+        for row in sorted(rows, key=lambda r: order[r["seen"]]):
+            note = row["detail"] + ("; fallback: " + row["fallback"] if row["seen"] == "fails" else "")
+            lines.append(f"| {row['id']} | {row['expected']} | {row['seen']} | {note.replace('|', '/')} |")
     figures = report["sections"].get("probe", {}).get("figures")
     if figures:
         lines += ["", "| call, link | measured | by the host's clock |", "| --- | --- | --- |"]
@@ -319,6 +396,29 @@ def markdown(report: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Limit of each section in seconds; then it is killed.
+LIMITS = {"assumptions": 30, "conformance": 100, "programs": 240, "digits": 200, "probe": 250, "pytorch": 460, "sanitizer": 130}
+
+
+def run_apart(name: str, machine: Machine, words: list[str]) -> dict:
+    """Runs the section in a process of its own."""
+    begin = time.monotonic()
+    into = machine.work / f"section-{name}.json"
+    limit = min(LIMITS[name], machine.end - begin)
+    command = [sys.executable, "-B", __file__, *words, "--section", name, "--into", str(into), "--seconds", str(limit)]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        child.wait(limit + 5)
+    except subprocess.TimeoutExpired:
+        # Its children, too. A process that sleeps in the driver cannot be ended; it is left behind.
+        os.killpg(child.pid, 9)
+    if into.exists():
+        return json.loads(into.read_text())
+    reason = f"ended by signal {-child.returncode}" if (child.returncode or 0) < 0 else f"no result after {time.monotonic() - begin:.0f} s"
+    print(f"  {name:12} failed   {time.monotonic() - begin:6.1f} s  {reason}", file=sys.stderr)
+    return {"outcome": "failed", "reason": reason, "seconds": time.monotonic() - begin}
+
+
 def run_section(name: str, machine: Machine) -> dict:
     begin = time.monotonic()
     try:
@@ -335,41 +435,75 @@ def run_section(name: str, machine: Machine) -> dict:
     return section
 
 
-def main() -> int:
+def write(path: Path, text: str) -> None:
+    """Replaces the file at once: a run may end at any time."""
+    beside = path.with_suffix(path.suffix + ".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def keep_conformance(report: dict, output: Path, slug: str, machine: Machine) -> None:
+    answers = report["sections"].get("conformance", {}).pop("answers", None)
+    if not answers or machine.simulate:
+        return
+    write(output / f"conformance-{slug}.json", json.dumps(answers) + "\n")
+    results = sorted(str(path) for path in output.glob("conformance-*.json"))
+    program = machine.build / "tests" / "conformance" / "conformance"
+    page = machine.run([str(program), "--markdown", *results], 30)
+    if page.returncode == 0 and (ROOT / "docs" / "conformance.md").exists():
+        (ROOT / "docs" / "conformance.md").write_text(page.stdout)
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The acceptance run.")
     parser.add_argument("build", type=Path)
     parser.add_argument("--simulate", metavar="DEVICE", help="what can be tried without a GPU, on a simulated device")
+    parser.add_argument("--driver", default="", metavar="SWITCHES", help="with --simulate: switches of its driver (docs/faults.md)")
     parser.add_argument("--short", action="store_true", help="less of each section, as the tests want it")
     parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section (may be given again)")
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results", help="the folder for the results")
-    arguments = parser.parse_args()
-    machine = Machine(arguments.build.resolve(), arguments.simulate, arguments.short, time.monotonic() + TOTAL)
+    for name in ("--section", "--into", "--seconds"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
+    if arguments.driver and not arguments.simulate:
+        parser.error("--driver is for --simulate")
+    return arguments
+
+
+def main(words: list[str]) -> int:
+    arguments = parsed(words)
+    seconds = float(arguments.seconds) if arguments.seconds else TOTAL
+    machine = Machine(arguments.build.resolve(), arguments.simulate, arguments.driver, arguments.short, time.monotonic() + seconds)
+    if arguments.section:
+        write(Path(arguments.into), json.dumps(run_section(arguments.section, machine)))
+        shutil.rmtree(machine.work, ignore_errors=True)
+        return 0
     if not machine.simulate and (shutil.which("nvidia-smi") is None or machine.run(["nvidia-smi", "-L"], 20).returncode != 0):
         print("gpu: this machine has no usable NVIDIA GPU (nvidia-smi -L); --simulate DEVICE needs none", file=sys.stderr)
         return 4
     report = {"schema": "thermocline-gpu/1", "about": about(machine), "sections": {}}
-    for name in arguments.only or SECTIONS:
-        report["sections"][name] = run_section(name, machine)
+    if machine.driver:
+        report["about"]["wrong on purpose"] = machine.driver
     slug = re.sub(r"[^a-z0-9]+", "-", report["about"]["device"].lower()).strip("-")
     arguments.output.mkdir(parents=True, exist_ok=True)
     base = arguments.output / f"gpu-{slug}"
-    answers = report["sections"].get("conformance", {}).pop("answers", None)
-    if answers and not machine.simulate:
-        (arguments.output / f"conformance-{slug}.json").write_text(json.dumps(answers) + "\n")
-        results = sorted(str(path) for path in arguments.output.glob("conformance-*.json"))
-        program = machine.build / "tests" / "conformance" / "conformance"
-        page = machine.run([str(program), "--markdown", *results], 30)
-        if page.returncode == 0 and (ROOT / "docs" / "conformance.md").exists():
-            (ROOT / "docs" / "conformance.md").write_text(page.stdout)
-    base.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-    base.with_suffix(".md").write_text(markdown(report))
+    for name in arguments.only or SECTIONS:
+        report["sections"][name] = run_apart(name, machine, words)
+        write(base.with_suffix(".json"), json.dumps(report, indent=1) + "\n")
+    try:
+        report["register"] = answered(register_of(machine), report["sections"])
+    except Failed as reason:
+        print(f"gpu: no register: {reason}", file=sys.stderr)
+    keep_conformance(report, arguments.output, slug, machine)
+    write(base.with_suffix(".json"), json.dumps(report, indent=1) + "\n")
+    write(base.with_suffix(".md"), markdown(report))
     profile = report["sections"].get("probe", {}).get("profile")
     if profile:
-        base.with_suffix(".toml").write_text(profile)
+        write(base.with_suffix(".toml"), profile)
     shutil.rmtree(machine.work, ignore_errors=True)
-    print(f"gpu: wrote {base}.json and .md", file=sys.stderr)
+    print(f"gpu: wrote {base}.json, which holds all of it, and .md", file=sys.stderr)
     return 0 if all(s["outcome"] in ("right", "skipped") for s in report["sections"].values()) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

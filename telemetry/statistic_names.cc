@@ -173,6 +173,8 @@ constexpr std::array kTable = {
     restored_bytes_for<F::kPredicted>("restored_bytes_predicted", "Copied in as left last, without a plan."),
     restored_bytes_for<F::kPlanned>("restored_bytes_planned", "Copied in by plan."),
     restored_bytes_for<F::kRequested>("restored_bytes_requested", "Copied in because the program asked for it."),
+    calls<&S::missing_mechanisms>("missing_mechanisms",
+                                  "Mechanisms of the driver that failed their probe at the start and are not used."),
 };
 static_assert(kEvictReasons == 5 && kFetchReasons == 5, "Each reason has its two rows.");
 static_assert(SizeClass::kCount == 6, "Each class has its two rows.");

@@ -13,6 +13,7 @@
 
 #include "config/load.h"
 #include "driver/library.h"
+#include "driver/probes.h"
 #include "tool/commands.h"
 #include "tool/elf_needs.h"
 #include "tool/exit_status.h"
@@ -20,6 +21,7 @@
 #include "tool/json_text.h"
 #include "tool/message.h"
 #include "tool/places.h"
+#include "tool/register.h"
 
 namespace thermocline {
 namespace {
@@ -35,6 +37,8 @@ class Examination {
   void installation();
   void frameworks();
   void program(const std::string& path);
+  // `devices`: answers_of_devices().
+  void answers(const ordered_json& devices);
 
   bool has_device() const { return has_device_; }
   const ordered_json& findings() const { return findings_; }
@@ -222,18 +226,45 @@ void Examination::program(const std::string& name) {
       text);
 }
 
+void Examination::answers(const ordered_json& devices) {
+  findings_["gpu"] = devices;
+  for (const ordered_json& device : devices) {
+    const std::string label =
+        device.contains("device") ? "device " + std::to_string(device["device"].get<int>()) : "devices";
+    if (device.contains("error")) lines_.emplace_back(label, device["error"].get<std::string>());
+    for (const ordered_json& answer : device.value("answers", ordered_json::array())) {
+      const std::string detail = answer["detail"];
+      lines_.emplace_back(label, answer["id"].get<std::string>() + ": " + answer["seen"].get<std::string>() +
+                                     (detail.empty() ? "" : " (" + detail + ")"));
+    }
+  }
+}
+
 void Examination::print() const {
   for (const auto& [label, text] : lines_) std::fprintf(stdout, "%-18s%s\n", label.c_str(), text.c_str());
 }
 
-int doctor(const std::vector<std::string>& program, bool json) {
+int print_register() {
+  std::puts(json_text({{"schema", "thermocline-assumptions/1"},
+                       {"calls_at_start", kCallsOfProbes},
+                       {"assumptions", assumptions_json()}})
+                .c_str());
+  return kDone;
+}
+
+int doctor(const std::vector<std::string>& program, bool json, bool gpu) {
+  // First: it forks, and a process that has called the driver cannot be forked.
+  const ordered_json devices = gpu ? answers_of_devices() : ordered_json();
   Examination examination;
-  examination.driver();
+  // A driver that stopped the child would stop this process, too.
+  const bool is_defective = !devices.empty() && !devices.back().contains("device");
+  if (!is_defective) examination.driver();
   examination.machine();
   examination.partitions();
   examination.installation();
   examination.frameworks();
   if (!program.empty()) examination.program(program.front());
+  if (gpu) examination.answers(devices);
   if (json) {
     std::puts(json_text(examination.findings()).c_str());
   } else {
@@ -248,13 +279,24 @@ int doctor(const std::vector<std::string>& program, bool json) {
 
 void add_doctor(CLI::App& app, CommandLine* line) {
   auto json = std::make_shared<bool>(false);
+  auto gpu = std::make_shared<bool>(false);
+  auto register_only = std::make_shared<bool>(false);
   auto program = std::make_shared<std::vector<std::string>>();
   CLI::App* command =
       app.add_subcommand("doctor", "What the library finds on this machine, and what would keep it from working");
   command->add_option("PROGRAM", *program, "also look at how this program reaches CUDA")->expected(0, 1);
   command->add_flag("--json", *json, "one JSON object on stdout");
-  command->callback(
-      [=] { line->action = [=] { return doctor(line->has_program ? line->program : *program, *json); }; });
+  command->add_flag(
+      "--gpu", *gpu,
+      "also check on each device what the library assumes (docs/driver_assumptions.md); takes less than ten seconds");
+  command->add_flag("--assumptions", *register_only,
+                    "print all assumptions about drivers as one JSON object, and nothing else");
+  command->callback([=] {
+    line->action = [=] {
+      if (*register_only) return print_register();
+      return doctor(line->has_program ? line->program : *program, *json, *gpu);
+    };
+  });
 }
 
 }  // namespace thermocline

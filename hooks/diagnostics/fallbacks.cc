@@ -30,6 +30,7 @@ void add_fallbacks(EngineStatistics* statistics) {
   statistics->untracked_uploads = counted(Counter::kUntrackedUploads);
   statistics->unseen_collectives = counted(Counter::kUnseenCollectives);
   statistics->refused_shares = counted(Counter::kRefusedShares);
+  statistics->missing_mechanisms = counted(Counter::kMissingMechanisms);
 }
 
 std::string fallbacks_text(const EngineStatistics& statistics) {
@@ -44,6 +45,8 @@ std::string fallbacks_text(const EngineStatistics& statistics) {
        "copies of graphs that were not searched for addresses: what they brought is read when it matters"},
       {statistics.unseen_collectives, "kernels of NCCL whose call was not seen, or not to its end"},
       {statistics.refused_shares, "requests to share memory with other processes, refused: set shareable = true"},
+      {statistics.missing_mechanisms,
+       "mechanisms of the driver that failed their probe and are not used: 'thermocline doctor --gpu' names them"},
       {statistics.unfetched_targets,
        "buffers that stored addresses lead to, used at their copies on the host for lack of room"},
       {statistics.over_budget_operations, "operations let in beyond the budget, which were too large for it"},

@@ -79,6 +79,7 @@ std::vector<Field> fields_of(const EngineStatistics& statistics) {
       {"unseen_collectives", counted(Counter::kUnseenCollectives)},
       {"refused_shares", counted(Counter::kRefusedShares)},
       {"bypassing_libraries", counted(Counter::kBypassingLibraries)},
+      {"missing_mechanisms", counted(Counter::kMissingMechanisms)},
   };
   add_reasons(statistics.movements, &fields);
   return fields;

@@ -22,6 +22,7 @@
 #include "config/trusted_file.h"
 #include "driver/check.h"
 #include "driver/page_size.h"
+#include "driver/probes.h"
 #include "driver/undisturbed.h"
 #include "hooks/interpose/dynamic_linker.h"
 #include "hooks/interpose/lock_levels.h"
@@ -30,6 +31,7 @@
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/runtime/engine_observer.h"
+#include "hooks/runtime/mechanisms.h"
 #include "hooks/runtime/movement_log.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/runtime/statistics.h"
@@ -266,15 +268,25 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
         "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
     options.policy = kNoPolicy;
   }
+  const Findings findings = probe_mapping(driver, *facts, options.annotate);
+  const char* lacks = nullptr;
+  if (const bool can = do_without(findings, &options, &lacks);
+      !can || (settings.strict && counted(Counter::kMissingMechanisms) > 0)) {
+    stand_aside(can ? "the driver does not do all that the library relies on" : lacks, facts->device);
+    return nullptr;
+  }
   if (!share_host_limit(&options)) return nullptr;
   options.waits_without_lock = true;
   options.movements = movement_log();
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
-  if (options.host_fallback == HostFallback::kFull && !facts->can_map_host) {
-    THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
-                         "host_fallback = \"full\": the device can not map memory of the host; there is no net");
+  if (options.host_fallback == HostFallback::kFull && !(facts->can_map_host && options.may_alias)) {
+    THERMOCLINE_LOG_ONCE(
+        LogLevel::kWarning,
+        "host_fallback = \"full\" is not available on this device: accesses that the library does not see may "
+        "fail");
   }
-  if (Status status = Engine::create(driver, options, &engine); !status.ok()) {
+  if (Status status = Engine::create(Driver(*table, steps_for(findings, facts->page_bytes)), options, &engine);
+      !status.ok()) {
     stand_aside("the driver refused what the library needs to begin", facts->device);
     return nullptr;
   }

@@ -128,6 +128,7 @@ enum class Counter {
   kBypassingLibraries,  // libraries whose driver calls bypass the hooks; counted at the end
   kRefusedShares,       // memory of the engines that the driver does not share with other processes
   kUntrackedUploads,    // copies of graphs whose source could not be read, or beyond the limit
+  kMissingMechanisms,   // mechanisms of the driver that were probed when an engine began, and failed
   kCount
 };
 void count(Counter counter) noexcept;

@@ -15,7 +15,11 @@ namespace {
 // What the options come to on this device.
 EngineOptions effective(EngineOptions options, const DeviceFacts& facts) {
   const bool can = facts.can_map_host && options.policy->evicts() && options.safety == Safety::kStrict;
-  if (!can) options.host_fallback = HostFallback::kOff;
+  if (!options.may_alias) {
+    options.safety = Safety::kStrict;
+    options.recompute = Recompute::kOff;
+  }
+  if (!can || !options.may_alias) options.host_fallback = HostFallback::kOff;
   if (options.host_fallback == HostFallback::kFull) {
     options.policy = kLruPolicy;
   }
@@ -100,6 +104,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   heap_options.device = options.device;
   heap_options.page_bytes = facts.page_bytes;
   heap_options.limit = budget;
+  heap_options.may_alias = options.may_alias;
   // Many slabs that one operation needs have to fit into a small budget, too.
   heap_options.slab_bytes = std::max(facts.page_bytes, std::min(budget / kSlabsInBudget, heap_options.slab_bytes));
   if (Status status = Heap::create(foundation->driver, foundation->clock, heap_options, &foundation->heap);
@@ -393,7 +398,7 @@ void Engine::State::release(Buffer& buffer) {
 
 void Engine::State::give_back(Buffer* buffer) {
   const Block& block = buffer->block();
-  if (policy->wants().addresses && block.live_buffers() == 1 && policy->keeps_addresses(block)) {
+  if (policy->wants().addresses && options.may_alias && block.live_buffers() == 1 && policy->keeps_addresses(block)) {
     heap.vacate(buffer);
   } else {
     heap.free(buffer);

@@ -148,16 +148,18 @@ constexpr Key kKeys[] = {
      set_queue_limit},
     {"patience", "THERMOCLINE_SIMULATE_PATIENCE", "a number of seconds, such as 0.5", set_patience},
     {"faults", "THERMOCLINE_SIMULATE_FAULTS", "", nullptr},
+    {"driver", "THERMOCLINE_SIMULATE_DRIVER", "", nullptr},
 };
 
 std::string complaint(std::string_view name, std::string_view value, std::string_view expected) {
   return std::string(name) + "=" + std::string(value) + " does not hold: expected " + std::string(expected);
 }
 
-// The error message comes from the fault plan itself.
+// Fault plans and driver switches make their own error messages.
 std::string apply(const Key& key, std::string_view name, std::string_view value, Settings& settings) {
-  if (key.set == nullptr) return read_fault_plan(value, &settings.faults);
-  return key.set(settings, value) ? std::string() : complaint(name, value, key.expected);
+  if (key.set != nullptr) return key.set(settings, value) ? std::string() : complaint(name, value, key.expected);
+  return std::string_view(key.name) == "driver" ? read_driver_switches(value, &settings.driver)
+                                                : read_fault_plan(value, &settings.faults);
 }
 
 }  // namespace
@@ -178,6 +180,12 @@ std::string Settings::set_from_environment() {
     if (std::string wrong = apply(entry, entry.variable, value, *this); !wrong.empty()) return wrong;
   }
   return {};
+}
+
+void Settings::settle() {
+  queue_limit = driver.queue.value_or(queue_limit);
+  lazy_loading = driver.lazy_load.value_or(lazy_loading);
+  driver.add_to(&faults);
 }
 
 }  // namespace simulator

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "simulator/core/driver_switches.h"
 #include "simulator/core/types.h"
 #include "simulator/faults/plan.h"
 #include "simulator/profile.h"
@@ -38,6 +39,7 @@ struct Settings {
   double patience = 10;              // seconds that a host waits for a blocked operation while no thread makes a call
   Checking check = Checking::kOff;
   FaultPlan faults;
+  DriverSwitches driver;
   std::string timeline;  // a file; empty: none
 
   Bytes capacity() const { return memory_bytes.value_or(profile->memory_bytes.value); }
@@ -46,6 +48,8 @@ struct Settings {
   std::string set(std::string_view key, std::string_view value);
   // Sets what the environment names. Returns the first error, or empty.
   std::string set_from_environment();
+  // Applies `driver` to the other settings. Called after all have been set.
+  void settle();
 };
 
 }  // namespace simulator

@@ -8,14 +8,14 @@
 #include <map>
 #include <string>
 
+#include "tests/fuzz_cuda/setups.h"
+
 namespace model {
 
-// Ends the process with status 2, and names the call.
+// Ends the process with status 2 (kRefused if the call was out of memory), and names the call.
 void check_cuda(CUresult result, const char* call);
 // Printed when a call fails: the seed of the program that this thread runs, and the step.
 inline thread_local std::uint64_t current_seed = 0, current_step = 0;
-// The exit status if a call was refused memory, and all bytes were right until then.
-inline constexpr int kRefused = 7;
 
 #define CHECK_CUDA(call) ::model::check_cuda(call, #call)
 

@@ -2,9 +2,12 @@
 // Runs random programs (random_program.cc) under one setup after the other, until the given time has passed on the
 // simulated devices; each in a process of its own. Prints one line for each, and a summary.
 //
-// Usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--each N[s|m|h]] [--jobs N]
-// `--simulated 0 --seed S` runs only S. Exit status 0: no race, no wrong byte, no refused call; 1: the lines name the
-// seeds that had one.
+// Usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--seeds N] [--each N[s|m|h]] [--jobs N]
+//                  [--driver SWITCHES] [--operations N] [--budget SIZE]
+// `--simulated 0 --seed S` runs only S; `--seeds N` runs N seeds, however long they take. `--driver` replaces the
+// switches of the simulated driver that the seeds draw (docs/faults.md), `--operations` and `--budget` those of the
+// programs. Exit status 0: no race, no wrong byte, no
+// refused call; 1: the lines name the seeds that had one. With `--driver` or `--budget` a program may end with a clear refusal.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -27,7 +30,8 @@ namespace {
 using thermocline::test::ProcessResult;
 
 struct Options {
-  std::uint64_t simulated_ms = 60'000, each_ms = 300'000, seed = 1, jobs = 1;
+  std::uint64_t simulated_ms = 60'000, each_ms = 300'000, seed = 1, seeds = 0, jobs = 1, operations = 0;
+  std::optional<std::string> driver, budget;
 };
 
 std::optional<std::uint64_t> duration_ms(std::string_view text) {
@@ -45,6 +49,10 @@ std::optional<std::uint64_t> duration_ms(std::string_view text) {
 bool parse(int argc, char** argv, Options* options) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
+    if (flag == "--driver" || flag == "--budget") {
+      (flag == "--driver" ? options->driver : options->budget) = argv[i + 1];
+      continue;
+    }
     const std::optional<std::uint64_t> ms = duration_ms(argv[i + 1]);
     if (!ms) return false;
     if (flag == "--simulated") {
@@ -53,6 +61,10 @@ bool parse(int argc, char** argv, Options* options) {
       options->each_ms = *ms;
     } else if (flag == "--seed") {
       options->seed = *ms / 1'000;
+    } else if (flag == "--seeds") {
+      options->seeds = *ms / 1'000;
+    } else if (flag == "--operations") {
+      options->operations = *ms / 1'000;
     } else if (flag == "--jobs") {
       options->jobs = *ms / 1'000;
     } else {
@@ -103,7 +115,7 @@ class FuzzRun {
           std::uint64_t seed = 0;
           {
             const std::lock_guard lock(mutex_);
-            if (next_ != options_.seed && totals_["time_ms"] >= static_cast<double>(options_.simulated_ms)) return;
+            if (is_enough()) return;
             seed = next_++;
           }
           run_one(seed);
@@ -116,26 +128,45 @@ class FuzzRun {
   }
 
  private:
+  bool is_enough() {
+    if (options_.seeds != 0) return next_ >= options_.seed + options_.seeds;
+    return next_ != options_.seed && totals_["time_ms"] >= static_cast<double>(options_.simulated_ms);
+  }
+
   void run_one(std::uint64_t seed) {
     model::Setup setup = model::setup_of(seed);
+    if (options_.driver) setup.use_driver(*options_.driver);
     setup.simulated_ms = options_.each_ms;
+    if (options_.budget) setup.budget = *options_.budget;
+    if (options_.operations != 0) setup.operations = options_.operations;
     const ProcessResult result = thermocline::test::run_process(
         setup.arguments(here_ / "random_program"),
         setup.environment(here_ / "../../lib/libthermocline.so.1", here_ / "../../lib/thermocline/simulator"));
     const bool silent = result.err.find("simulated device: races=0\n") != std::string::npos;
-    const bool good = result.status == 0 && silent;
+    // A refusal ends the process before the checker's last line.
+    const bool is_refusal = (options_.driver || options_.budget) && result.status == model::kRefused &&
+                            result.err.find("thermocline: out of memory: ") != std::string::npos &&
+                            result.err.find("simulated device: race: ") == std::string::npos;
+    const bool good = (result.status == 0 && silent) || is_refusal;
     const std::lock_guard lock(mutex_);
     for (const char* name : kFigures) totals_[name] += figure(result.err, name);
     add_api_paths(result.out);
     failed_ += good ? 0 : 1;
+    refused_ += is_refusal ? 1 : 0;
     std::printf("seed %llu %s: %.0f s simulated, %.0f kernels, %.0f evictions, %.0f restores (%s)\n",
-                static_cast<unsigned long long>(seed), good ? "agrees" : "FAILS", figure(result.err, "time_ms") / 1000,
-                figure(result.err, "kernels"), figure(result.err, "evictions"), figure(result.err, "restores"),
-                setup.name().c_str());
+                static_cast<unsigned long long>(seed),
+                !good        ? "FAILS"
+                : is_refusal ? "is refused"
+                             : "agrees",
+                figure(result.err, "time_ms") / 1000, figure(result.err, "kernels"), figure(result.err, "evictions"),
+                figure(result.err, "restores"), setup.name().c_str());
     if (!good) {
-      std::printf("  status %d; repeat: fuzz_cuda --simulated 0 --seed %llu --each %llus\n%s\n", result.status,
+      std::string more = options_.driver ? " --driver " + *options_.driver : "";
+      if (options_.budget) more += " --budget " + *options_.budget;
+      if (options_.operations != 0) more += " --operations " + std::to_string(options_.operations);
+      std::printf("  status %d; repeat: fuzz_cuda --simulated 0 --seed %llu --each %llus%s\n%s\n", result.status,
                   static_cast<unsigned long long>(seed), static_cast<unsigned long long>(options_.each_ms / 1000),
-                  result.err.c_str());
+                  more.c_str(), result.err.c_str());
     }
     std::fflush(stdout);
   }
@@ -155,10 +186,10 @@ class FuzzRun {
   void print_summary() {
     rusage used{};
     getrusage(RUSAGE_CHILDREN, &used);
-    std::printf("processes %llu programs %llu failed %llu simulated_hours %.3f cpu_minutes %.1f\n",
+    std::printf("processes %llu programs %llu failed %llu refused %llu simulated_hours %.3f cpu_minutes %.1f\n",
                 static_cast<unsigned long long>(next_ - options_.seed), static_cast<unsigned long long>(programs_),
-                static_cast<unsigned long long>(failed_), totals_["time_ms"] / 3.6e6,
-                static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) / 60);
+                static_cast<unsigned long long>(failed_), static_cast<unsigned long long>(refused_),
+                totals_["time_ms"] / 3.6e6, static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) / 60);
     for (const char* name : kFigures) std::printf("%s %.0f\n", name, totals_[name]);
     std::printf("api_paths:");
     std::uint64_t never = 0;
@@ -172,7 +203,7 @@ class FuzzRun {
   const Options options_;
   const std::filesystem::path here_ = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   std::mutex mutex_;
-  std::uint64_t next_, programs_ = 0, failed_ = 0;
+  std::uint64_t next_, programs_ = 0, failed_ = 0, refused_ = 0;
   std::map<std::string, double, std::less<>> totals_;
   std::map<std::string, std::uint64_t> api_paths_;
 };
@@ -182,7 +213,9 @@ class FuzzRun {
 int main(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--each N[s|m|h]] [--jobs N]\n");
+    std::fprintf(stderr,
+                 "usage: fuzz_cuda [--simulated N[s|m|h]] [--seed FIRST] [--seeds N] [--each N[s|m|h]] [--jobs N]\n"
+                 "                 [--driver SWITCHES] [--operations N] [--budget SIZE]\n");
     return 2;
   }
   return FuzzRun(options).run() ? 0 : 1;

@@ -133,7 +133,6 @@ TEST(RandomPrograms, AgreeWithTheModelWhereBytesVisitASecondDevice) {
 // Much too little for what the kernels reach through tables. A call may be refused, which ends the program; no byte may
 // be wrong before that.
 TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
-  constexpr int kRefused = 7;
   std::uint64_t agreed = 0;
   for (const char* const net : {"off", "auto"}) {
     for (const char* const safety : {"trusting", "strict"}) {
@@ -147,8 +146,8 @@ TEST(RandomPrograms, AreNeverWrongUnderAThirdOfTheirMemory) {
                                  .operations = 200};
         const ProcessResult result =
             run_process(setup.arguments(RANDOM_PROGRAM), setup.environment(LIBRARY_FILE, SIMULATOR_FOLDER));
-        ASSERT_TRUE(result.status == 0 || result.status == kRefused) << setup.name() << "\n" << result.err;
-        if (result.status == kRefused) {
+        ASSERT_TRUE(result.status == 0 || result.status == model::kRefused) << setup.name() << "\n" << result.err;
+        if (result.status == model::kRefused) {
           EXPECT_NE(result.err.find("thermocline: out of memory: "), std::string::npos) << result.err;
         }
         EXPECT_NE(result.err.find("races=0"), std::string::npos) << result.err;

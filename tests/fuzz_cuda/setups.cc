@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz_cuda/setups.h"
 
+#include <iterator>
+#include <utility>
+
 #include "tests/fuzz_cuda/random.h"
 
 namespace model {
@@ -39,6 +42,7 @@ std::vector<std::string> Setup::environment(const std::string& library, const st
   list.push_back(std::string("THERMOCLINE_SIMULATE_KERNELS=") + (digests ? "real" : "made-up"));
   if (order != 0) list.push_back("THERMOCLINE_SIMULATE_SEED=" + std::to_string(order));
   if (devices > 1) list.push_back("THERMOCLINE_SIMULATE_DEVICES=" + std::to_string(devices));
+  if (!driver.empty()) list.push_back("THERMOCLINE_SIMULATE_DRIVER=" + driver);
   if (!kernel_time.empty()) list.push_back("THERMOCLINE_SIMULATE_KERNEL_TIME=" + kernel_time);
   if (!preload) return list;
   list.push_back("LD_PRELOAD=" + library);
@@ -57,7 +61,14 @@ std::string Setup::name() const {
          (order == 0 ? "order of time" : "adversarial order") + (eager ? ", early copies" : "") +
          (repeat > 1 ? ", repeated" : "") + (threads > 1 ? ", " + std::to_string(threads) + " threads" : "") +
          (unseen ? ", with unseen api_paths" : "") + (devices > 1 ? ", " + std::to_string(devices) + " devices" : "") +
-         (digests ? ", digests" : "");
+         (digests ? ", digests" : "") + (driver.empty() ? "" : ", driver " + driver);
+}
+
+void Setup::use_driver(std::string switches) {
+  for (const char* const lacking : {"alias=", "host_mapping=off", "remap=", "virtual_memory=off"}) {
+    if (switches.find(lacking) != std::string::npos) unseen = false;
+  }
+  driver = std::move(switches);
 }
 
 Setup setup_of(std::uint64_t seed) {
@@ -80,6 +91,12 @@ Setup setup_of(std::uint64_t seed) {
   setup.unseen = setup.host_fallback == "full";
   if (!setup.unseen && random.one_in(3)) setup.safety = "trusting";
   if (random.one_in(4)) setup.devices = 2;
+  // Programs that fit have to work under each of these switches.
+  constexpr const char* kDrivers[] = {"queue=100",          "alias=off",         "alias=apart",
+                                      "access=one",         "unmap=one",         "alias=off,access=one,unmap=one",
+                                      "handle_bytes=64KiB", "host_free=returns", "host_mapping=off",
+                                      "lazy_load=4MiB"};
+  if (random.one_in(2)) setup.use_driver(kDrivers[random.below(std::size(kDrivers))]);
   setup.digests = !setup.unseen && random.one_in(2);
   return setup;
 }

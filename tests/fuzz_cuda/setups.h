@@ -9,6 +9,9 @@
 
 namespace model {
 
+// The exit status if a call was refused memory, and all bytes were right until then.
+inline constexpr int kRefused = 7;
+
 struct Setup {
   bool preload = true;
   std::string budget{};  // empty: all of the device
@@ -22,8 +25,11 @@ struct Setup {
   bool unseen = false;
   unsigned devices = 1;
   bool digests = false;
+  std::string driver{};            // switches of the simulated driver (docs/faults.md)
   std::uint64_t simulated_ms = 0;  // in place of `programs`
 
+  // Sets `driver`. Where it has no host fallback, programs make no accesses that only a full host fallback serves.
+  void use_driver(std::string switches);
   std::vector<std::string> arguments(const std::string& program) const;
   std::vector<std::string> environment(const std::string& library, const std::string& simulator_folder) const;
   std::string name() const;  // a short description

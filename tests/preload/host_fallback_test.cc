@@ -55,7 +55,7 @@ TEST(HostFallback, FullKeepsAccessesUnderWayToo) {
 TEST(HostFallback, SaysWhereFullCanNotBeHad) {
   const ProcessResult bare = run_with("pageable", "full", 0, "without host-mappings");
   expect_same(run_plain({"tables", "pageable"}), bare);
-  EXPECT_NE(bare.err.find("there is no net"), std::string::npos) << bare.err;
+  EXPECT_NE(bare.err.find("is not available on this device"), std::string::npos) << bare.err;
   EXPECT_EQ(statistic(bare, "fallback_evictions"), 0u);
 }
 

@@ -234,5 +234,19 @@ TEST_F(FaultGuardDeathTest, OtherFaultsGoToTheHandlerThatWasThereBefore) {
       testing::KilledBySignal(SIGSEGV), "");
 }
 
+// Kernels run on whichever thread makes a call, such as one of the library's, which block all signals. A blocked fault
+// would end the process.
+TEST(FaultGuard, CatchesFaultsOnAThreadThatBlocksSignals) {
+  sigset_t all, before, after;
+  sigfillset(&all);
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &all, &before), 0);
+  auto access = [] { *reinterpret_cast<volatile int*>(8) = 0; };
+  auto nothing = [] {};
+  EXPECT_EQ(run_guarded(access), Address{8});
+  EXPECT_EQ(run_guarded(nothing), std::nullopt);
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+  EXPECT_TRUE(sigismember(&after, SIGSEGV) == 1 && sigismember(&after, SIGBUS) == 1) << "the thread's mask is restored";
+}
+
 }  // namespace
 }  // namespace simulator

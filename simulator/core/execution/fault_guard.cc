@@ -65,6 +65,23 @@ void install_once() {
   std::call_once(once, install);
 }
 
+// Lets this thread receive faults: the kernel ends a process whose thread faults while it blocks the signal.
+class FaultsUnblocked {
+ public:
+  FaultsUnblocked() {
+    sigset_t faults;
+    sigemptyset(&faults);
+    for (const int signal : {SIGSEGV, SIGBUS}) sigaddset(&faults, signal);
+    pthread_sigmask(SIG_UNBLOCK, &faults, &before_);
+  }
+  ~FaultsUnblocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  FaultsUnblocked(const FaultsUnblocked&) = delete;
+  FaultsUnblocked& operator=(const FaultsUnblocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 bool catches_faults() {
@@ -79,6 +96,7 @@ bool catches_faults() {
 std::optional<Address> run_guarded(void (*body)(void*), void* data) {
   install_once();
   SIMULATOR_CHECK(guarded == 0, "guards do not nest");
+  const FaultsUnblocked unblocked;
   if (sigsetjmp(jump_target, 0) != 0) {
     guarded = 0;
     pthread_sigmask(SIG_SETMASK, &fault_mask, nullptr);

@@ -54,15 +54,17 @@ struct Device {
   Faults faults{settings.faults};
   PageTable table{settings.devices};
   std::unique_ptr<Contents> contents;
-  PhysicalMemory physical{settings.capacity(), settings.others, [this](PageRun run) {
+  PhysicalMemory physical{settings.capacity(), settings.others,
+                          [this](PageRun run) {
                             contents->discard(run);
                             shared.discarded(run);
                             if (checker) checker->discarded(run);
-                          }};
+                          },
+                          settings.driver.handle_bytes, settings.driver.handles.value_or(~std::uint64_t{0})};
   SharedFiles shared{physical, *contents};
   AddressSpace addresses{table, physical, *contents};
   std::vector<std::unique_ptr<DeviceHeap>> heaps;  // one per device, followed by those of pools
-  HostMemory host{*contents};
+  HostMemory host{*contents, settings.driver.pinned.value_or(~Bytes{0})};
   Buffers buffers;
   Textures textures;
   Events events;

@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "simulator/control.h"
+#include "simulator/core/driver_switches.h"
 #include "simulator/core/memory/buffers.h"
 #include "simulator/core/memory/page_table.h"
 #include "simulator/core/streams/operation.h"
@@ -92,6 +93,7 @@ class Machine {
   // The error that the fault plan injects into a call of the driver's function; counts the call.
   CUresult fault(std::string_view symbol);
   const FaultPlan& fault_plan() const;  // also before initialize()
+  const DriverSwitches& driver() const;
   bool tagged() const;  // memory holds no bytes: host implementations of kernels do not run, kernels mix
 
   // --- Clock ---
@@ -176,6 +178,7 @@ class Machine {
   CUresult release_physical(PhysicalId physical);   // the memory is freed when released and unmapped everywhere
   Bytes physical_bytes(PhysicalId physical) const;  // 0: no such handle
   bool physical_exists(PhysicalId physical) const;  // has a handle or a mapping
+  bool physical_is_mapped(PhysicalId physical) const;
   // Memory shared with other processes (shared_files.h). share_physical gives a run that was just created a file; its
   // descriptor stays the machine's (-1: it has none). The imports make a run from a file of another process, or from a
   // place in its memory.
@@ -195,7 +198,7 @@ class Machine {
   CUresult release_addresses(Address at, Bytes bytes);
   CUresult map(Address at, Bytes bytes, Bytes offset, PhysicalId physical);
   CUresult set_access(Address at, Bytes bytes, Access access, DeviceId device = 0);
-  CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait
+  CUresult unmap(Address at, Bytes bytes);     // polls first, does not wait (unless unmap=waits)
   bool is_host_physical_at(Address at) const;  // mapped to physical memory on the host
   std::optional<PhysicalId> physical_at(Address at) const;
   std::vector<PhysicalId> physical_in(Address at, Bytes bytes) const;  // mapped there, up to the first gap

@@ -39,6 +39,7 @@ CUresult Machine::create_physical(Bytes bytes, PhysicalId* out, PhysicalPlace pl
 CUresult Machine::retain_physical(PhysicalId physical) { return device().physical.retain(physical); }
 CUresult Machine::release_physical(PhysicalId physical) { return device().physical.release(physical); }
 bool Machine::physical_exists(PhysicalId physical) const { return device().physical.exists(physical); }
+bool Machine::physical_is_mapped(PhysicalId physical) const { return device().physical.is_mapped(physical); }
 
 Bytes Machine::physical_bytes(PhysicalId physical) const {
   const PageRun* const run = device().physical.find(physical);
@@ -124,11 +125,19 @@ CUresult Machine::set_access(Address at, Bytes bytes, Access access, DeviceId of
 
 // Operations that have ended by now ended before the unmapping; others may find the memory missing.
 CUresult Machine::unmap(Address at, Bytes bytes) {
+  if (driver().unmap_waits) {
+    if (const CUresult fault = wait_to_free("cuMemUnmap", at, bytes, true); fault != CUDA_SUCCESS) return fault;
+  }
   poll();
   Device& d = device();
   if (d.checker && d.addresses.is_mapped(at, bytes)) d.checker->unmaps("cuMemUnmap", at, bytes, d.timeline.newest());
+  const std::vector<PhysicalId> mapped = driver().remap_forgets ? physical_in(at, bytes) : std::vector<PhysicalId>();
   const CUresult result = d.addresses.unmap(at, bytes);
   if (result != CUDA_SUCCESS) return result;
+  for (const PhysicalId physical : mapped) {
+    const PageRun* const run = d.physical.find(physical);
+    if (run != nullptr && !d.physical.is_mapped(physical)) d.contents->discard(*run);
+  }
   charge(Cost::kUnmap);
   ++device().unmaps;
   return result;

@@ -27,6 +27,7 @@ void HostMemory::add(Address at, Range range) {
 
 CUresult HostMemory::allocate(Bytes bytes, void** out) {
   if (bytes == 0 || bytes > round_down(~Bytes{0}, kSystemPage)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > most_ || pinned_ > most_ - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   void* const at = mmap(nullptr, round_up(bytes, kSystemPage), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -38,6 +39,7 @@ CUresult HostMemory::allocate(Bytes bytes, void** out) {
 CUresult HostMemory::pin(void* at, Bytes bytes) {
   const auto begin = reinterpret_cast<Address>(at);
   if (at == nullptr || bytes == 0 || begin + bytes < begin) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > most_ || pinned_ > most_ - bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto next = ranges_.lower_bound(begin);
   if ((next != ranges_.end() && next->first < begin + bytes) || find(begin))
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

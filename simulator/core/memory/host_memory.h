@@ -15,7 +15,8 @@ namespace simulator {
 
 class HostMemory {
  public:
-  explicit HostMemory(Contents& contents) : contents_(contents) {}
+  // `most`: limit of pinned bytes.
+  explicit HostMemory(Contents& contents, Bytes most = ~Bytes{0}) : contents_(contents), most_(most) {}
   ~HostMemory();
 
   CUresult allocate(Bytes bytes, void** out);
@@ -37,6 +38,7 @@ class HostMemory {
   void add(Address at, Range range);
 
   Contents& contents_;
+  const Bytes most_;
   std::map<Address, Range> ranges_;
   Bytes pinned_ = 0;
   Bytes peak_ = 0;

@@ -8,14 +8,18 @@
 
 namespace simulator {
 
-PhysicalMemory::PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard)
+PhysicalMemory::PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard, Bytes handle_bytes,
+                               std::uint64_t handles)
     : capacity_(round_down(capacity, kPageBytes)),
       others_(std::min(round_up(others, kPageBytes), capacity_)),
+      handle_bytes_(handle_bytes),
+      most_handles_(handles),
       discard_(std::move(discard)) {}
 
 CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace place, DeviceId device) {
   if (bytes == 0 || bytes % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (place == PhysicalPlace::kDevice && bytes > available(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const bool fits = bytes <= available(device) && handle_bytes_ <= available(device) - bytes;
+  if ((place == PhysicalPlace::kDevice && !fits) || runs_.size() >= most_handles_) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto count = static_cast<std::uint32_t>(bytes / kPageBytes);
   auto& same_length = free_[count];
   std::uint32_t first = next_page_;
@@ -26,8 +30,8 @@ CUresult PhysicalMemory::create(Bytes bytes, PhysicalId* out, PhysicalPlace plac
     same_length.pop_back();
   }
   if (place == PhysicalPlace::kDevice) {
-    used_ += bytes;
-    used_of_[device] += bytes;
+    used_ += bytes + handle_bytes_;
+    used_of_[device] += bytes + handle_bytes_;
   }
   peak_ = std::max(peak_, used_);
   *out = next_++;
@@ -68,8 +72,8 @@ void PhysicalMemory::drop_if_unused(Runs::iterator run) {
   if (run->second.handles > 0 || run->second.mappings > 0) return;
   const PageRun pages = run->second.pages;
   if (run->second.place == PhysicalPlace::kDevice) {
-    used_ -= pages.bytes();
-    used_of_[run->second.device] -= pages.bytes();
+    used_ -= pages.bytes() + handle_bytes_;
+    used_of_[run->second.device] -= pages.bytes() + handle_bytes_;
   }
   runs_.erase(run);
   free_[pages.count].push_back(pages.first);

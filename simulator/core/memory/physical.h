@@ -27,8 +27,10 @@ struct PageRun {
 class PhysicalMemory {
  public:
   // `discard` is called for every run that is no longer in use: its contents become zero. `capacity`: of each device;
-  // `others`: the part of it that other processes hold.
-  PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard);
+  // `others`: the part of it that other processes hold. `handle_bytes`: device memory that each run
+  // takes in addition to its pages; `handles`: limit of runs.
+  PhysicalMemory(Bytes capacity, Bytes others, std::function<void(PageRun)> discard, Bytes handle_bytes = 0,
+                 std::uint64_t handles = ~std::uint64_t{0});
 
   CUresult create(Bytes bytes, PhysicalId* out, PhysicalPlace place = PhysicalPlace::kDevice, DeviceId device = 0);
   CUresult retain(PhysicalId id);
@@ -39,6 +41,11 @@ class PhysicalMemory {
 
   DeviceId device(PhysicalId id) const { return runs_.at(id).device; }
   bool on_host(PhysicalId id) const { return runs_.at(id).place == PhysicalPlace::kHost; }
+
+  bool is_mapped(PhysicalId id) const {
+    const auto run = runs_.find(id);
+    return run != runs_.end() && run->second.mappings > 0;
+  }
 
   void mapped(PhysicalId id);
   void unmapped(PhysicalId id);
@@ -61,7 +68,8 @@ class PhysicalMemory {
 
   void drop_if_unused(Runs::iterator run);
 
-  const Bytes capacity_, others_;
+  const Bytes capacity_, others_, handle_bytes_;
+  const std::uint64_t most_handles_;
   const std::function<void(PageRun)> discard_;
   Runs runs_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> free_;  // by length

@@ -57,6 +57,23 @@ CUresult check_access(Call& call, const CUmemAccessDesc& access, bool all_on_hos
   return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// For map=waits.
+CUresult wait_to_map(Call& call, const char* name, Address at, Bytes bytes) {
+  return call.machine().driver().map_waits ? call.machine().wait_to_free(name, at, bytes, true) : CUDA_SUCCESS;
+}
+
+// The memory to map for handle `asked`: the handle's own, unless it has a mapping and switch alias says otherwise.
+CUresult to_map(Call& call, Bytes bytes, PhysicalId asked, PhysicalId* physical) {
+  *physical = asked;
+  const Alias alias = call.machine().driver().alias;
+  if (alias == Alias::kOn || !call.machine().physical_is_mapped(asked)) return CUDA_SUCCESS;
+  if (alias == Alias::kOff) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = call.machine().create_physical(
+      bytes, physical, is_on_host(call.state().physical.at(asked)) ? PhysicalPlace::kHost : PhysicalPlace::kDevice);
+  if (result == CUDA_SUCCESS) call.state().physical[*physical] = call.state().physical.at(asked);
+  return result;
+}
+
 bool is_whole(Machine& machine, Bytes bytes) { return bytes != 0 && bytes % machine.granularity() == 0; }
 
 // Removes the buffers of mappings in [at, at + bytes).
@@ -164,7 +181,13 @@ SIMULATED_API CUresult cuMemMap(CUdeviceptr at, std::size_t bytes, std::size_t o
   Call call;
   if (!call) return call.result();
   if (flags != 0 || offset != 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = call.machine().map(at, bytes, offset, handle); result != CUDA_SUCCESS) return result;
+  if (const CUresult fault = wait_to_map(call, "cuMemMap", at, bytes); fault != CUDA_SUCCESS) return fault;
+  PhysicalId physical = 0;
+  CUresult result = to_map(call, bytes, handle, &physical);
+  if (result != CUDA_SUCCESS) return result;
+  result = call.machine().map(at, bytes, offset, physical);
+  if (physical != handle) call.machine().release_physical(physical);
+  if (result != CUDA_SUCCESS) return result;
   if (call.machine().is_heap(at) || call.machine().is_host_physical_at(at)) return CUDA_SUCCESS;
   if (call.machine().register_buffer(at, bytes, Fresh::kNo) == CUDA_SUCCESS) call.state().mapped_buffers[at] = bytes;
   return CUDA_SUCCESS;
@@ -174,6 +197,7 @@ SIMULATED_API CUresult cuMemUnmap(CUdeviceptr at, std::size_t bytes) {
   Call call;
   if (!call) return call.result();
   const std::vector<PhysicalId> mapped = call.machine().physical_in(at, bytes);
+  if (call.machine().driver().unmap_one && mapped.size() > 1) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = call.machine().unmap(at, bytes);
   if (result == CUDA_SUCCESS) {
     forget_mapped_buffers(call, at, bytes);
@@ -188,6 +212,8 @@ SIMULATED_API CUresult cuMemSetAccess(CUdeviceptr at, std::size_t bytes, const C
   if (!call) return call.result();
   if (access == nullptr || count == 0 || !is_whole(call.machine(), bytes)) return CUDA_ERROR_INVALID_VALUE;
   const std::vector<PhysicalId> mapped = call.machine().physical_in(at, bytes);
+  if (call.machine().driver().access_one && mapped.size() > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult fault = wait_to_map(call, "cuMemSetAccess", at, bytes); fault != CUDA_SUCCESS) return fault;
   const bool all_on_host = !mapped.empty() && std::all_of(mapped.begin(), mapped.end(), [&call](PhysicalId id) {
     return is_on_host(call.state().physical.at(id));
   });

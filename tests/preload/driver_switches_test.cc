@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs on simulated drivers that violate one assumption each (docs/driver_assumptions.md). The library must give the
+// same bits or a clear refusal.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/preload/running.h"
+
+namespace thermocline::test {
+namespace {
+
+// Each of them holds 32 MiB.
+constexpr const char* kBudget = "20MiB";
+
+// Every switch at least once.
+const std::vector<std::string> kSwitches = {
+    "queue=100",          "queue=2",
+    "lazy_load=4MiB",     "alias=off",
+    "alias=apart",        "remap=forgets",
+    "map=waits",          "access=one",
+    "unmap=waits",        "unmap=one",
+    "handle_bytes=64KiB", "handles=12",
+    "pinned=40MiB",       "host_free=returns",
+    "granularity=4MiB",   "address_bits=36",
+    "version=11.8",       "version=12.0",
+    "virtual_memory=off", "host_mapping=off",
+    "pools=off",          "param_info=off",
+    "batch=off",          "capture_mode=off",
+    "stream_flags=off",   "alias=off,access=one,unmap=one,host_free=returns,queue=100"};
+
+const std::vector<std::string> kPrograms = {"copies/ranges", "graphs/captured", "launches/streams", "memory/in_order",
+                                            "memory/pools"};
+
+ProcessResult run(const std::string& program, const std::string& switches, bool preload, std::uint64_t order,
+                  const std::vector<std::string>& more = {}) {
+  Running running;
+  if (preload) running = {.preload = {LIBRARY_FILE}, .budget = kBudget, .order = order, .environment = more};
+  running.environment.push_back("THERMOCLINE_SIMULATE_DRIVER=" + switches);
+  return run_program({"api_paths/" + program}, running);
+}
+
+bool says(const ProcessResult& result, const std::string& what) { return result.err.find(what) != std::string::npos; }
+
+// Programs that use pools get the driver's own error.
+bool is_clear_refusal(const ProcessResult& result, const std::string& switches) {
+  return result.status != 0 && (says(result, "thermocline: out of memory: ") ||
+                                (switches == "pools=off" && says(result, "program: 801 from ")));
+}
+
+// Each switch with some of the programs, in turn.
+TEST(DriverSwitches, ProgramsHaveTheSameBitsOrAClearRefusal) {
+  std::map<std::string, ProcessResult> plain;
+  for (const std::string& program : kPrograms) plain[program] = run(program, "", false, 0);
+  std::size_t turn = 0;
+  for (const std::string& switches : kSwitches) {
+    int same = 0;
+    for (std::size_t i = 0; i < orders().size(); ++i, ++turn) {
+      const std::string& program = kPrograms[turn % kPrograms.size()];
+      const std::uint64_t order = turn % 3;
+      const ProcessResult under = run(program, switches, true, order);
+      const std::string where = switches + ", " + program + ", order " + std::to_string(order) + "\n" + under.err;
+      EXPECT_TRUE(says(under, "simulated device: races=0\n")) << where;
+      const bool is_same = plain[program].status == under.status && plain[program].out == under.out;
+      same += is_same ? 1 : 0;
+      EXPECT_TRUE(is_same || is_clear_refusal(under, switches)) << where;
+    }
+    // Without parameters every launch accesses all memory, or nothing is evicted; the programs do not fit.
+    const bool may_refuse = switches == "param_info=off" || switches.starts_with("version=");
+    EXPECT_TRUE(same > 0 || may_refuse) << switches;
+  }
+}
+
+TEST(DriverSwitches, FailedProbesAreLoggedOnceAndCounted) {
+  const struct {
+    const char* switches;
+    const char* name;
+    std::uint64_t count;
+  } cases[] = {{"", "", 0},
+               {"alias=off", "(alias)", 1},
+               {"alias=apart", "(alias)", 1},
+               {"access=one", "(access_runs)", 1},
+               {"unmap=one", "(unmap_runs)", 1},
+               {"alias=off,unmap=one", "(unmap_runs)", 2}};
+  for (const auto& [switches, name, count] : cases) {
+    const ProcessResult result = run("launches/streams", switches, true, 0);
+    EXPECT_EQ(result.status, 0) << switches << "\n" << result.err;
+    EXPECT_EQ(statistic(result, "missing_mechanisms"), count) << switches;
+    EXPECT_GT(statistic(result, "evicted_bytes"), 0u) << switches;
+    if (count == 0) continue;
+    const std::size_t first = result.err.find(name);
+    EXPECT_NE(first, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(name, first + 1), std::string::npos) << "once: " << result.err;
+  }
+}
+
+TEST(DriverSwitches, ALostRemapDisablesTheLibrary) {
+  const ProcessResult result = run("launches/streams", "remap=forgets", true, 0);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(says(result, "(remap)") && says(result, "the program runs without the library")) << result.err;
+}
+
+TEST(DriverSwitches, StrictAcceptsNoFallback) {
+  const ProcessResult result = run("launches/streams", "unmap=one", true, 0, {"THERMOCLINE_STRICT=true"});
+  EXPECT_NE(result.status, 0) << result.err;
+  EXPECT_TRUE(says(result, "allocations fail, because strict is set")) << result.err;
+}
+
+TEST(DriverSwitches, AMistakeIsReportedInOneLine) {
+  for (const auto& [switches, line] : std::vector<std::pair<std::string, std::string>>{
+           {"unmap=sometimes", "unmap=sometimes does not hold: expected unmap= and waits or one"},
+           {"granularity=3MiB", "expected granularity= and a power of two of at least 2MiB"},
+           {"magic=on", "unknown switch 'magic'; known are queue, "}}) {
+    const ProcessResult result = run("copies/ranges", switches, false, 0);
+    EXPECT_NE(result.status, 0);
+    EXPECT_TRUE(says(result, line)) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::test
