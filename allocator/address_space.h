@@ -28,7 +28,6 @@ enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
   static constexpr unsigned kShelves = 7;
-  static constexpr bool kBinned = false;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
   bool guard = false;  // free, but not to be handed out

@@ -220,8 +220,9 @@ class Heap {
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);
-  bool place_in_slab(Bytes requested, Buffer* buffer, Block* vacant);
-  bool place_in_pages(Bytes requested, Buffer* buffer, Block* vacant);
+  Buffer* place_in_slab(Bytes requested, Block* vacant);
+  Buffer* place_in_pages(Bytes requested, Block* vacant);
+  void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
   void count_out(const Buffer& buffer);
@@ -232,9 +233,9 @@ class Heap {
   std::unique_ptr<AddressSpace> space_;
   PagePool pool_;
   std::unique_ptr<Backing> backing_;
-  Slabs slabs_;
   ObjectPool<Block> block_objects_;
-  ObjectPool<Buffer> buffer_objects_;
+  ObjectPool<Buffer> buffer_objects_;  // and holes of slabs
+  Slabs slabs_;
   std::vector<Block*> blocks_;  // by index; null where free
   std::vector<std::uint32_t> free_indices_;
   std::unordered_set<Block*> vacant_;
