@@ -33,31 +33,6 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
 
 Heap::~Heap() = default;
 
-bool Heap::owns_pages(Bytes requested) const {
-  if (requested >= options_.whole_pages_from) return true;
-  const Bytes rounded = round_up(requested, options_.page_bytes);
-  return (rounded - requested) <= rounded / 8;
-}
-
-// Counts a buffer that already has its address.
-inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
-  buffer->requested_ = requested;
-  buffer->hint_ = hint;
-  buffer->number_ = ++last_number_;
-  buffer->cache_ = nullptr;
-  ++allocations_;
-  Block* const block = buffer->block_;
-  if (!block->is_slab_) block->sole_ = buffer;
-  ++block->live_buffers_;
-  block->live_bytes_ += requested;
-  if (block->is_slab_) slab_live_bytes_ += requested;
-  live_bytes_ += requested;
-  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
-  SizeClass& size_class = classes_[SizeClass::of(requested)];
-  size_class.live_bytes += requested;
-  ++size_class.buffers;
-}
-
 inline void Heap::count_out(const Buffer& buffer) {
   Block* const block = buffer.block_;
   THERMOCLINE_CHECK(block != nullptr, "A buffer is freed once.");
@@ -144,7 +119,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vaca
 void Heap::end_block(Block* block) {
   std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
   backing_->forget_homes(*block);
-  space_->give(block->chunk_, block->uses, backing_->take_stale(*block));
+  space_->give(block->chunk_, block->uses, backing_->take_stale(*block), block->mapped());
   block->uses.clear();
   block->chunk_ = nullptr;
   blocks_[block->index_] = nullptr;

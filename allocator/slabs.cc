@@ -119,11 +119,11 @@ inline Buffer* Slabs::absorb(Buffer* left, Buffer* right) {
   return left;
 }
 
-Buffer* Slabs::place(Bytes requested) {
+Buffer* Slabs::place(Bytes requested, bool only_mapped) {
   const std::uint64_t granules = round_up(requested, kGranule) / kGranule;
   const bool small = kind_of(requested) == SlabKind::kSmall;
   Buffer* const buffer = small ? find_small_hole(granules) : find_large_hole(granules);
-  if (buffer == nullptr) return nullptr;
+  if (buffer == nullptr || (only_mapped && !buffer->block_->mapped_when_placed_)) return nullptr;
   take_out(*buffer);
   if (buffer->granules_ > granules) split(buffer, static_cast<std::uint32_t>(granules));
   Block& slab = *buffer->block_;

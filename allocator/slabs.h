@@ -54,8 +54,9 @@ class Slabs {
   // a full slab.
   Bytes size_for(Bytes requested, Bytes page_bytes) const;
 
-  // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed.
-  Buffer* place(Bytes requested);
+  // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed, or
+  // (`only_mapped`) an evicted one would be taken.
+  Buffer* place(Bytes requested, bool only_mapped = false);
   // Removes the buffer, whose record is no longer its; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
 

@@ -3,7 +3,7 @@
 // instructions (scripts/count_instructions.sh): these counts do not depend on how busy the machine is. Allocations are
 // counted with compare_allocators.
 //
-// instructions operate|launch-BYTES TIMES
+// instructions operate|launch-BYTES|launch-BYTES-slab TIMES
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,14 +43,16 @@ void operate(unsigned long times) {
   });
 }
 
-// One kernel with one parameter of so many bytes in which four words are addresses of 4 MiB.
-void launch(unsigned long times, std::size_t bytes) {
+// One kernel with one parameter of so many bytes in which four words are addresses of 4 MiB, or one of them of 1 MiB in a
+// slab.
+void launch(unsigned long times, std::size_t bytes, bool slab) {
   std::mt19937_64 random(5);
   std::vector<unsigned char> parameter(bytes);
   for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 256);
   for (std::size_t i = 0; i < 4; ++i) {
     CUdeviceptr buffer = 0;
-    THERMOCLINE_CHECK(cuMemAlloc(&buffer, 4 * kMiB) == CUDA_SUCCESS, "There is room in the benchmark's device.");
+    THERMOCLINE_CHECK(cuMemAlloc(&buffer, slab && i == 0 ? kMiB : 4 * kMiB) == CUDA_SUCCESS,
+                      "There is room in the benchmark's device.");
     std::memcpy(&parameter[i * (bytes / 4)], &buffer, sizeof buffer);
   }
   void* parameters[] = {parameter.data()};
@@ -72,9 +74,9 @@ int main(int argc, char** argv) {
   if (shape == "operate") {
     thermocline::bench::operate(times);
   } else if (std::sscanf(shape.c_str(), "launch-%lu", &bytes) == 1 && bytes >= 32) {
-    thermocline::bench::launch(times, bytes);
+    thermocline::bench::launch(times, bytes, shape.ends_with("-slab"));
   } else {
-    std::fputs("usage: instructions operate|launch-BYTES TIMES\n", stderr);
+    std::fputs("usage: instructions operate|launch-BYTES|launch-BYTES-slab TIMES\n", stderr);
     return 2;
   }
 }

@@ -86,6 +86,10 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
   // Its contents are on the host, or on their way there.
   bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
+  // Or is about to be, or its contents are being compared: what an access changes beside its place among the others.
+  bool has_been_moved() const {
+    return copy != HostCopy::kNone || hollow || prefetched || leaves_for.has_value() || is_being_checked();
+  }
   bool is_being_checked() const { return evidence.checked.state != TakenDigest::State::kNone; }
 };
 
