@@ -184,7 +184,7 @@ std::uint64_t AddressSpace::pages_with_guard(Chunk* chunk) {
   return chunk->size() + (guard_of(chunk) != nullptr ? 1 : 0);
 }
 
-void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale) {
+void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped) {
   const FreeTime now = log_.add(pending);
   if (Chunk* guard = guard_of(chunk); guard != nullptr) {
     guard = space_.take(guard, guard->offset(), guard->size());
@@ -200,7 +200,7 @@ void AddressSpace::give(Chunk* chunk, const UseSet& pending, std::span<const Sta
     const std::uint64_t same_until = stale.empty() ? end : lent ? stale.front().end() : stale.front().first;
     const bool mapped = handles_[page] != PageHandle{};
     THERMOCLINE_CHECK(!(lent && mapped), "Stale addresses have no pages of their own.");
-    std::uint64_t next = page + 1;
+    std::uint64_t next = all_mapped ? end : page + 1;
     while (next < std::min(end, same_until) && (handles_[next] != PageHandle{}) == mapped) ++next;
     Chunk* const rest = next < end ? space_.split(chunk, next - page) : nullptr;
     chunk->tag.mapped = mapped;

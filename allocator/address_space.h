@@ -28,7 +28,6 @@ enum class Zone : std::uint8_t { kBlocks, kSlabs };
 
 struct SpaceTag {
   static constexpr unsigned kShelves = 7;
-  static constexpr bool kBinned = false;
   Zone zone = Zone::kBlocks;
   bool mapped = false;
   bool guard = false;  // free, but not to be handed out
@@ -83,8 +82,9 @@ class AddressSpace {
   // `guarded`: a guard follows the chunk, on unmapped addresses if they are as good.
   Chunk* take(std::uint64_t pages, Zone zone, bool guarded = false);
   // Frees a chunk and its guard. The uses stay pending on the parts that have pages. `stale`: the ranges of the chunk
-  // that have no pages but are still mapped by the driver, in order of address; they become lent.
-  void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale = {});
+  // that have no pages but are still mapped by the driver, in order of address; they become lent. `all_mapped`: every
+  // page of the chunk has memory, so none is looked at.
+  void give(Chunk* chunk, const UseSet& pending, std::span<const StaleRange> stale, bool all_mapped);
   // Records the pending uses of memory that is freed, or given up, now.
   FreeTime log(const UseSet& pending) { return log_.add(pending); }
   // For a chunk in use: its pages, plus its guard if it has one.

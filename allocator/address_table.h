@@ -19,9 +19,10 @@ template <class T>
 class AddressTable {
  public:
   T* find(DeviceAddress address) const {
+    const Slot* const slots = slots_.data();
     for (std::size_t at = home(address.value);; at = (at + 1) & mask_) {
-      if (slots_[at].address == address.value) return slots_[at].value;
-      if (slots_[at].address == 0) return nullptr;
+      if (slots[at].address == address.value) return slots[at].value;
+      if (slots[at].address == 0) return nullptr;
     }
   }
   // The address must not be in the table, and must not be 0.
@@ -31,18 +32,19 @@ class AddressTable {
     ++size_;
   }
   void remove(DeviceAddress address) {
+    Slot* const slots = slots_.data();
     std::size_t hole = home(address.value);
-    while (slots_[hole].address != address.value) {
-      THERMOCLINE_CHECK(slots_[hole].address != 0, "What is removed is there.");
+    while (slots[hole].address != address.value) {
+      THERMOCLINE_CHECK(slots[hole].address != 0, "What is removed is there.");
       hole = (hole + 1) & mask_;
     }
-    for (std::size_t at = (hole + 1) & mask_; slots_[at].address != 0; at = (at + 1) & mask_) {
+    for (std::size_t at = (hole + 1) & mask_; slots[at].address != 0; at = (at + 1) & mask_) {
       // An entry may move to the hole unless its home slot lies behind the hole.
-      if (((at - home(slots_[at].address)) & mask_) < ((at - hole) & mask_)) continue;
-      slots_[hole] = slots_[at];
+      if (((at - home(slots[at].address)) & mask_) < ((at - hole) & mask_)) continue;
+      slots[hole] = slots[at];
       hole = at;
     }
-    slots_[hole] = Slot{};
+    slots[hole] = Slot{};
     --size_;
   }
   std::size_t size() const { return size_; }
@@ -67,9 +69,10 @@ class AddressTable {
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
   std::size_t home(std::uint64_t address) const { return (address * 0x9E3779B97F4A7C15u) >> shift_; }
   void insert(Slot slot) {
+    Slot* const slots = slots_.data();
     std::size_t at = home(slot.address);
-    while (slots_[at].address != 0) at = (at + 1) & mask_;
-    slots_[at] = slot;
+    while (slots[at].address != 0) at = (at + 1) & mask_;
+    slots[at] = slot;
   }
   void grow() {
     std::vector<Slot> old(2 * slots_.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best fit with coalescing over abstract offsets: the algorithm that TensorFlow and XLA use for device memory
 // (openxla/xla xla/tsl/framework/bfc_allocator.h). In place of power-of-two bins, this one has exact best fit from one
-// tree per shelf, or a good fit from many fine bins (size_bins.h). It knows nothing of memory: a range is cut into
+// tree per shelf. It knows nothing of memory: a range is cut into
 // chunks, and each chunk carries a tag that the owner defines.
 //
 // The tag determines on which shelf (free list) a free chunk lies, which neighbours may be merged, and the tag of the
@@ -9,7 +9,6 @@
 //
 //   struct Tag {
 //     static constexpr unsigned kShelves;
-//     static constexpr bool kBinned;                // bins, or a tree: in order of size
 //     unsigned shelf() const;                       // of a free chunk; must not change while it is free (see set_tag)
 //     bool merges_with(const Tag& right) const;     // both free and adjacent: merge them?
 //     void join(const Tag& right);                  // becomes the tag of the merged chunk
@@ -21,14 +20,12 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 
 #include "allocator/object_pool.h"
-#include "allocator/size_bins.h"
 #include "driver/check.h"
 
 namespace thermocline {
@@ -40,8 +37,7 @@ using SizeTreeHook = boost::intrusive::set_base_hook<boost::intrusive::optimize_
 
 // Links by address and, while free, by size on its shelf.
 template <class Tag>
-class BfcChunk : public boost::intrusive::list_base_hook<>,
-                 public std::conditional_t<Tag::kBinned, SizeBinHook, SizeTreeHook> {
+class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook {
  public:
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return size_; }
@@ -84,14 +80,13 @@ class SizeTree : public boost::intrusive::set<Chunk, boost::intrusive::key_of_va
     const auto found = this->find(SizeThenOffset<Chunk>()(chunk));
     return found != this->end() && &*found == &chunk;
   }
-  bool valid() const { return true; }
 };
 
 template <class Tag>
 class Bfc {
  public:
   using Chunk = BfcChunk<Tag>;
-  using Shelf = std::conditional_t<Tag::kBinned, SizeBins<Chunk>, SizeTree<Chunk>>;
+  using Shelf = SizeTree<Chunk>;
 
   Bfc() = default;
   Bfc(const Bfc&) = delete;
@@ -119,8 +114,7 @@ class Bfc {
     retire(first);
   }
 
-  // The smallest free chunk of the shelf that is large enough; among equals the lowest. Null when there is none. With
-  // bins: a chunk that is at most slightly larger than the smallest.
+  // The smallest free chunk of the shelf that is large enough; among equals the lowest. Null when there is none.
   Chunk* best_fit(unsigned shelf, std::uint64_t size) { return shelves_[shelf].fit(size); }
 
   // Takes [offset, offset + size) out of `first` and, if that is too short, out of the free chunks that follow it,
@@ -219,7 +213,6 @@ class Bfc {
       ++counts[index];
     }
     for (unsigned index = 0; index < Tag::kShelves; ++index) {
-      THERMOCLINE_CHECK(shelves_[index].valid(), "A shelf is in order.");
       THERMOCLINE_CHECK(counts[index] == shelves_[index].size(), "Only free chunks lie on a shelf.");
       THERMOCLINE_CHECK(sums[index] == free_size_[index], "A shelf's size is the sum of its chunks.");
     }

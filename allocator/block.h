@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "allocator/size_bins.h"
 #include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/units.h"
@@ -19,11 +20,11 @@ class Heap;
 template <class Tag>
 class BfcChunk;   // bfc.h
 struct SpaceTag;  // address_space.h: level 1 of the allocator
-struct SlabTag;   // slabs.h: level 2
-class Slabs;
+class Slabs;      // slabs.h: level 2
+enum class SlabKind : std::uint8_t;
 class ThreadCache;  // thread_cache.h
 
-class Buffer {
+class Buffer : private BinHook<Buffer> {
  public:
   DeviceAddress address() const { return address_; }
   DeviceAddress end() const { return address_ + requested_; }
@@ -43,12 +44,23 @@ class Buffer {
   friend class Heap;
   friend class Slabs;
   friend class ThreadCache;
+  friend class BinList<Buffer>;
+  friend class ExactBins<Buffer>;
+  friend class SizeBins<Buffer>;
+
+  // For bins.
+  std::uint64_t size() const { return granules_; }
+  std::uint64_t offset() const { return address_.value; }
 
   DeviceAddress address_;
   Bytes requested_ = 0;
   Block* block_ = nullptr;
-  BfcChunk<SlabTag>* chunk_ = nullptr;  // null: the buffer has a block of its own
+  // The buffers of slabs, and the holes between them, are chunks (slabs.h): the neighbours in the slab.
+  Buffer* left_ = nullptr;
+  Buffer* right_ = nullptr;
+  std::uint32_t granules_ = 0;  // of a chunk: its size; 0: the buffer has a block of its own
   StreamIndex hint_{};
+  bool is_hole_ = false;
   std::uint8_t slot_ = 0;         // in cache_
   ThreadCache* cache_ = nullptr;  // of the thread that it was handed out to; null: none
   std::uint64_t number_ = 0;
@@ -95,18 +107,22 @@ class Block {
   std::uint64_t mapped_pages_ = 0;
   PageHandle* handles_ = nullptr;  // in the heap's page table
   BfcChunk<SpaceTag>* chunk_ = nullptr;
-  BfcChunk<SlabTag>* first_ = nullptr;  // of a slab: its first chunk
   bool is_slab_ = false;
   bool is_vacant_ = false;
   std::uint32_t live_buffers_ = 0;
   Bytes live_bytes_ = 0;
   std::uint32_t index_ = 0;
   std::uint64_t serial_ = 0;
-  Buffer* sole_ = nullptr;             // the one buffer of a block that is no slab; null for a slab
-  const Slabs* slabs_ = nullptr;       // of a slab: the owner of its list of buffers
-  std::uint64_t used_granules_ = 0;    // of a slab: granules taken by its buffers
-  std::size_t place_among_small_ = 0;  // of a slab of small buffers: its index in Slabs::small_
-  std::vector<std::uint64_t> starts_;  // of a slab: see Slabs
+  Buffer* sole_ = nullptr;  // the one buffer of a block that is no slab; null for a slab
+  // Of a slab (see Slabs).
+  const Slabs* slabs_ = nullptr;
+  Buffer* first_ = nullptr;                   // its first chunk
+  ExactBins<Buffer>* small_holes_ = nullptr;  // if it is for small buffers: its holes
+  SlabKind slab_kind_{};
+  bool mapped_when_placed_ = false;    // mapped(), as its holes are placed in bins
+  std::uint64_t used_granules_ = 0;    // taken by its buffers
+  std::size_t place_in_kind_ = 0;      // among the slabs of its kind
+  std::vector<std::uint64_t> starts_;  // a bit for each granule: a buffer begins there
 };
 
 }  // namespace thermocline

@@ -29,34 +29,9 @@ Heap::Heap(const Driver& driver, StreamClock& clock, const HeapOptions& options,
       space_(std::move(space)),
       pool_(driver, options.device, options.page_bytes, options.limit),
       backing_(std::make_unique<Backing>(driver, clock, options.device, *space_, pool_, options.may_alias)),
-      slabs_(options.slab_bytes) {}
+      slabs_(options.slab_bytes, buffer_objects_) {}
 
 Heap::~Heap() = default;
-
-bool Heap::owns_pages(Bytes requested) const {
-  if (requested >= options_.whole_pages_from) return true;
-  const Bytes rounded = round_up(requested, options_.page_bytes);
-  return (rounded - requested) <= rounded / 8;
-}
-
-// Counts a buffer that already has its address.
-inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
-  buffer->requested_ = requested;
-  buffer->hint_ = hint;
-  buffer->number_ = ++last_number_;
-  buffer->cache_ = nullptr;
-  ++allocations_;
-  Block* const block = buffer->block_;
-  if (!block->is_slab_) block->sole_ = buffer;
-  ++block->live_buffers_;
-  block->live_bytes_ += requested;
-  if (block->is_slab_) slab_live_bytes_ += requested;
-  live_bytes_ += requested;
-  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
-  SizeClass& size_class = classes_[SizeClass::of(requested)];
-  size_class.live_bytes += requested;
-  ++size_class.buffers;
-}
 
 inline void Heap::count_out(const Buffer& buffer) {
   Block* const block = buffer.block_;
@@ -74,41 +49,36 @@ inline void Heap::count_out(const Buffer& buffer) {
 Status Heap::allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant) {
   if (requested == 0) return Status::invalid_value();
   if (requested > space_->bytes()) return Status::out_of_memory();
-  Buffer* const buffer = buffer_objects_.take();
-  buffer->former.clear();
-  buffer->chunk_ = nullptr;
-  const bool placed =
-      owns_pages(requested) ? place_in_pages(requested, buffer, vacant) : place_in_slab(requested, buffer, vacant);
-  if (!placed) {
-    buffer_objects_.give(buffer);
-    return Status::out_of_memory();
-  }
+  Buffer* const buffer = owns_pages(requested) ? place_in_pages(requested, vacant) : place_in_slab(requested, vacant);
+  if (buffer == nullptr) return Status::out_of_memory();
   count_in(buffer, requested, hint);
   *out = buffer;
   return Status();
 }
 
-bool Heap::place_in_pages(Bytes requested, Buffer* buffer, Block* vacant) {
+Buffer* Heap::place_in_pages(Bytes requested, Block* vacant) {
   const bool fills_pages = requested % options_.page_bytes == 0;
   Block* const block =
       new_block(round_up(requested, options_.page_bytes) / options_.page_bytes, Zone::kBlocks, fills_pages, vacant);
-  if (block == nullptr) return false;
+  if (block == nullptr) return nullptr;
+  Buffer* const buffer = buffer_objects_.take();
   buffer->address_ = block->begin();
   buffer->block_ = block;
-  buffer->former.join(block->uses);
-  return true;
+  buffer->granules_ = 0;
+  buffer->former = block->uses;
+  return buffer;
 }
 
-bool Heap::place_in_slab(Bytes requested, Buffer* buffer, Block* vacant) {
-  if (slabs_.place(requested, buffer)) return true;
+Buffer* Heap::place_in_slab(Bytes requested, Block* vacant) {
+  if (Buffer* buffer = slabs_.place(requested); buffer != nullptr) return buffer;
   Block* const slab =
       new_block(slabs_.size_for(requested, options_.page_bytes) / options_.page_bytes, Zone::kSlabs, true, vacant);
-  if (slab == nullptr) return false;
+  if (slab == nullptr) return nullptr;
   slab->is_slab_ = true;
   slabs_.add(slab, Slabs::kind_of(requested));
-  const bool placed = slabs_.place(requested, buffer);
-  THERMOCLINE_CHECK(placed, "A new slab has room for the buffer it was made for.");
-  return placed;
+  Buffer* const buffer = slabs_.place(requested);
+  THERMOCLINE_CHECK(buffer != nullptr, "A new slab has room for the buffer it was made for.");
+  return buffer;
 }
 
 Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant) {
@@ -124,7 +94,6 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vaca
   block->mapped_pages_ =
       pages - static_cast<std::uint64_t>(std::count(block->handles_, block->handles_ + pages, PageHandle{}));
   block->chunk_ = chunk;
-  block->first_ = nullptr;
   block->is_slab_ = false;
   block->is_vacant_ = false;
   block->sole_ = nullptr;
@@ -150,7 +119,7 @@ Block* Heap::new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vaca
 void Heap::end_block(Block* block) {
   std::fill_n(space_->blocks() + block->chunk_->offset(), space_->pages_with_guard(block->chunk_), nullptr);
   backing_->forget_homes(*block);
-  space_->give(block->chunk_, block->uses, backing_->take_stale(*block));
+  space_->give(block->chunk_, block->uses, backing_->take_stale(*block), block->mapped());
   block->uses.clear();
   block->chunk_ = nullptr;
   blocks_[block->index_] = nullptr;
@@ -158,12 +127,16 @@ void Heap::end_block(Block* block) {
   block_objects_.give(block);
 }
 
-bool Heap::free(Buffer* buffer) {
-  Block* const block = buffer->block_;
+inline void Heap::end_buffer(Buffer* buffer) {
   count_out(*buffer);
-  if (block->is_slab_) slabs_.remove(buffer);
+  if (buffer->block_->is_slab_) return slabs_.remove(buffer);
   buffer->block_ = nullptr;
   buffer_objects_.give(buffer);
+}
+
+bool Heap::free(Buffer* buffer) {
+  Block* const block = buffer->block_;
+  end_buffer(buffer);
   if (block->live_buffers_ != 0) return false;
   if (block->is_slab_) slabs_.drop(block);
   end_block(block);
@@ -173,13 +146,8 @@ bool Heap::free(Buffer* buffer) {
 Block& Heap::vacate(Buffer* buffer) {
   Block* const block = buffer->block_;
   THERMOCLINE_CHECK(block->live_buffers_ == 1, "A block is vacated by its last buffer.");
-  count_out(*buffer);
-  if (block->is_slab_) {
-    slabs_.remove(buffer);
-    slabs_.drop(block);
-  }
-  buffer->block_ = nullptr;
-  buffer_objects_.give(buffer);
+  end_buffer(buffer);
+  if (block->is_slab_) slabs_.drop(block);
   for (std::uint64_t page = 0; page < block->pages_;) {
     std::uint64_t end = page;
     while (end < block->pages_ && block->handles_[end] != PageHandle{}) ++end;
@@ -316,7 +284,7 @@ HeapStatistics Heap::statistics() const {
   s.free_mapped_bytes = free_mapped_bytes();
   s.slab_bytes = slabs_.bytes();
   s.slab_live_bytes = slab_live_bytes_;
-  s.buffers = buffer_objects_.taken();
+  s.buffers = buffers();
   s.classes = classes_;
   s.blocks = block_objects_.taken() - vacant_.size();
   s.slabs = slabs_.count();
@@ -395,7 +363,7 @@ void Heap::validate() const {
   }
   validate_vacant();
   THERMOCLINE_CHECK(live == live_bytes_ && slab_live == slab_live_bytes_, "Live bytes are the sum over live buffers.");
-  THERMOCLINE_CHECK(buffers == buffer_objects_.taken() && buffers == this->buffers() &&
+  THERMOCLINE_CHECK(buffers + slabs_.holes() == buffer_objects_.taken() && buffers == this->buffers() &&
                         blocks + vacant_.size() == block_objects_.taken(),
                     "Every object is in its place.");
   for (unsigned i = 0; i < SizeClass::kCount; ++i) {

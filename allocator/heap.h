@@ -84,6 +84,16 @@ class Heap {
   // addresses are exhausted, and with invalid_value when `requested` is 0. `vacant`: if a block is needed and this one
   // has the right size, it is used (see vacate).
   Status allocate(Bytes requested, StreamIndex hint, Buffer** out, Block* vacant = nullptr);
+  // The common case of allocate, at least cost: a buffer in a slab that is mapped and has a hole for it. Null if there is
+  // none, or if the buffer would have whole pages; then nothing has changed.
+  Buffer* allocate_in_mapped_slab(Bytes requested, StreamIndex hint) {
+    if (requested == 0 || owns_pages(requested)) return nullptr;
+    Buffer* const buffer = slabs_.place(requested, true);
+    if (buffer != nullptr) count_in(buffer, requested, hint);
+    return buffer;
+  }
+  // The buffer that begins at the address, if it is in a slab; else null.
+  Buffer* in_slab_at(DeviceAddress address) const { return slabs_.at(address); }
   // True when the block was freed with its last buffer. `buffer` is destroyed in any case. The block's pages, if any,
   // stay mapped at the freed addresses, and its uses stay pending on them.
   bool free(Buffer* buffer);
@@ -222,8 +232,9 @@ class Heap {
   Block* new_block(std::uint64_t pages, Zone zone, bool guarded, Block* vacant);
   bool revive(Block* vacant, std::uint64_t pages, bool guarded);
   void end_block(Block* block);
-  bool place_in_slab(Bytes requested, Buffer* buffer, Block* vacant);
-  bool place_in_pages(Bytes requested, Buffer* buffer, Block* vacant);
+  Buffer* place_in_slab(Bytes requested, Block* vacant);
+  Buffer* place_in_pages(Bytes requested, Block* vacant);
+  void end_buffer(Buffer* buffer);
   Buffer* buffer_in(Block* block, DeviceAddress address) const;
   void count_in(Buffer* buffer, Bytes requested, StreamIndex hint);
   void count_out(const Buffer& buffer);
@@ -234,9 +245,9 @@ class Heap {
   std::unique_ptr<AddressSpace> space_;
   PagePool pool_;
   std::unique_ptr<Backing> backing_;
-  Slabs slabs_;
   ObjectPool<Block> block_objects_;
-  ObjectPool<Buffer> buffer_objects_;
+  ObjectPool<Buffer> buffer_objects_;  // and holes of slabs
+  Slabs slabs_;
   std::vector<Block*> blocks_;  // by index; null where free
   std::vector<std::uint32_t> free_indices_;
   std::unordered_set<Block*> vacant_;
@@ -249,5 +260,30 @@ class Heap {
   std::uint64_t frees_ = 0;
   std::array<SizeClass, SizeClass::kCount> classes_;
 };
+
+inline bool Heap::owns_pages(Bytes requested) const {
+  if (requested >= options_.whole_pages_from) return true;
+  const Bytes rounded = round_up(requested, options_.page_bytes);
+  return (rounded - requested) <= rounded / 8;
+}
+
+// Counts a buffer that already has its address.
+inline void Heap::count_in(Buffer* buffer, Bytes requested, StreamIndex hint) {
+  buffer->requested_ = requested;
+  buffer->hint_ = hint;
+  buffer->number_ = ++last_number_;
+  buffer->cache_ = nullptr;
+  ++allocations_;
+  Block* const block = buffer->block_;
+  if (!block->is_slab_) block->sole_ = buffer;
+  ++block->live_buffers_;
+  block->live_bytes_ += requested;
+  if (block->is_slab_) slab_live_bytes_ += requested;
+  live_bytes_ += requested;
+  peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
+  SizeClass& size_class = classes_[SizeClass::of(requested)];
+  size_class.live_bytes += requested;
+  ++size_class.buffers;
+}
 
 }  // namespace thermocline

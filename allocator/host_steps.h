@@ -29,7 +29,6 @@ class HostLedger;
 
 struct StepTag {
   static constexpr unsigned kShelves = 2;
-  static constexpr bool kBinned = false;
   static constexpr unsigned shelf_of(bool mappable) { return mappable ? 1 : 0; }
   std::uint64_t step = 0;  // address of the step
   bool mappable = false;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
 
 #include "driver/check.h"
 
@@ -12,9 +11,6 @@ namespace {
 
 // Up to one part in this many of all slabs of small buffers may be holes.
 constexpr Bytes kFullPerHole = 8;
-
-// A buffer up to this size is small.
-constexpr Bytes kLargestSmall = 32 * kKiB;
 
 // A new slab is at most one part in this many of all slabs, so that a program with few small buffers does not pay for
 // large slabs.
@@ -30,102 +26,137 @@ Bytes Block::contents_end() const {
   return last != nullptr ? last->end() - begin_ : 0;
 }
 
-SlabKind Slabs::kind_of(Bytes requested) { return requested <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge; }
-
 Bytes Slabs::size_for(Bytes requested, Bytes page_bytes) const {
   if (kind_of(requested) == SlabKind::kSmall) return round_up(requested, page_bytes);
   const Bytes wanted = std::clamp(bytes_ / kSlabsOfLargest, std::min(page_bytes, slab_bytes_), slab_bytes_);
   return std::max(round_up(requested, page_bytes), round_up(wanted, page_bytes));
 }
 
-Slabs::Chunk* Slabs::best_fit(SlabKind kind, std::uint64_t granules) {
-  Chunk* const fit = space_.best_fit(SlabTag::shelf_of(kind, true), granules);
-  return fit != nullptr ? fit : space_.best_fit(SlabTag::shelf_of(kind, false), granules);
+inline void Slabs::put(Buffer& hole) {
+  hole.is_hole_ = true;
+  ++holes_;
+  Block& slab = *hole.block_;
+  if (slab.small_holes_ != nullptr) {
+    slab.small_holes_->put(hole);
+  } else {
+    large_holes_[slab.mapped_when_placed_ ? 1 : 0].put(hole);
+  }
 }
 
-Slabs::Chunk* Slabs::place_small(std::uint64_t granules) {
-  if (Chunk* fit = space_.best_fit(SlabTag::kFillingShelf, granules); fit != nullptr) return fit;
+inline void Slabs::take_out(Buffer& hole) {
+  hole.is_hole_ = false;
+  --holes_;
+  Block& slab = *hole.block_;
+  if (slab.small_holes_ != nullptr) {
+    slab.small_holes_->remove(hole);
+  } else {
+    large_holes_[slab.mapped_when_placed_ ? 1 : 0].remove(hole);
+  }
+}
+
+Buffer* Slabs::find_large_hole(std::uint64_t granules) {
+  Buffer* const fit = large_holes_[1].fit(granules);
+  return fit != nullptr ? fit : large_holes_[0].fit(granules);
+}
+
+inline bool Slabs::has_many_holes() const {
+  const Bytes all = bytes_of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];
+  return (all - used_small_ * kGranule) * kFullPerHole > all;
+}
+
+// In the slab that is being filled; else in the next one with many holes, which is filled from now on; else, if there
+// are many holes in all, in any. If only evicted slabs have many, one of them is fetched and filled, rather than many
+// slabs for one hole each.
+Buffer* Slabs::find_small_hole(std::uint64_t granules) {
+  if (filling_ != nullptr) {
+    if (Buffer* fit = filling_->small_holes_->fit(granules); fit != nullptr) return fit;
+  }
   if (!has_many_holes()) return nullptr;
-  Chunk* const fit = fill_another(granules);
-  return fit != nullptr ? fit : best_fit(SlabKind::kSmall, granules);
-}
-
-// If only evicted slabs have room, one slab is fetched and filled, rather than many slabs for one hole each.
-Slabs::Chunk* Slabs::fill_another(std::uint64_t granules) {
+  const std::vector<Block*>& small = of_kind_[static_cast<std::size_t>(SlabKind::kSmall)];
   Block* away = nullptr;
-  for (std::size_t tried = 0; tried < std::min(small_.size(), kMostTried); ++tried) {
-    next_small_ = next_small_ + 1 < small_.size() ? next_small_ + 1 : 0;
-    Block* const slab = small_[next_small_];
+  Buffer* anywhere = nullptr;
+  for (std::size_t tried = 0; tried < std::min(small.size(), kMostTried); ++tried) {
+    next_small_ = next_small_ + 1 < small.size() ? next_small_ + 1 : 0;
+    Block* const slab = small[next_small_];
+    Buffer* const fit = slab->small_holes_->fit(granules);
+    if (fit == nullptr || slab == filling_) continue;
     const Bytes free = slab->bytes() - slab->used_granules_ * kGranule;
-    if (slab == filling_ || free * kFullPerHole < slab->bytes()) continue;
-    if (!slab->mapped()) {
-      if (away == nullptr) away = slab;
-      continue;
+    const bool many = free * kFullPerHole >= slab->bytes();
+    if (many && slab->mapped()) {
+      filling_ = slab;
+      return fit;
     }
-    fill(slab);
-    return space_.best_fit(SlabTag::kFillingShelf, granules);
+    if (many && away == nullptr) away = slab;
+    if (anywhere == nullptr || (slab->mapped() && !anywhere->block_->mapped())) anywhere = fit;
   }
-  if (away == nullptr) return nullptr;
-  fill(away);
-  return space_.best_fit(SlabTag::kFillingShelf, granules);
+  if (away == nullptr) return anywhere;
+  filling_ = away;
+  return away->small_holes_->fit(granules);
 }
 
-void Slabs::fill(Block* slab) {
-  if (filling_ != nullptr) set_filling(*filling_, false);
-  filling_ = slab;
-  set_filling(*filling_, true);
+// Cuts the chunk, which is in no bin; the right part becomes a hole.
+inline void Slabs::split(Buffer* chunk, std::uint32_t granules) {
+  Buffer* const rest = records_.take();
+  rest->address_ = chunk->address_ + granules * kGranule;
+  rest->granules_ = chunk->granules_ - granules;
+  rest->block_ = chunk->block_;
+  rest->former = chunk->former;
+  rest->left_ = chunk;
+  rest->right_ = chunk->right_;
+  if (rest->right_ != nullptr) rest->right_->left_ = rest;
+  chunk->right_ = rest;
+  chunk->granules_ = granules;
+  put(*rest);
 }
 
-void Slabs::set_filling(const Block& slab, bool filling) {
-  for (Chunk* chunk = slab.first_; chunk != nullptr; chunk = space_.right_of(chunk)) {
-    if (chunk->is_free()) space_.set_tag(chunk, [filling](SlabTag& tag) { tag.filling = filling; });
-  }
+// Two neighbours in no bin become one, the left.
+inline Buffer* Slabs::absorb(Buffer* left, Buffer* right) {
+  left->granules_ += right->granules_;
+  left->former.join(right->former);
+  left->right_ = right->right_;
+  if (left->right_ != nullptr) left->right_->left_ = left;
+  records_.give(right);
+  return left;
 }
 
-bool Slabs::has_many_holes() const {
-  const std::uint64_t free = space_.free_size(SlabTag::shelf_of(SlabKind::kSmall, true)) +
-                             space_.free_size(SlabTag::shelf_of(SlabKind::kSmall, false)) +
-                             space_.free_size(SlabTag::kFillingShelf);
-  return free * kGranule * kFullPerHole > small_bytes_;
-}
-
-bool Slabs::place(Bytes requested, Buffer* buffer) {
+Buffer* Slabs::place(Bytes requested, bool only_mapped) {
   const std::uint64_t granules = round_up(requested, kGranule) / kGranule;
-  const SlabKind kind = kind_of(requested);
-  Chunk* const fit = kind == SlabKind::kSmall ? place_small(granules) : best_fit(kind, granules);
-  if (fit == nullptr) return false;
-  Chunk* const chunk = space_.take(fit, fit->offset(), granules);
-  buffer->address_ = DeviceAddress{chunk->offset() * kGranule};
-  buffer->block_ = chunk->tag.block;
-  buffer->chunk_ = chunk;
-  buffer->former.join(chunk->tag.pending);
-  chunk->tag.pending.clear();
-  chunk->tag.filling = false;
-  chunk->tag.buffer = buffer;
-  buffer->block_->used_granules_ += granules;
+  const bool small = kind_of(requested) == SlabKind::kSmall;
+  Buffer* const buffer = small ? find_small_hole(granules) : find_large_hole(granules);
+  if (buffer == nullptr || (only_mapped && !buffer->block_->mapped_when_placed_)) return nullptr;
+  take_out(*buffer);
+  if (buffer->granules_ > granules) split(buffer, static_cast<std::uint32_t>(granules));
+  Block& slab = *buffer->block_;
+  slab.used_granules_ += granules;
+  if (small) used_small_ += granules;
   buffers_.put(buffer->address_, buffer);
-  mark(*buffer->block_, buffer->address_, true);
-  return true;
+  mark(slab, (buffer->address_ - slab.begin()) / kGranule, true);
+  return buffer;
 }
 
 void Slabs::remove(Buffer* buffer) {
-  Chunk* const chunk = buffer->chunk_;
-  THERMOCLINE_CHECK(chunk != nullptr && !chunk->is_free(), "A buffer is freed once.");
-  buffer->chunk_ = nullptr;
-  chunk->tag.buffer = nullptr;
+  THERMOCLINE_CHECK(buffer->granules_ > 0 && !buffer->is_hole_, "A buffer is freed once.");
+  Block& slab = *buffer->block_;
   buffers_.remove(buffer->address_);
-  mark(*buffer->block_, buffer->address_, false);
-  buffer->block_->used_granules_ -= chunk->size();
-  chunk->tag.filling = buffer->block_ == filling_;
-  chunk->tag.pending.join(buffer->block_->uses);
-  space_.give(chunk);
+  mark(slab, (buffer->address_ - slab.begin()) / kGranule, false);
+  slab.used_granules_ -= buffer->granules_;
+  if (slab.small_holes_ != nullptr) used_small_ -= buffer->granules_;
+  buffer->former = slab.uses;
+  if (Buffer* right = buffer->right_; right != nullptr && right->is_hole_) {
+    take_out(*right);
+    absorb(buffer, right);
+  }
+  if (Buffer* left = buffer->left_; left != nullptr && left->is_hole_) {
+    take_out(*left);
+    buffer = absorb(left, buffer);
+  }
+  put(*buffer);
 }
 
 // A slab's starts: one bit for every granule, set where a buffer begins.
-void Slabs::mark(Block& slab, DeviceAddress at, bool begins) {
-  const std::uint64_t granule = (at - slab.begin()) / kGranule;
+inline void Slabs::mark(Block& slab, std::uint64_t granule, bool begins) {
   const std::uint64_t bit = std::uint64_t{1} << granule % 64;
-  std::uint64_t& word = slab.starts_[granule / 64];
+  std::uint64_t& word = slab.starts_.data()[granule / 64];
   word = begins ? word | bit : word & ~bit;
 }
 
@@ -143,91 +174,139 @@ Buffer* Slabs::at_or_before(const Block& slab, DeviceAddress address) const {
 void Slabs::add(Block* slab, SlabKind kind) {
   slab->slabs_ = this;
   slab->starts_.assign((slab->bytes() / kGranule + 63) / 64, 0);
-  SlabTag tag;
-  tag.block = slab;
-  tag.kind = kind;
-  tag.mapped = slab->mapped();
-  tag.pending = slab->uses;
-  slab->first_ = space_.add_range(slab->begin().value / kGranule, slab->bytes() / kGranule, tag);
-  bytes_ += slab->bytes();
-  ++count_;
   slab->used_granules_ = 0;
-  if (kind != SlabKind::kSmall) return;
-  small_bytes_ += slab->bytes();
-  slab->place_among_small_ = small_.size();
-  small_.push_back(slab);
-  fill(slab);
+  slab->mapped_when_placed_ = slab->mapped();
+  slab->slab_kind_ = kind;
+  std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(kind)];
+  slab->place_in_kind_ = all.size();
+  all.push_back(slab);
+  bytes_of_kind_[static_cast<std::size_t>(kind)] += slab->bytes();
+  bytes_ += slab->bytes();
+  if (kind == SlabKind::kSmall) {
+    slab->small_holes_ = small_holes_.take();
+    filling_ = slab;
+  }
+  Buffer* const hole = records_.take();
+  hole->address_ = slab->begin();
+  hole->granules_ = static_cast<std::uint32_t>(slab->bytes() / kGranule);
+  hole->block_ = slab;
+  hole->former = slab->uses;
+  hole->left_ = hole->right_ = nullptr;
+  slab->first_ = hole;
+  put(*hole);
 }
 
 void Slabs::drop(Block* slab) {
-  if (slab->first_->tag.kind == SlabKind::kSmall) {
-    small_bytes_ -= slab->bytes();
-    small_.back()->place_among_small_ = slab->place_among_small_;
-    small_[slab->place_among_small_] = small_.back();
-    small_.pop_back();
-    if (filling_ == slab) filling_ = nullptr;
-  }
-  space_.remove_range(slab->first_);
+  Buffer* const hole = slab->first_;
+  THERMOCLINE_CHECK(hole->is_hole_ && hole->right_ == nullptr, "A slab is dropped when all of it is free.");
+  take_out(*hole);
+  records_.give(hole);
   slab->first_ = nullptr;
+  if (slab->small_holes_ != nullptr) small_holes_.give(slab->small_holes_);
+  slab->small_holes_ = nullptr;
+  if (filling_ == slab) filling_ = nullptr;
+  std::vector<Block*>& all = of_kind_[static_cast<std::size_t>(slab->slab_kind_)];
+  all.back()->place_in_kind_ = slab->place_in_kind_;
+  all[slab->place_in_kind_] = all.back();
+  all.pop_back();
+  bytes_of_kind_[static_cast<std::size_t>(slab->slab_kind_)] -= slab->bytes();
   bytes_ -= slab->bytes();
-  --count_;
 }
 
 void Slabs::mapped_changed(Block* slab) {
   const bool mapped = slab->mapped();
   if (!mapped && filling_ == slab) filling_ = nullptr;
-  for (Chunk* chunk = slab->first_; chunk != nullptr; chunk = space_.right_of(chunk)) {
-    space_.set_tag(chunk, [mapped](SlabTag& tag) {
-      tag.mapped = mapped;
-      // A slab is unmapped only when all its uses have completed.
-      if (!mapped) tag.pending.clear();
-      tag.filling = tag.filling && mapped;
-    });
+  std::vector<Buffer*> holes;
+  for (Buffer* chunk = slab->first_; chunk != nullptr; chunk = chunk->right_) {
+    if (chunk->is_hole_) holes.push_back(chunk);
+  }
+  for (Buffer* hole : holes) take_out(*hole);
+  slab->mapped_when_placed_ = mapped;
+  for (Buffer* hole : holes) {
+    // A slab is unmapped only when all its uses have completed.
+    if (!mapped) hole->former.clear();
+    put(*hole);
   }
 }
 
-void Slabs::validate() const {
-  space_.validate();
-  buffers_.validate();
-  Bytes bytes = 0;
-  Bytes small = 0;
-  std::size_t live = 0;
-  std::unordered_map<const Block*, std::uint64_t> used;
-  space_.for_each([&](const Chunk& chunk) {
-    const Block* const block = chunk.tag.block;
-    THERMOCLINE_CHECK(block != nullptr && block->is_slab(), "A chunk of a slab has its block.");
-    THERMOCLINE_CHECK(chunk.tag.mapped == block->mapped(), "A slab's chunks are mapped when the slab is.");
-    THERMOCLINE_CHECK(block->begin().value <= chunk.offset() * kGranule && chunk.end() * kGranule <= block->end().value,
-                      "A slab's chunks lie in it.");
-    const DeviceAddress begin{chunk.offset() * kGranule};
-    const Buffer* const buffer = buffers_.find(begin);
-    THERMOCLINE_CHECK((buffer == nullptr) == chunk.is_free(), "A chunk in use is a live buffer.");
-    const std::uint64_t granule = (begin - block->begin()) / kGranule;
-    THERMOCLINE_CHECK((block->starts_[granule / 64] >> granule % 64 & 1) == (buffer != nullptr ? 1 : 0),
+Bytes Slabs::largest_hole() const {
+  std::uint64_t largest = 0;
+  for (const auto& slabs : of_kind_) {
+    for (const Block* slab : slabs) {
+      for (const Buffer* chunk = slab->first_; chunk != nullptr; chunk = chunk->right_) {
+        if (chunk->is_hole_) largest = std::max<std::uint64_t>(largest, chunk->granules_);
+      }
+    }
+  }
+  return largest * kGranule;
+}
+
+// The number of its holes.
+std::uint64_t Slabs::validate_slab(const Block& slab) const {
+  std::uint64_t granule = 0, used = 0, holes = 0;
+  const Buffer* left = nullptr;
+  for (const Buffer* chunk = slab.first_; chunk != nullptr; chunk = chunk->right_) {
+    THERMOCLINE_CHECK(chunk->block_ == &slab && chunk->left_ == left && chunk->granules_ > 0 &&
+                          chunk->address_ == slab.begin() + granule * kGranule,
+                      "Chunks of a slab follow without a gap.");
+    THERMOCLINE_CHECK(left == nullptr || !left->is_hole_ || !chunk->is_hole_, "Neighbouring holes are one.");
+    THERMOCLINE_CHECK((buffers_.find(chunk->address_) == chunk) == !chunk->is_hole_, "Buffers are in the table.");
+    THERMOCLINE_CHECK((slab.starts_[granule / 64] >> granule % 64 & 1) == (chunk->is_hole_ ? 0 : 1),
                       "A buffer's beginning is marked.");
-    THERMOCLINE_CHECK(buffer == nullptr || (buffer->chunk_ == &chunk && chunk.tag.buffer == buffer &&
-                                            buffer->requested() <= chunk.size() * kGranule),
-                      "A buffer fits its chunk.");
-    THERMOCLINE_CHECK(chunk.tag.filling == (chunk.is_free() && block == filling_),
-                      "What is free in one slab is filled, and nothing else.");
-    THERMOCLINE_CHECK(buffer == nullptr || kind_of(buffer->requested()) == chunk.tag.kind,
-                      "Small buffers and large ones have slabs of their own.");
-    small += chunk.tag.kind == SlabKind::kSmall ? chunk.size() * kGranule : 0;
-    used[block] += chunk.is_free() ? 0 : chunk.size();
-    live += buffer != nullptr ? 1 : 0;
-    bytes += chunk.size() * kGranule;
-  });
-  THERMOCLINE_CHECK(live == buffers_.size(), "Only live buffers are found.");
-  THERMOCLINE_CHECK(bytes == bytes_ && small == small_bytes_, "Chunks cover their slabs.");
-  for (const auto& [slab, granules] : used) {
-    THERMOCLINE_CHECK(slab->used_granules_ == granules, "A slab counts what its buffers take.");
+    if (chunk->is_hole_) {
+      ++holes;
+      THERMOCLINE_CHECK(slab.small_holes_ != nullptr ? slab.small_holes_->has(*chunk)
+                                                     : large_holes_[slab.mapped() ? 1 : 0].has(*chunk),
+                        "A hole is in the bin of its size.");
+    } else {
+      used += chunk->granules_;
+      THERMOCLINE_CHECK(chunk->requested() <= chunk->granules_ * kGranule && chunk->requested() > 0 &&
+                            kind_of(chunk->requested()) == slab.slab_kind_,
+                        "A buffer fits its chunk, in a slab of its kind.");
+    }
+    granule += chunk->granules_;
+    left = chunk;
   }
-  for (std::size_t i = 0; i < small_.size(); ++i) {
-    THERMOCLINE_CHECK(small_[i]->place_among_small_ == i && small_[i]->first_->tag.kind == SlabKind::kSmall,
-                      "A slab of small buffers is among these.");
-    small -= small_[i]->bytes();
+  THERMOCLINE_CHECK(granule * kGranule == slab.bytes(), "Chunks cover their slab.");
+  THERMOCLINE_CHECK(used == slab.used_granules_, "A slab counts what its buffers take.");
+  std::uint64_t marked = 0;
+  for (const std::uint64_t word : slab.starts_) marked += static_cast<std::uint64_t>(std::popcount(word));
+  THERMOCLINE_CHECK(marked == slab.live_buffers(), "Nothing else is marked.");
+  THERMOCLINE_CHECK(slab.mapped_when_placed_ == slab.mapped(), "Slabs hear of what is mapped.");
+  if (slab.small_holes_ != nullptr)
+    THERMOCLINE_CHECK(slab.small_holes_->check() == holes, "Only its holes are in a slab's bins.");
+  return holes;
+}
+
+void Slabs::validate() const {
+  buffers_.validate();
+  std::uint64_t all_holes = 0, large_holes = 0, live = 0;
+  Bytes all_bytes = 0;
+  for (const SlabKind kind : {SlabKind::kSmall, SlabKind::kLarge}) {
+    const std::vector<Block*>& slabs = of_kind_[static_cast<std::size_t>(kind)];
+    Bytes bytes = 0;
+    std::uint64_t used = 0;
+    for (std::size_t i = 0; i < slabs.size(); ++i) {
+      const Block& slab = *slabs[i];
+      THERMOCLINE_CHECK(slab.place_in_kind_ == i && slab.slab_kind_ == kind && slab.is_slab() &&
+                            (slab.small_holes_ != nullptr) == (kind == SlabKind::kSmall),
+                        "A slab is among those of its kind.");
+      const std::uint64_t holes = validate_slab(slab);
+      all_holes += holes;
+      large_holes += kind == SlabKind::kLarge ? holes : 0;
+      live += slab.live_buffers();
+      bytes += slab.bytes();
+      used += slab.used_granules_;
+    }
+    THERMOCLINE_CHECK(bytes == bytes_of_kind_[static_cast<std::size_t>(kind)], "The slabs of a kind are counted.");
+    THERMOCLINE_CHECK(kind != SlabKind::kSmall || used == used_small_, "What small buffers take is counted.");
+    all_bytes += bytes;
   }
-  THERMOCLINE_CHECK(small == 0, "All of them are.");
+  THERMOCLINE_CHECK(all_bytes == bytes_ && live == buffers_.size(), "All slabs are, and only live buffers are found.");
+  THERMOCLINE_CHECK(all_holes == holes_ && large_holes_[0].check() + large_holes_[1].check() == large_holes,
+                    "Only holes are in bins.");
+  THERMOCLINE_CHECK(filling_ == nullptr || (filling_->small_holes_ != nullptr && filling_->first_ != nullptr),
+                    "The slab that is being filled is one of small buffers.");
 }
 
 }  // namespace thermocline

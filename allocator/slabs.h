@@ -6,24 +6,27 @@
 // allocated in sequence, which are often used together, lie in one or two slabs. New slabs are added until an eighth of
 // all their space is holes; after that, slabs with many holes are filled again, in turn.
 //
-// Larger buffers, of which few fit in a page: best fit with coalescing into separate slabs of several pages. With slabs
-// of one page, these would come and go with each iteration, and their driver calls would take 7 % of a step of the
-// recorded ResNet-1001 at 80 % of its memory.
+// Larger buffers, of which few fit in a page: best fit into separate slabs of several pages. With slabs of one page,
+// these would come and go with each iteration, and their driver calls would take 7 % of a step of the recorded
+// ResNet-1001 at 80 % of its memory.
 //
 // Mapped slabs are preferred, so that allocating a small buffer does not fetch an evicted slab. Buffers whose sizes are
 // multiples of a granule are adjacent: the address one past the end of one is the beginning of its neighbour. That is
 // harmless, because the slab is what is accessed, evicted and pinned. (A gap between them would cost 0.7 % of live
 // bytes on the recorded ResNet-1001.)
+//
+// A slab is cut into chunks, and each chunk is one record: a live buffer, or a hole. What is freed becomes a hole in
+// its place and is merged with the holes beside it at once; what is allocated is the hole that was found, and the rest
+// of that is a new one. So neither moves anything between records. The `former` of a hole: what used it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "allocator/address_table.h"
-#include "allocator/bfc.h"
 #include "allocator/block.h"
 #include "allocator/object_pool.h"
+#include "allocator/size_bins.h"
 #include "allocator/use_set.h"
 #include "driver/units.h"
 
@@ -31,103 +34,87 @@ namespace thermocline {
 
 enum class SlabKind : std::uint8_t { kSmall, kLarge };
 
-struct SlabTag {
-  static constexpr unsigned kShelves = 5;
-  static constexpr bool kBinned = true;
-  Block* block = nullptr;
-  Buffer* buffer = nullptr;  // of a chunk in use
-  SlabKind kind = SlabKind::kSmall;
-  bool mapped = false;
-  bool filling = false;  // free, in the slab that receives the next small buffers
-  UseSet pending;        // uses of the slab at the time when the former owners freed this part
-
-  static constexpr unsigned kFillingShelf = 4;
-  static constexpr unsigned shelf_of(SlabKind kind, bool mapped) {
-    return (kind == SlabKind::kSmall ? 0u : 2u) + (mapped ? 0u : 1u);
-  }
-  unsigned shelf() const { return filling ? kFillingShelf : shelf_of(kind, mapped); }
-  bool merges_with(const SlabTag& right) const { return block == right.block; }
-  void join(const SlabTag& right) { pending.join(right.pending); }
-  void clear() {
-    block = nullptr;
-    buffer = nullptr;
-    mapped = false;
-    filling = false;
-    pending.clear();
-  }
-};
-
-// Invariants: the chunks of a slab are those of one range; each chunk in use is one live buffer of the slab; `mapped`
-// of every chunk equals that of its block; `filling` is true for the free chunks of the slab that is being filled, and
-// for no others; every slab has a live buffer, except between add and the first place.
+// Invariants, recomputed by validate():
+//   - The chunks of a slab, from first_ by right_, follow one another without a gap from its beginning to its end, and
+//     left_ leads back; no two neighbours are holes.
+//   - A hole is in one bin and nothing else is in any: of a slab of small buffers, in the slab's own bins; else in the
+//     bins of the mapped, or of the unmapped ones.
+//   - A chunk in use, and nothing else, is in the table under its address, and its beginning is marked in the slab.
+//   - used_granules_ of a slab is the sum of its chunks in use, and used_small_ that of the slabs of small buffers.
+//   - Every slab is at its place among those of its kind, and has a live buffer, except between add and the next place.
 class Slabs {
  public:
   static constexpr Bytes kGranule = 512;
 
-  explicit Slabs(Bytes slab_bytes) : slab_bytes_(slab_bytes) {}
+  // Chunks come from `records`, which buffers that have blocks of their own come from, too.
+  Slabs(Bytes slab_bytes, ObjectPool<Buffer>& records) : slab_bytes_(slab_bytes), records_(records) {}
 
   // The size of a new slab for a buffer of `requested` bytes. For small buffers: one page. For others: a sixteenth of
   // all slabs so far, between `page_bytes` and the full slab size, so that a program with few buffers does not pay for
   // a full slab.
   Bytes size_for(Bytes requested, Bytes page_bytes) const;
 
-  // Places the buffer in a slab; false when a new slab is needed. Sets the buffer's address, block, chunk and former
-  // uses.
-  bool place(Bytes requested, Buffer* buffer);
-  // Removes the buffer; the uses of its block stay pending on the freed chunk.
+  // A buffer in one of the slabs, with its address, block and former uses; null when a new slab is needed, or
+  // (`only_mapped`) an evicted one would be taken.
+  Buffer* place(Bytes requested, bool only_mapped = false);
+  // Removes the buffer, whose record is no longer its; the uses of its block stay pending on its space.
   void remove(Buffer* buffer);
 
   // Adds a slab of `kind`, for a buffer that did not fit in the others.
   void add(Block* slab, SlabKind kind);
-  static SlabKind kind_of(Bytes requested);
+  static SlabKind kind_of(Bytes requested) { return requested <= kLargestSmall ? SlabKind::kSmall : SlabKind::kLarge; }
   // Removes a slab without live buffers.
   void drop(Block* slab);
+  // The buffer that begins at the address, or null.
+  Buffer* at(DeviceAddress address) const { return buffers_.find(address); }
   // The buffer of the slab that begins at the address, or else the last one that begins below it; null when there is
   // none.
   Buffer* at_or_before(const Block& slab, DeviceAddress address) const;
   // Calls visit for the slab's buffers in order of address.
   template <class Visit>
   void for_each_buffer(const Block& slab, Visit visit) const {
-    for (const Chunk* chunk = slab.first_; chunk != nullptr; chunk = space_.right_of(chunk)) {
-      if (!chunk->is_free()) visit(*chunk->tag.buffer);
+    for (Buffer* chunk = slab.first_; chunk != nullptr; chunk = chunk->right_) {
+      if (!chunk->is_hole_) visit(*chunk);
     }
   }
   // Must be called whenever slab->mapped() has changed.
   void mapped_changed(Block* slab);
 
-  Bytes largest_hole() const {
-    Bytes largest = 0;
-    space_.for_each([&largest](const Chunk& chunk) {
-      if (chunk.is_free()) largest = std::max(largest, chunk.size() * kGranule);
-    });
-    return largest;
-  }
+  // Linear in the number of chunks.
+  Bytes largest_hole() const;
+  // Chunks of all slabs that are not buffers.
+  std::uint64_t holes() const { return holes_; }
   Bytes bytes() const { return bytes_; }
-  std::uint64_t count() const { return count_; }
+  std::uint64_t count() const { return of_kind_[0].size() + of_kind_[1].size(); }
 
   void validate() const;
 
  private:
-  using Space = Bfc<SlabTag>;
-  using Chunk = Space::Chunk;
+  // A buffer up to this size is small.
+  static constexpr Bytes kLargestSmall = 32 * kKiB;
+  static_assert(kLargestSmall <= ExactBins<Buffer>::kLargest * kGranule, "Every small size has a bin.");
 
-  static void mark(Block& slab, DeviceAddress at, bool begins);
-  Chunk* place_small(std::uint64_t granules);
-  Chunk* best_fit(SlabKind kind, std::uint64_t granules);
-  // Selects the next slab with many holes as the one to fill; null if the search finds none with a hole of this size.
-  Chunk* fill_another(std::uint64_t granules);
-  void fill(Block* slab);
-  void set_filling(const Block& slab, bool filling);
+  static void mark(Block& slab, std::uint64_t granule, bool begins);
+  Buffer* find_small_hole(std::uint64_t granules);
+  Buffer* find_large_hole(std::uint64_t granules);
   bool has_many_holes() const;
+  void put(Buffer& hole);
+  void take_out(Buffer& hole);
+  Buffer* absorb(Buffer* left, Buffer* right);
+  void split(Buffer* chunk, std::uint32_t granules);
+  std::uint64_t validate_slab(const Block& slab) const;
 
   Bytes slab_bytes_;
-  std::vector<Block*> small_;  // slabs of small buffers
-  std::size_t next_small_ = 0;
-  Block* filling_ = nullptr;  // the one of these that is being filled
-  Bytes small_bytes_ = 0;     // the size of all of these
+  ObjectPool<Buffer>& records_;
+  std::vector<Block*> of_kind_[2];
+  std::size_t next_small_ = 0;       // the slab of small buffers that was looked at last
+  Block* filling_ = nullptr;         // the one of these that is being filled
+  std::uint64_t used_small_ = 0;     // granules
+  Bytes bytes_of_kind_[2] = {0, 0};  // the size of all slabs
   Bytes bytes_ = 0;
-  std::uint64_t count_ = 0;
-  Space space_;                   // in granules of addresses
+  std::uint64_t holes_ = 0;
+  SizeBins<Buffer> large_holes_[2];  // in unmapped slabs, in mapped slabs
+  ObjectPool<ExactBins<Buffer>> small_holes_;
   AddressTable<Buffer> buffers_;  // of all slabs
 };
 

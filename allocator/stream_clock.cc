@@ -75,6 +75,14 @@ StreamIndex StreamClock::look_up(StreamHandle handle) {
   return index;
 }
 
+bool StreamClock::find_known(StreamHandle handle, StreamIndex* out) const {
+  if (handle == kPerThread) return false;
+  const auto known = index_.find(key_of(handle));
+  if (known == index_.end()) return false;
+  *out = known->second;
+  return true;
+}
+
 StreamIndex StreamClock::find_or_register(StreamHandle handle) {
   const Key key = key_of(handle);
   if (const auto known = index_.find(key); known != index_.end()) return known->second;

@@ -51,6 +51,11 @@ class StreamClock {
 
   // Registers handles that are not known yet.
   StreamIndex index_of(StreamHandle handle) { return handle == latest_handle_ ? latest_ : look_up(handle); }
+  // The same without a driver call: false if the handle is not known, or is the per-thread one.
+  bool find(StreamHandle handle, StreamIndex* out) const {
+    *out = latest_;
+    return handle == latest_handle_ || find_known(handle, out);
+  }
   StreamHandle handle_of(StreamIndex stream) const;
   // False once the stream was retired.
   bool is_alive(StreamIndex stream) const;
@@ -74,6 +79,7 @@ class StreamClock {
   bool any_blocked();
   // Whether work submitted to the stream now would be ordered after blocked work.
   bool is_held_up(StreamIndex stream);
+  bool may_be_blocked() const { return blocked_ != 0; }
   bool is_blocked(Use use) { return blocked_ != 0 && search_blocked(use); }
   bool is_blocked(const UseSet& uses) { return blocked_ != 0 && search_blocked(uses); }
   // Adds to `out` those of `uses` that can be waited for without waiting for a blocked stream.
@@ -173,6 +179,7 @@ class StreamClock {
   static constexpr StreamHandle kNoHandle{~std::uintptr_t{0}};
 
   StreamIndex look_up(StreamHandle handle);
+  bool find_known(StreamHandle handle, StreamIndex* out) const;
   StreamIndex find_or_register(StreamHandle handle);
   void retire_those_of_ended_threads();
   void retire(Stream& stream, StreamIndex index);

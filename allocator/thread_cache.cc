@@ -183,6 +183,12 @@ Buffer* ThreadCaches::remember(Buffer& buffer, std::optional<StreamHandle> strea
   return cache != nullptr ? cache->remember(buffer, key_of(stream)) : nullptr;
 }
 
+bool ThreadCaches::has_asked_for(Bytes bytes) {
+  ThreadCache* cache = mine();
+  if (cache == nullptr) cache = join();
+  return cache != nullptr && cache->has_asked_for(bytes);
+}
+
 void ThreadCaches::retire_abandoned() {
   std::erase_if(caches_, [this](const std::shared_ptr<ThreadCache>& cache) {
     if (!cache->abandoned() || !cache->empty()) return false;

@@ -69,6 +69,16 @@ class ThreadCache {
   // True: the buffer is parked.
   bool park(DeviceAddress address, std::uint64_t stream);
 
+  // Called by the owner thread when it allocates what take() did not have: false the first time, and if it has asked for
+  // other sizes since. A buffer of a size that does not come again is not worth remembering.
+  bool has_asked_for(Bytes bytes) {
+    Bytes& newest = asked_for_[(bytes * 0x9E3779B97F4A7C15u) >> 58];
+    static_assert(kAskedFor == 64, "The hash gives so many bits.");
+    if (newest == bytes) return true;
+    newest = bytes;
+    return false;
+  }
+
   // Called by the owner thread, under the lock, for a buffer that was handed out to it. There may be no free slot. If
   // the result is not null, it is a parked buffer that was displaced and must be freed.
   Buffer* remember(Buffer& buffer, std::uint64_t stream);
@@ -149,6 +159,8 @@ class ThreadCache {
   // Called by the owner thread, when it has ended or has moved to another engine.
   bool empty() const;
   void abandon() { abandoned_.store(true, std::memory_order_release); }
+  // Whether hear() would do anything.
+  bool has_news() const { return news_.load(std::memory_order_relaxed); }
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
   void validate() const;
@@ -169,6 +181,7 @@ class ThreadCache {
   };
   static constexpr unsigned kSets = kSlots / kWays;
   static constexpr unsigned kPlaces = 256;
+  static constexpr unsigned kAskedFor = 64;
 
   static bool is_parked_state(State state) { return state == State::kParked || state == State::kParkedUnheard; }
   // Fibonacci hashing: the upper bits of a product with 2^64 / phi.
@@ -194,6 +207,7 @@ class ThreadCache {
   std::uint8_t next_way_ = 0;
   std::array<std::atomic<std::uint64_t>, kSlots> takes_{};  // by slot, never reset
   std::array<std::uint8_t, kPlaces> slot_at_{};             // by place_of(address): the slot that may have the address
+  Bytes asked_for_[kAskedFor] = {};                         // the newest sizes, by their hash
   std::array<Slot, kSlots> slots_{};
   // Guarded by the lock.
   Bytes parked_bytes_ = 0;
@@ -213,10 +227,10 @@ class ThreadCaches {
   ThreadCaches(const ThreadCaches&) = delete;
   ThreadCaches& operator=(const ThreadCaches&) = delete;
 
-  // Called without the lock.
-  bool take(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) const {
-    ThreadCache* const cache = mine();
-    return cache != nullptr && cache->take(bytes, key_of(stream), out);
+  // Called without the lock. The calling thread's cache, or null.
+  ThreadCache* mine() const { return here.caches == number_ ? here.cache : nullptr; }
+  static bool take(ThreadCache* mine, Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
+    return mine != nullptr && mine->take(bytes, key_of(stream), out);
   }
   bool park(DeviceAddress address, std::optional<StreamHandle> stream) const {
     ThreadCache* const cache = mine();
@@ -229,6 +243,13 @@ class ThreadCaches {
   bool may_join() const;
   // See ThreadCache. The calling thread gets a cache if it has none.
   Buffer* remember(Buffer& buffer, std::optional<StreamHandle> stream);
+  bool has_asked_for(Bytes bytes);
+  bool has_news() const {
+    for (const auto& cache : caches_) {
+      if (cache->has_news()) return true;
+    }
+    return false;
+  }
   template <class Visit>
   void hear(Visit visit) {
     for (const auto& cache : caches_) cache->hear(visit);
@@ -266,8 +287,6 @@ class ThreadCaches {
   void validate() const;
 
  private:
-  // The calling thread's cache, or null.
-  ThreadCache* mine() const { return here.caches == number_ ? here.cache : nullptr; }
   static std::uint64_t key_of(std::optional<StreamHandle> stream) {
     return stream.has_value() ? static_cast<std::uint64_t>(*stream) : ThreadCache::kNoStream;
   }

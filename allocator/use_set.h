@@ -32,7 +32,14 @@ class UseSet {
   UseSet(const UseSet& other) { assign(other); }
   UseSet(UseSet&& other) noexcept { swap(other); }
   UseSet& operator=(const UseSet& other) {
-    if (this != &other) assign(other);
+    if (far_ == nullptr && other.far_ == nullptr) [[likely]] {
+      // Both are inline: what is beyond the size does not matter.
+      size_ = other.size_;
+      near_[0] = other.near_[0];
+      near_[1] = other.near_[1];
+    } else if (this != &other) {
+      assign(other);
+    }
     return *this;
   }
   UseSet& operator=(UseSet&& other) noexcept {
@@ -76,6 +83,7 @@ class UseSet {
 
  private:
   static constexpr std::uint32_t kNear = 2;
+  static_assert(kNear == 2, "Assignment copies two.");
 
   Use* data() { return far_ != nullptr ? far_ : near_; }
   const Use* data() const { return far_ != nullptr ? far_ : near_; }

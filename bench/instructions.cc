@@ -1,64 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a pattern of allocator_bench a given number of times, for valgrind to count the instructions of the library's
-// own functions: these counts do not depend on how busy the machine is. tests/bench compares them with
-// bench/instructions.json.
+// Runs an operation of the engine, or a launch through the hooks, a given number of times, for valgrind to count its
+// instructions (scripts/count_instructions.sh): these counts do not depend on how busy the machine is. Allocations are
+// counted with compare_allocators.
 //
-// instructions SHAPE TIMES
+// instructions operate|launch-BYTES|launch-BYTES-slab TIMES
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+
+#include <cuda.h>
 
 #include "bench/workloads.h"
 
 namespace thermocline::bench {
+
+// By this name the calls are counted, so it is not inlined.
+template <class Work>
+[[gnu::noinline]] void measured(Work& work) {
+  work();
+}
+
 namespace {
 
 constexpr StreamHandle kStream{0x100};
 
-void pair(unsigned long times) {
-  const auto engine = make_engine();
-  for (unsigned long i = 0; i < times; ++i) release(*engine, allocate(*engine, 1024, kStream), kStream);
-}
-
-void churn(unsigned long times, std::size_t live) {
-  const auto engine = make_engine();
-  std::mt19937_64 random(1);
-  // Not std::uniform_real_distribution: its numbers differ from one library to another.
-  std::vector<DeviceAddress> buffers(live);
-  const auto size = [&random] { return (Bytes{512} << random() % 15) + random() % 512; };
-  for (DeviceAddress& buffer : buffers) buffer = allocate(*engine, size(), kStream);
-  for (unsigned long i = 0; i < times; ++i) {
-    DeviceAddress& buffer = buffers[random() % buffers.size()];
-    release(*engine, buffer, kStream);
-    buffer = allocate(*engine, size(), kStream);
-  }
+template <class Work>
+void repeat(unsigned long times, Work work) {
+  // Until what it does has been learned.
+  for (unsigned long i = 0; i < 20'000; ++i) work();
+  for (unsigned long i = 0; i < times; ++i) measured(work);
 }
 
 void operate(unsigned long times) {
   const auto engine = make_engine();
   const MemoryAccess accesses[] = {{allocate(*engine, 3 * kMiB, kStream)}, {allocate(*engine, 1024, kStream)}};
-  for (unsigned long i = 0; i < times; ++i) {
-    Operation operation = engine->begin(kStream, accesses, {.kind = 1 + i % 7});
+  unsigned long i = 0;
+  repeat(times, [&] {
+    Operation operation = engine->begin(kStream, accesses, {.kind = 1 + i++ % 7});
     THERMOCLINE_CHECK(operation.status().ok(), "Everything fits.");
     operation.commit();
+  });
+}
+
+// One kernel with one parameter of so many bytes in which four words are addresses of 4 MiB, or one of them of 1 MiB in a
+// slab.
+void launch(unsigned long times, std::size_t bytes, bool slab) {
+  std::mt19937_64 random(5);
+  std::vector<unsigned char> parameter(bytes);
+  for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 256);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CUdeviceptr buffer = 0;
+    THERMOCLINE_CHECK(cuMemAlloc(&buffer, slab && i == 0 ? kMiB : 4 * kMiB) == CUDA_SUCCESS,
+                      "There is room in the benchmark's device.");
+    std::memcpy(&parameter[i * (bytes / 4)], &buffer, sizeof buffer);
   }
+  void* parameters[] = {parameter.data()};
+  auto* const function = reinterpret_cast<CUfunction>(bytes);
+  repeat(times, [&] {
+    const CUresult result = cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
+    THERMOCLINE_CHECK(result == CUDA_SUCCESS, "The null driver refuses nothing.");
+  });
 }
 
 }  // namespace
 }  // namespace thermocline::bench
 
 int main(int argc, char** argv) {
-  const std::string shape = argc >= 3 ? argv[1] : "";
-  const unsigned long times = argc >= 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
-  const std::size_t live = argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 1000;
-  if (shape == "pair") {
-    thermocline::bench::pair(times);
-  } else if (shape == "churn") {
-    thermocline::bench::churn(times, live);
-  } else if (shape == "operate") {
+  const std::string shape = argc == 3 ? argv[1] : "";
+  const unsigned long times = argc == 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
+  const thermocline::bench::SecondThread second;
+  unsigned long bytes = 0;
+  if (shape == "operate") {
     thermocline::bench::operate(times);
+  } else if (std::sscanf(shape.c_str(), "launch-%lu", &bytes) == 1 && bytes >= 32) {
+    thermocline::bench::launch(times, bytes, shape.ends_with("-slab"));
   } else {
-    std::fputs("usage: instructions pair|churn|operate TIMES [LIVE]\n", stderr);
+    std::fputs("usage: instructions operate|launch-BYTES|launch-BYTES-slab TIMES\n", stderr);
     return 2;
   }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/locks.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -31,6 +34,22 @@ constinit thread_local int in_place = 0;
 }
 
 }  // namespace
+
+// U. Drepper, "Futexes Are Tricky", the second mutex. First it is looked at for about as long as others have it.
+void detail::WordLock::wait_and_lock() {
+  constexpr int kLooks = 100;
+  for (int look = 0; look < kLooks; ++look) {
+    if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#endif
+  }
+  static_assert(sizeof word_ == sizeof(std::uint32_t), "The kernel is given its address.");
+  while (word_.exchange(kWaitedFor, std::memory_order_acquire) != kFree)
+    syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, std::uint32_t{kWaitedFor}, nullptr, nullptr, 0);
+}
+
+void detail::WordLock::wake_one() { syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); }
 
 void detail::lock_taken(const Mutex& mutex, bool waited) {
   for (int i = 0; waited && i < held.named(); ++i) {

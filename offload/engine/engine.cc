@@ -3,6 +3,7 @@
 #include "offload/engine/engine.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "driver/check.h"
@@ -75,16 +76,23 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
 }
 
 Status Engine::allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* out) {
-  if (state_->caches.take(bytes, stream, out)) return {};
-  const Undisturbed undisturbed;
+  ThreadCache* const cache = state_->caches.mine();
+  if (ThreadCaches::take(cache, bytes, stream, out)) return {};
+  // Ends after the lock has been given back. While small buffers come and go nothing is called at which the thread could
+  // be cancelled.
+  std::optional<Undisturbed> undisturbed;
   std::unique_lock lock(mutex_);
+  if (cache != nullptr && state_->allocate_small(bytes, stream, *cache, out)) return {};
+  undisturbed.emplace();
   return ask_without_waiting(lock, [&] { return state_->allocate(bytes, stream, out); });
 }
 
 Status Engine::free(DeviceAddress address, std::optional<StreamHandle> stream) {
   if (state_->caches.park(address, stream)) return {};
-  const Undisturbed undisturbed;
+  std::optional<Undisturbed> undisturbed;
   const std::lock_guard lock(mutex_);
+  if (state_->free_small(address, stream)) return {};
+  undisturbed.emplace();
   return state_->free(address, stream);
 }
 

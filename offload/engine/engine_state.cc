@@ -121,6 +121,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   if (options.policy->evicts()) {
     if (Status status = state->migration.open(); !status.ok()) return status;
   }
+  state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
+                    state->versions == nullptr && !state->net.full();
   *out = std::move(state);
   return {};
 }
@@ -339,7 +341,8 @@ Status Engine::State::allocate(Bytes asked, std::optional<StreamHandle> handle, 
   if (annotations != nullptr) {
     // Who looks into the pool has to be told of every buffer, so none is parked.
     annotations->add(buffer->address(), asked);
-  } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr) {
+  } else if (!pressed && options.redzone_bytes == 0 && !net.full() && versions == nullptr &&
+             caches.has_asked_for(bytes)) {
     if (Buffer* displaced = caches.remember(*buffer, handle); displaced != nullptr) release(*displaced);
   }
   return {};

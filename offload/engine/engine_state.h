@@ -61,6 +61,10 @@ class Engine::State {
 
   Status allocate(Bytes bytes, std::optional<StreamHandle> stream, DeviceAddress* address);
   Status free(DeviceAddress address, std::optional<StreamHandle> stream);
+  // The same for small buffers, in the common case and at least cost (small_buffers.cc). False: nothing has changed, and
+  // the case is not that one.
+  bool allocate_small(Bytes bytes, std::optional<StreamHandle> stream, ThreadCache& cache, DeviceAddress* address);
+  bool free_small(DeviceAddress address, std::optional<StreamHandle> stream);
   Status pin(DeviceAddress address, const char* reason, bool for_good = true);
   void unpin(DeviceAddress address);
   void let_go_pin(const Buffer& buffer);
@@ -152,6 +156,7 @@ class Engine::State {
   std::uint64_t operation = 0;              // operations prepared so far
   std::uint64_t resolution = 0;             // stamps the operands
   std::vector<DeviceAddress> reachable;     // by words in memory: of the operation
+  bool is_plain = false;                    // nobody has to be told of each buffer (set once)
   std::atomic<bool> has_references{false};  // as the table is, for those who ask without the lock
   std::atomic<bool> has_global_references{false};
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation

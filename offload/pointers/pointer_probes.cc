@@ -34,8 +34,19 @@ void PointerProbes::arriving(const OperationInfo& info, std::span<const MemoryAc
     ++kernel.launches;
     return;
   }
+  if (!is_given_a_table(accesses)) return;
   present_ = &kernel;
   accesses_.assign(accesses.begin(), accesses.end());
+}
+
+// Whether any of them is a buffer that may be one: else there is nothing to learn, however often it is launched.
+bool PointerProbes::is_given_a_table(std::span<const MemoryAccess> accesses) const {
+  return std::any_of(accesses.begin(), accesses.end(), [this](const MemoryAccess& access) {
+    const Buffer* buffer = heap_.find(access.address);
+    // As References::targets_at has it.
+    if (buffer == nullptr) buffer = heap_.find(access.address - 1);
+    return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;
+  });
 }
 
 void PointerProbes::submitted(StreamIndex stream) {

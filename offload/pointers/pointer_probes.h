@@ -100,6 +100,7 @@ class PointerProbes {
     std::vector<HeldWord> standing;  // new ones, in buffers that still exist
   };
 
+  bool is_given_a_table(std::span<const MemoryAccess> accesses) const;
   std::vector<Part> small_ones(const References::Given& given, const Kernel& kernel) const;
   std::vector<Range> ranges_of(const References::Targets& buffers) const;
   // Reserves pinned host memory for this many bytes; false: there is none at present.

@@ -85,6 +85,8 @@ struct EvictionUnit : boost::intrusive::list_base_hook<> {
   bool mapped() const { return place == Place::kDirty || place == Place::kClean; }
   // Its contents are on the host, or on their way there.
   bool has_copy() const { return copy == HostCopy::kLeaving || copy == HostCopy::kCurrent; }
+  // Or is about to be: what an access changes beside its place among the others.
+  bool has_been_moved() const { return copy != HostCopy::kNone || hollow || prefetched || leaves_for.has_value(); }
 };
 
 struct BlockState {

@@ -53,7 +53,9 @@ void Residency::cut(BlockState& state) {
     part.whole = &state;
     part.range = {first, block.pages() * (i + 1) / parts.size() - first};
     const auto pages = handles.subspan(part.range.first, part.range.count);
-    const bool mapped = std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end();
+    // Most blocks have all their pages, or none.
+    const bool mapped = block.mapped() || (block.mapped_pages() != 0 &&
+                                           std::find(pages.begin(), pages.end(), PageHandle{}) == pages.end());
     if (mapped) resident_bytes_ += part.bytes();
     place(part, mapped ? Place::kDirty : Place::kEvicted);
   }
@@ -233,6 +235,10 @@ void Residency::accessed(BlockState& state, std::uint64_t operation) {
   state.operation = operation;
   for (EvictionUnit& part : state.parts()) {
     if (!state.wants(part)) continue;
+    if (part.place == Place::kDirty && part.defined && !part.has_been_moved() && log_ == nullptr) [[likely]] {
+      if (&dirty_.back() != &part) dirty_.splice(dirty_.cend(), dirty_, dirty_.iterator_to(part));
+      continue;
+    }
     part.defined = true;
     part.leaves_for.reset();
     set_hollow(part, false);

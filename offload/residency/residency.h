@@ -66,6 +66,8 @@ class Residency {
 
   // A buffer has been handed out: earlier users of its space are waited for before the next access of its block.
   void adopt(const Buffer& buffer);
+  // The same where the block has others.
+  void adopt_beside_others(const Buffer& buffer) { states_[buffer.block().index()].wait_for.join(buffer.former); }
   // The block's last page owner is about to go: its host copy goes, its uses stay with the space.
   void forget(Block& block);
 

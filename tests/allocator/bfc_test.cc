@@ -15,7 +15,6 @@ namespace {
 // A tag that uses everything a tag may do: two shelves, merging only within one colour, and a sum over merged chunks.
 struct Colour {
   static constexpr unsigned kShelves = 2;
-  static constexpr bool kBinned = false;
   unsigned colour = 0;
   std::set<int> owners;
 

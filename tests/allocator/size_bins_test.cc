@@ -15,7 +15,7 @@
 namespace thermocline {
 namespace {
 
-struct Piece : SizeBinHook {
+struct Piece : BinHook<Piece> {
   Piece(std::uint64_t offset, std::uint64_t bytes) : offset_(offset), bytes_(bytes) {}
   std::uint64_t offset() const { return offset_; }
   std::uint64_t size() const { return bytes_; }
@@ -72,9 +72,7 @@ TEST(SizeBins, FindsAFitWhereThereIsOneAndWastesLittle) {
         ASSERT_LE(found->size(), *sure + *sure / Bins::kParts);
       }
     }
-    ASSERT_TRUE(bins.valid());
-    ASSERT_EQ(bins.size(), sizes.size());
-    bins.clear();
+    ASSERT_EQ(bins.check(), sizes.size());
   }
 }
 
@@ -84,7 +82,40 @@ TEST(SizeBins, TakesTheLowestOfThoseItLooksAt) {
   for (Piece* piece : {&high, &low, &middle}) bins.put(*piece);
   EXPECT_EQ(bins.fit(10), &low);
   EXPECT_EQ(bins.fit(7), &low);
-  bins.clear();
+}
+
+TEST(ExactBins, FindsTheSmallestFit) {
+  for (const std::uint64_t seed : test_seeds(5)) {
+    std::mt19937_64 random(seed);
+    std::deque<Piece> pieces;
+    std::multiset<std::uint64_t> sizes;
+    std::vector<Piece*> in;
+    ExactBins<Piece> bins;
+    for (int turn = 0; turn < 4000; ++turn) {
+      if (random() % 2 == 0 || in.empty()) {
+        in.push_back(&pieces.emplace_back(pieces.size(), 1 + random() % 80));
+        bins.put(*in.back());
+        sizes.insert(in.back()->size());
+      } else {
+        std::swap(in[random() % in.size()], in.back());
+        ASSERT_TRUE(bins.has(*in.back()));
+        bins.remove(*in.back());
+        sizes.erase(sizes.find(in.back()->size()));
+        in.pop_back();
+      }
+      const std::uint64_t size = 1 + random() % ExactBins<Piece>::kLargest;
+      const auto best = sizes.lower_bound(size);
+      const Piece* const found = bins.fit(size);
+      ASSERT_EQ(found == nullptr, best == sizes.end());
+      if (found == nullptr) continue;
+      // The last bin has all that are at least as large as the largest size.
+      ASSERT_GE(found->size(), size);
+      if (*best < ExactBins<Piece>::kLargest) {
+        ASSERT_EQ(found->size(), *best);
+      }
+    }
+    ASSERT_EQ(bins.check(), sizes.size());
+  }
 }
 
 TEST(AddressTable, SaysWhatAMapSays) {

@@ -56,13 +56,13 @@ class ThreadCacheTest : public testing::Test {
 TEST_F(ThreadCacheTest, WhatWasFreedComesBackForTheSameSizeAndStream) {
   Buffer& buffer = allocate(1000);
   EXPECT_EQ(caches_.remember(buffer, kStream), nullptr);
-  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   ASSERT_TRUE(caches_.park(buffer.address(), kStream));
   EXPECT_TRUE(ThreadCache::is_parked(buffer));
-  EXPECT_FALSE(caches_.take(1001, kStream, &address_));
-  EXPECT_FALSE(caches_.take(1000, StreamHandle{0x20}, &address_));
-  EXPECT_FALSE(caches_.take(1000, std::nullopt, &address_));
-  ASSERT_TRUE(caches_.take(1000, kStream, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1001, kStream, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1000, StreamHandle{0x20}, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1000, std::nullopt, &address_));
+  ASSERT_TRUE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   EXPECT_EQ(address_, buffer.address());
   EXPECT_FALSE(ThreadCache::is_parked(buffer));
   EXPECT_EQ(caches_.totals().takes, 1U);
@@ -91,11 +91,11 @@ TEST_F(ThreadCacheTest, EachChangeOfOwnerIsHeardOfOnce) {
   EXPECT_EQ(caches_.parked_bytes(), 3 * kMiB);
   EXPECT_EQ(caches_.parked_block_bytes(), 4 * kMiB);
   // The same buffer for the same owner: the only change is that it is live.
-  caches_.take(3 * kMiB, kStream, &address_);
+  caches_.take(caches_.mine(), 3 * kMiB, kStream, &address_);
   EXPECT_EQ(hear(), 0);
   EXPECT_EQ(caches_.parked_bytes(), 0U);
   caches_.park(buffer.address(), kStream);
-  caches_.take(3 * kMiB, kStream, &address_);
+  caches_.take(caches_.mine(), 3 * kMiB, kStream, &address_);
   EXPECT_EQ(hear(), 1);
   EXPECT_EQ(hear(), 0);
 }
@@ -120,7 +120,7 @@ TEST_F(ThreadCacheTest, WhatTheOwnerDoesMeanwhileIsHeardOfTheNextTime) {
     EXPECT_EQ(heard.size(), all.size());
     EXPECT_EQ(hear(), 0);
     EXPECT_EQ(caches_.parked_bytes(), Bytes{1000 + 1008 + 1016 + 1024 + 1032});
-    for (const Buffer* buffer : all) EXPECT_TRUE(caches_.take(buffer->requested(), kStream, &address_));
+    for (const Buffer* buffer : all) EXPECT_TRUE(caches_.take(caches_.mine(), buffer->requested(), kStream, &address_));
     EXPECT_EQ(hear(), 0);
   }
 }
@@ -160,7 +160,7 @@ TEST_F(ThreadCacheTest, EndedThreadsLeaveWhatTheyParked) {
     caches_.remember(out, kStream);
     caches_.park(buffer.address(), kStream);
   }).join();
-  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   EXPECT_EQ(reclaim(), std::vector<Buffer*>{&buffer});
   EXPECT_TRUE(ThreadCache::withdraw(out));
   EXPECT_EQ(caches_.totals().parks, 1U);
@@ -203,7 +203,7 @@ TEST_F(ThreadCacheTest, AThreadThatGoesToOtherCachesLeavesTheFirst) {
   others.remember(second, kStream);
   EXPECT_FALSE(caches_.park(first.address(), kStream));
   EXPECT_TRUE(others.park(second.address(), kStream));
-  EXPECT_FALSE(caches_.take(1000, kStream, &address_));
+  EXPECT_FALSE(caches_.take(caches_.mine(), 1000, kStream, &address_));
   others.reclaim(Reclaim::kParked, [](Buffer&, bool) {});
 }
 
@@ -233,7 +233,7 @@ TEST_F(ThreadCacheTest, NoBufferHasTwoOwners) {
       for (int turn = 0; turn < 4000; ++turn) {
         if (random() % 2 == 0 && held.size() < 8) {
           DeviceAddress address;
-          if (!caches_.take(1000, kStream, &address)) {
+          if (!caches_.take(caches_.mine(), 1000, kStream, &address)) {
             const std::lock_guard guard(lock);
             if (caches_.may_join()) free_all(Reclaim::kParked);
             if (spare.empty()) free_all(Reclaim::kParked);

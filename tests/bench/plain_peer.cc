@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer for bench/peers that takes its addresses from malloc, and says that it holds what is live.
+#include <malloc.h>
+#include <atomic>
+#include <cstdlib>
+
+#include "bench/peers/peer.h"
+
+#define PLAIN_PEER extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+std::atomic<std::size_t> live{0};
+
+}  // namespace
+
+PLAIN_PEER const char* peer_name() { return "plain"; }
+PLAIN_PEER void* peer_allocate(std::size_t bytes) {
+  void* const buffer = std::malloc(bytes);
+  live += malloc_usable_size(buffer);
+  return buffer;
+}
+PLAIN_PEER void peer_free(void* buffer) {
+  live -= malloc_usable_size(buffer);
+  std::free(buffer);
+}
+PLAIN_PEER std::size_t peer_reserved() { return live; }
