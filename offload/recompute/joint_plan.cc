@@ -100,7 +100,9 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        if (used[b] && q - drop.leave >= kLeastGap && may_be_dropped(b) && is_crowded_between(drop.leave, q)) {
+        if (used[b] && may_be_dropped(b)) drop.leave = std::max(drop.leave, held_until(b));
+        if (used[b] && q >= drop.leave && q - drop.leave >= kLeastGap && may_be_dropped(b) &&
+            is_crowded_between(drop.leave, q)) {
           drop.arrive = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
           candidates_.push_back(drop);
@@ -110,6 +112,7 @@ class Ranking {
       }
     }
   }
+  std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
   // A buffer that lives across the end of the iteration is another one there.
   bool may_be_dropped(std::uint32_t b) const {
     const std::uint32_t name = lineage_.buffers[b].name;
