@@ -13,16 +13,16 @@ namespace {
 constexpr double kNsPerMs = 1e6;
 
 Plan planned(const StepProfile& step, Bytes budget, const Link& link, StepPlanKind kind) {
-  const auto jointly = [&](RecomputePlans plans) {
-    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans);
+  const auto jointly = [&](RecomputePlans plans, PlanEffort effort) {
+    return plan_jointly(step.profile, step.lineage, budget, link, Mapping::kForGood, plans, effort);
   };
   switch (kind) {
     case StepPlanKind::kJoint:
-      return jointly(RecomputePlans::kJoint);
+      return jointly(RecomputePlans::kJoint, PlanEffort::kFull);
     case StepPlanKind::kRecompute:
-      return jointly(RecomputePlans::kRecomputeOnly);
+      return jointly(RecomputePlans::kRecomputeOnly, PlanEffort::kQuick);
     case StepPlanKind::kSegments:
-      return jointly(RecomputePlans::kSegments);
+      return jointly(RecomputePlans::kSegments, PlanEffort::kQuick);
     case StepPlanKind::kOffload:
       break;
   }
