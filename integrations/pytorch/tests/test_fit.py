@@ -30,6 +30,7 @@ from torch.utils.checkpoint import checkpoint
 import thermocline.torch as tt
 
 PREDICTION = 0.03
+torch.set_num_threads(1)  # the machine has others to serve
 
 
 def loss_of(out: torch.Tensor) -> torch.Tensor:

@@ -355,7 +355,7 @@ class Execution(TorchDispatchMode):
         def count(operator: Operator) -> None:
             self.counts.reran[operator.facts.name] = self.counts.reran.get(operator.facts.name, 0) + 1
 
-        with self.quiet(), torch.no_grad(), torch._C._DisableAutocast():
+        with self.quiet(), torch._C._DisableAutocast():
             made = make([one.value for one in entries], count)
         for one in entries:
             one.arrive(made[one.value])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def view_of(storage: torch.UntypedStorage, dtype: torch.dtype, size: Any, stride
 class Operator:
     """One that has run, and may run again."""
 
-    __slots__ = ("args", "facts", "function", "inputs", "kwargs", "random")
+    __slots__ = ("args", "facts", "function", "grad", "inputs", "kwargs", "random")
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Operator:
         self.kwargs = mapped(kwargs, describe)
         self.inputs = list(inputs.values())
         self.random = random
+        self.grad = torch.is_grad_enabled()  # some kernels ask, such as oneDNN's recurrent layers
 
     def run(self, storages: dict[Value, torch.UntypedStorage]) -> list[torch.UntypedStorage]:
         """Once more, on these storages; what it changes has to be nobody else's. What it writes: arguments, then results."""
@@ -78,11 +80,9 @@ class Operator:
             return leaf.of(storages[leaf.value]) if isinstance(leaf, Argument) else leaf
 
         args, kwargs = mapped(self.args, fill), mapped(self.kwargs, fill)
-        if self.random is None:
+        # Below autograd, as when it ran first: whatever the mode is, no graph is made.
+        with torch._C._AutoDispatchBelowAutograd(), torch.set_grad_enabled(self.grad), self.random or nullcontext():
             out = self.function(*args, **kwargs)
-        else:
-            with self.random:
-                out = self.function(*args, **kwargs)
         changed = {s._cdata: s for s in map(storage_of, written_arguments(self.facts, args, kwargs)) if s is not None}
         read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
         return [*changed.values(), *fresh_storages(out, read)]
@@ -220,7 +220,11 @@ def make(targets: list[Value], count: Callable[[Operator], None]) -> dict[Value,
                 if uses[value] > 0 and value.storage() is None:
                     made[value] = storage
         del storages
-    return {value: made.get(value) or value.storage() for value in targets}
+    found = {value: made.get(value) or value.storage() for value in targets}
+    for value, storage in found.items():
+        if storage is None:
+            raise RuntimeError(f"thermocline.torch.fit: {value.operator.facts.name} has other results when it runs again")
+    return found
 
 
 def _order(targets: list[Value]) -> list[Operator]:
