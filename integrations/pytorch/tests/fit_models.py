@@ -241,12 +241,12 @@ class Made(nn.Module):
         past = [x * 1.5]
         for layer, (kind, back) in zip(self.layers, self.plan, strict=True):
             x = past[-1]
-            past.append(self._apply(kind, layer, x, past[-min(back, len(past))]))
+            past.append(self._one(kind, layer, x, past[-min(back, len(past))]))
             past = past[-6:]
         return past[-1] + past[0]
 
     @staticmethod
-    def _apply(kind: str, layer: nn.Module, x: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    def _one(kind: str, layer: nn.Module, x: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
         if kind in ("linear", "norm", "batchnorm"):
             return layer(x)
         if kind == "slice_":

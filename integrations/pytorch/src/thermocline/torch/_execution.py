@@ -20,11 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._kept import MODIFIED, Kept
 from ._lineage import Operator, RandomState, Value, make, view_of
-from ._operators import DETACH, covers_storage, facts_of, fresh_storages, is_plain, storage_of, tensors_in, written_arguments
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
 from ._saved import Away, Place
 from ._step_plan import StepPlan
 from ._step_plan import Value as Planned
-from ._step_record import ASIDE_BYTES
 
 _NO_TABLE: list[Any] = []
 
@@ -195,7 +194,7 @@ class Execution(TorchDispatchMode):
         operator = None
         if at is not None and not facts.refusal and all(map(is_plain, tensors_in((args, kwargs)))):
             with self.quiet():
-                operator = self._remember(function, facts, args, kwargs, changed)
+                operator = self._remember(at, function, facts, args, kwargs, changed)
         for storage, _ in changed.values():
             self._overwritten(storage)
         out = function(*args, **kwargs)
@@ -211,11 +210,15 @@ class Execution(TorchDispatchMode):
             value.planned = planned.get(index)
         return out
 
-    def _remember(self, function: Any, facts: Any, args: tuple, kwargs: dict[str, Any], changed: dict[int, Any]) -> Operator:
+    def _remember(
+        self, at: int, function: Any, facts: Any, args: tuple, kwargs: dict[str, Any], changed: dict[int, Any]
+    ) -> Operator:
         random = None
         if facts.random:
             random = RandomState(_generator(args, kwargs))
-        whole = {key for key, (_, t) in changed.items() if facts.overwrites and covers_storage(t)}
+        whole = overwritten(facts, [t for _, t in changed.values()])
+        indices = self._plan.aside.get(at, ())
+        aside = {key for index, key in enumerate(changed) if index in indices}
 
         def value_of(tensor: torch.Tensor) -> Value:
             storage = tensor.untyped_storage()
@@ -228,7 +231,7 @@ class Execution(TorchDispatchMode):
             value = self.value_at(storage)
             if value is None:
                 value = self._values[key] = Value(storage)
-            if key in changed and value.operator is None and value.anchor is None and storage.nbytes() <= ASIDE_BYTES:
+            if key in aside and value.operator is None and value.anchor is None:
                 value.anchor = storage.clone()
             return value
 

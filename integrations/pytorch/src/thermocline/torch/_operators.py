@@ -146,6 +146,11 @@ def covers_storage(tensor: torch.Tensor) -> bool:
     return True
 
 
+def overwritten(facts: Facts, changed: list[torch.Tensor]) -> set[int]:
+    """Of the arguments that the operator changes, the _cdata of the storages whose old contents do not matter."""
+    return {t.untyped_storage()._cdata for t in changed if facts.overwrites and covers_storage(t)}
+
+
 def fresh_storages(out: Any, known: Iterable[torch.UntypedStorage]) -> list[torch.UntypedStorage]:
     """The storages of results that are none of `known`, each once, in order."""
     seen = {storage._cdata for storage in known}

@@ -19,7 +19,12 @@ from ._step_record import ASIDE_BYTES, StepRecord, Version
 
 
 class DoesNotFitError(RuntimeError):
-    """No plan needs as little as the budget."""
+    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan."""
+
+    def __init__(self, message: str, least_bytes: int, found_bytes: int | None) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+        self.found_bytes = found_bytes
 
 
 @dataclass
@@ -47,6 +52,8 @@ class StepPlan:
 
     functions: list[Any]
     recorded: set[int]  # operators whose arguments are remembered, so that they can run again
+    # Operators among those that change small state of before the step, of which a copy is kept -> indices among what they write.
+    aside: dict[int, set[int]]
     values: dict[int, dict[int, Value]]  # operator -> index among what it writes -> what happens to that
     begins: dict[int, list[tuple[Version, int]]]  # after an operator: gaps that begin, as (key, index)
     returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
@@ -74,7 +81,7 @@ def find_command() -> str:
 
 
 def write_trace(record: StepRecord, path: str) -> None:
-    """Two steps of thermocline-trace/1: in the first what the step found is allocated; the second is the step."""
+    """Two steps of thermocline-trace/1: in the first what the step found is allocated, and room for copies of it; the second is the step."""
     with open(path, "w", encoding="utf-8") as file:
 
         def line(**event: Any) -> None:
@@ -83,6 +90,7 @@ def write_trace(record: StepRecord, path: str) -> None:
         line(schema="thermocline-trace/1", source=f"torch {torch.__version__}")
         for number in record.before:
             line(e="alloc", b=number, n=record.sizes[number])
+        line(e="alloc", b=len(record.sizes), n=_aside_bytes(record))
         line(e="op", k="begin", r=[], w=[], flops=0, bytes=0)
         line(e="step", i=0)
         for kind, number in record.events:
@@ -95,6 +103,13 @@ def write_trace(record: StepRecord, path: str) -> None:
                 timed = {"us": op.microseconds} if op.microseconds else {}
                 line(e="op", k=op.name, r=op.reads, w=op.writes, flops=op.flops, bytes=op.moved_bytes, **timed)
         line(e="step", i=1)
+
+
+def _aside_bytes(record: StepRecord) -> int:
+    """At most so much is kept of small state that the step changes."""
+    return sum(
+        record.sizes[number] * len(record.writers.get(number, ())) for number in record.before if record.sizes[number] <= ASIDE_BYTES
+    )
 
 
 def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
@@ -139,7 +154,8 @@ def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
     )
     if answer["found_bytes"] is not None:
         message += f"; a plan was found for {_mib(answer['found_bytes'])}"
-    return DoesNotFitError(f"{message}. Kept whole the step needs {_mib(answer['whole_peak_bytes'])}")
+    message += f". Kept whole the step needs {_mib(answer['whole_peak_bytes'])}"
+    return DoesNotFitError(message, answer["least_bytes"], answer["found_bytes"])
 
 
 def plan_of(record: StepRecord, answer: dict[str, Any]) -> StepPlan:
@@ -155,7 +171,7 @@ class _Compiler:
 
     def run(self) -> StepPlan:
         record, answer = self._record, self._answer
-        plan = StepPlan(record.functions, set(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
+        plan = StepPlan(record.functions, set(), self._aside(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
         plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
         values = self._values()
         together: dict[int, list[Version]] = defaultdict(list)
@@ -172,6 +188,14 @@ class _Compiler:
                     plan.together[value.key][i] = together[gap.arrive]
         plan.recorded |= set(plan.values)
         return plan
+
+    def _aside(self) -> dict[int, set[int]]:
+        found: dict[int, set[int]] = defaultdict(set)
+        for number in self._record.before:
+            if self._record.sizes[number] <= ASIDE_BYTES:
+                for place, index in self._record.writers.get(number, ()):
+                    found[self._ordinal(place)].add(index)
+        return dict(found)
 
     def _ordinal(self, place: int) -> int:
         return self._record.operators[place].ordinal

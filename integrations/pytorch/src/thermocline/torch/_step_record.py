@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ._kept import MODIFIED, Kept
-from ._operators import DETACH, facts_of, fresh_storages, is_plain, storage_of, tensors_in, written_arguments
+from ._lineage import view_of
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
 
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
 ASIDE_BYTES = 64 << 10
@@ -99,7 +100,7 @@ class _Save:
 
     def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
         self.entry = entry
-        self.version = tensor._version
+        self.version = entry.alias._version
         self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
 
 
@@ -143,7 +144,9 @@ class Recorder(TorchDispatchMode):
         self._look_who_holds()
         facts = facts_of(function)
         read = self._known(tensors_in((args, kwargs)), before=True)
-        changed = self._known(written_arguments(facts, args, kwargs), before=True)
+        arguments = written_arguments(facts, args, kwargs)
+        changed = self._known(arguments, before=True)
+        blank = {self._numbers[key] for key in overwritten(facts, [t for t in arguments if storage_of(t) is not None])}
         ordinal = len(record.functions)
         record.functions.append(function)
         begun = time.perf_counter() if self._measure else 0.0
@@ -164,7 +167,7 @@ class Recorder(TorchDispatchMode):
             Operator(
                 ordinal=ordinal,
                 name=facts.name.split("::")[-1],
-                reads=list(dict.fromkeys(n for n in reads if not (facts.overwrites and n in written))),
+                reads=list(dict.fromkeys(n for n in reads if n not in blank)),
                 writes=list(dict.fromkeys(written)),
                 flops=self._flops(function, args, kwargs, out),
                 moved_bytes=sum(record.sizes[n] for n in dict.fromkeys([*reads, *written])),
@@ -246,7 +249,9 @@ class Recorder(TorchDispatchMode):
             self._unpacked.append(entry.number)
         self._quiet = True
         try:
-            result = torch.empty(0, dtype=save.dtype, device=entry.alias.device)
-            return result.set_(entry.alias.untyped_storage(), save.offset, save.size, save.stride)
+            alias = entry.alias
+            if alias.dtype == save.dtype:  # counts versions with the original
+                return alias.as_strided(save.size, save.stride, save.offset)
+            return view_of(alias.untyped_storage(), save.dtype, save.size, save.stride, save.offset)
         finally:
             self._quiet = False
