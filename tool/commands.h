@@ -24,6 +24,7 @@ void add_run(CLI::App& app, CommandLine* line);
 void add_record(CLI::App& app, CommandLine* line);
 void add_convert(CLI::App& app, CommandLine* line);
 void add_compare(CLI::App& app, CommandLine* line);
+void add_plan(CLI::App& app, CommandLine* line);
 void add_replay(CLI::App& app, CommandLine* line);
 void add_bound(CLI::App& app, CommandLine* line);
 void add_estimate(CLI::App& app, CommandLine* line);

@@ -143,7 +143,7 @@ int with_whole_output(int status) {
 void group_commands(CLI::App* app) {
   const std::pair<const char*, std::vector<const char*>> groups[] = {
       {"Programs", {"run", "record", "stats"}},
-      {"Recorded programs", {"estimate", "replay", "bound", "tune", "report", "export", "compare", "convert"}},
+      {"Recorded programs", {"estimate", "replay", "plan", "bound", "tune", "report", "export", "compare", "convert"}},
       {"This machine", {"devices", "doctor", "config", "manual"}}};
   for (const auto& [group, names] : groups) {
     for (const char* const name : names) app->get_subcommand(name)->group(group);
@@ -157,8 +157,9 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   CommandLine line;
-  for (const auto add : {add_run, add_record, add_stats, add_estimate, add_replay, add_bound, add_tune, add_report,
-                         add_export, add_compare, add_convert, add_devices, add_doctor, add_config, add_manual})
+  for (const auto add :
+       {add_run, add_record, add_stats, add_estimate, add_replay, add_plan, add_bound, add_tune, add_report, add_export,
+        add_compare, add_convert, add_devices, add_doctor, add_config, add_manual})
     add(app, &line);
   group_commands(&app);
 

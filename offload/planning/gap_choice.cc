@@ -66,7 +66,8 @@ void GapChooser::find_gaps() {
 }
 
 void GapChooser::add_gap(std::uint32_t buffer, std::uint32_t leave, std::uint32_t arrive, bool returns) {
-  if (arrive <= leave + 1) return;
+  leave = std::max(leave, profile_.buffers[buffer].held_until);
+  if (arrive <= leave || arrive - leave == 1) return;
   const std::uint32_t before = leave < places_ ? 0 : places_;
   const double idle_ns = time_at(arrive - before) - time_at(leave - before + 1);
   gaps_.push_back({buffer, leave - before, arrive - before, idle_ns, returns});
@@ -207,7 +208,7 @@ class GapChooser::Sweep {
   double away_ = 0;
 };
 
-ChosenParts GapChooser::choose(const Choice& choice) const {
+std::optional<ChosenParts> GapChooser::choose(const Choice& choice) const {
   const double limit = limit_ - choice.reserve;
   const bool in_turn = choice.preference == Preference::kEven;
   const std::vector<Interval> parts = intervals(choice);
@@ -226,7 +227,7 @@ ChosenParts GapChooser::choose(const Choice& choice) const {
       open.push({parts[next].key, parts[next].gap, static_cast<std::uint32_t>(next)});
     }
     while (live_[place] - sweep.away() > limit) {
-      if (open.empty()) return {};
+      if (open.empty()) return std::nullopt;
       const Candidate candidate = open.top();
       const Interval part = parts[candidate.interval];
       const std::uint32_t most = std::min(parts_in(part.gap), ranges_[part.gap].most);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "offload/planning/profile.h"
@@ -72,8 +73,8 @@ class GapChooser {
   Range range_of(std::uint32_t gap) const { return ranges_[gap]; }
   void set_range(std::uint32_t gap, Range range) { ranges_[gap] = range; }
 
-  // Empty if it can not fit at some place.
-  ChosenParts choose(const Choice& choice) const;
+  // Nothing if it can not fit at some place. Without gaps there is one choice, which is empty.
+  std::optional<ChosenParts> choose(const Choice& choice) const;
 
  private:
   // A part of a gap in the coordinates of a sweep; covers the steps strictly between its ends.

@@ -11,6 +11,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -85,9 +86,10 @@ class Planner {
   // The duration of an iteration with this choice; infinite if there is none, or if it was tried before. Replaces the
   // best plan if it takes less than `share` of its time.
   double attempt(const Choice& choice, double share = kFaster) {
-    const ChosenParts chosen = chooser_.choose(choice);
+    const std::optional<ChosenParts> found = chooser_.choose(choice);
     // Different preferences often give the same choice.
-    if (chosen.empty() || !seen_.insert(chosen).second) return kNever;
+    if (!found || !seen_.insert(*found).second) return kNever;
+    const ChosenParts& chosen = *found;
     const double predicted_ns = take_if_faster(chosen, choice, share);
     if (!quick_ || predicted_ns == kNever) return predicted_ns;
     const auto slower = std::find_if(fastest_.begin(), fastest_.end(),

@@ -29,8 +29,12 @@ struct ProfiledBuffer {
   std::uint64_t latest_serial = 0;  // of the block that had this role last
   // Its addresses lost their pages before, so they have to be mapped again.
   bool begins_remapped = false;
+  // The program itself holds the contents until after this place: they leave no earlier. kAlwaysHeld: they stay.
+  std::uint32_t held_until = 0;
   // Estimated number of buffers among whose addresses its pages are distributed when it is freed.
   double heirs = 0;
+
+  static constexpr std::uint32_t kAlwaysHeld = ~std::uint32_t{0};
 
   // The fraction of its memory that crosses the link.
   double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }

@@ -100,7 +100,9 @@ class Ranking {
       for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::uint32_t b = buffers[i];
         Drop& drop = last[b];
-        if (used[b] && q - drop.leave >= kLeastGap && may_be_dropped(b) && is_crowded_between(drop.leave, q)) {
+        if (used[b] && may_be_dropped(b)) drop.leave = std::max(drop.leave, held_until(b));
+        if (used[b] && q >= drop.leave && q - drop.leave >= kLeastGap && may_be_dropped(b) &&
+            is_crowded_between(drop.leave, q)) {
           drop.arrive = q;
           drop.version = operands[i].reads ? operands[i].read : kNoVersion;
           candidates_.push_back(drop);
@@ -110,6 +112,7 @@ class Ranking {
       }
     }
   }
+  std::uint32_t held_until(std::uint32_t b) const { return profile_.buffers[lineage_.buffers[b].name].held_until; }
   // A buffer that lives across the end of the iteration is another one there.
   bool may_be_dropped(std::uint32_t b) const {
     const std::uint32_t name = lineage_.buffers[b].name;
@@ -216,30 +219,31 @@ constexpr double kHostNsPerDrop = 300e3;
 
 class JointPlanner {
  public:
-  JointPlanner(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping)
-      : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping) {}
+  JointPlanner(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
+               PlanEffort effort)
+      : profile_(profile), lineage_(lineage), limit_(limit), link_(link), mapping_(mapping), effort_(effort) {}
 
   Plan best() {
-    best_ = plan_iteration(profile_, limit_, link_);
+    best_ = plan_iteration(profile_, limit_, link_, effort_);
     try_lists();
     return std::move(best_);
   }
 
   Plan without_copies() {
-    take(plan_iteration(profile_, limit_, link_), nullptr);
+    take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
     try_lists();
     return std::move(without_copies_);
   }
 
   // The fastest plan over several numbers of segments.
   Plan in_segments() {
-    take(plan_iteration(profile_, limit_, link_), nullptr);
+    take(plan_iteration(profile_, limit_, link_, effort_), nullptr);
     const double root = std::sqrt(static_cast<double>(profile_.places()) / 2);
     for (const double factor : {0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0}) {
       const auto segments = static_cast<std::uint32_t>(std::max(2.0, factor * root));
       // A segment is recomputed as a whole, and its backward pass takes as long as three segments.
       const auto kept_for = static_cast<std::uint32_t>(3 * profile_.places() / segments);
-      keep_if_faster(rewritten(segment_drops(profile_, lineage_, segments), kept_for), PlanEffort::kFull);
+      keep_if_faster(rewritten(segment_drops(profile_, lineage_, segments), kept_for), effort_);
     }
     return std::move(without_copies_);
   }
@@ -253,7 +257,7 @@ class JointPlanner {
     if (tries_quickly()) {
       std::ranges::stable_sort(promising_, {}, &Promising::predicted_ns);
       for (std::size_t i = 0; i < std::min(promising_.size(), kPlannedFully); ++i) {
-        keep_if_faster(promising_[i].rewriting, PlanEffort::kFull);
+        keep_if_faster(promising_[i].rewriting, effort_);
       }
     }
   }
@@ -299,7 +303,7 @@ class JointPlanner {
     const auto begin = lists_[list].ranked.begin();
     const std::shared_ptr<const Rewriting> rewriting =
         rewritten({begin, begin + static_cast<std::ptrdiff_t>(length)}, lists_[list].kept_for);
-    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : PlanEffort::kFull);
+    const double predicted_ns = keep_if_faster(rewriting, tries_quickly() ? PlanEffort::kQuick : effort_);
     if (predicted_ns < (refined_ ? refined_->predicted_ns : kNever)) refined_ = Tried{list, length, predicted_ns};
     if (tries_quickly() && predicted_ns < kNever) promising_.push_back({predicted_ns, rewriting});
   }
@@ -322,6 +326,7 @@ class JointPlanner {
     if (!plan.fits) return kNever;
     const double predicted_ns = plan.predicted_ns;
     if (plan.gaps.empty()) take(plan, rewriting);
+    if (!plan.gaps.empty() && effort_ == PlanEffort::kQuick) return kNever;
     if (!best_.fits || predicted_ns < kFaster * best_.predicted_ns) {
       best_ = std::move(plan);
       best_.rewriting = rewriting;
@@ -341,6 +346,7 @@ class JointPlanner {
   const Bytes limit_;
   const Link& link_;
   const Mapping mapping_;
+  const PlanEffort effort_;
   std::vector<List> lists_;
   std::set<std::pair<std::size_t, std::size_t>> tried_;  // list, length
   struct Tried {
@@ -370,8 +376,8 @@ std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, 
 }
 
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link, Mapping mapping,
-                  RecomputePlans plans) {
-  JointPlanner planner(profile, lineage, limit, link, mapping);
+                  RecomputePlans plans, PlanEffort effort) {
+  JointPlanner planner(profile, lineage, limit, link, mapping, effort);
   switch (plans) {
     case RecomputePlans::kRecomputeOnly:
       return planner.without_copies();

@@ -22,9 +22,12 @@ namespace thermocline {
 std::vector<Drop> rank_drops(const Profile& profile, const Lineage& lineage, Bytes limit, double ns_per_drop = 0,
                              std::uint32_t kept_for = 40);
 
-// Plan::rewriting says what is dropped and recomputed; null: nothing.
+// Plan::rewriting says what is dropped and recomputed; null: nothing. `effort`: of the search for copies. kQuick is for
+// plans without copies: the first choice of copies shows whether any are needed, and plans that need some do not guide
+// the search.
 Plan plan_jointly(const Profile& profile, const Lineage& lineage, Bytes limit, const Link& link,
-                  Mapping mapping = Mapping::kEachTime, RecomputePlans plans = RecomputePlans::kJoint);
+                  Mapping mapping = Mapping::kEachTime, RecomputePlans plans = RecomputePlans::kJoint,
+                  PlanEffort effort = PlanEffort::kFull);
 
 // What is dropped if the forward pass, which ends where most bytes are live, is cut into this many segments.
 std::vector<Drop> segment_drops(const Profile& profile, const Lineage& lineage, std::uint32_t segments);

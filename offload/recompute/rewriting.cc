@@ -84,19 +84,24 @@ class Rewriter {
     if (uses.empty() || uses.back() != last_place()) uses.push_back(last_place());
   }
   // From now on the profile's buffer is a new one: its life is split here.
-  std::uint32_t new_segment(std::uint32_t name, Bytes bytes, Bytes contents) {
+  std::uint32_t new_segment(std::uint32_t name, Bytes bytes, Bytes contents, std::uint32_t held_until = 0) {
     ProfiledBuffer buffer;
     buffer.bytes = bytes;
     buffer.contents = contents;
     buffer.birth = static_cast<std::uint32_t>(out_.profile.places());
+    buffer.held_until = held_until;
     out_.profile.buffers.push_back(buffer);
     out_.names.push_back(name);
     return static_cast<std::uint32_t>(out_.names.size() - 1);
   }
+  // Where programs hold contents, nobody copies what was remade.
+  static std::uint32_t held_once_remade(const ProfiledBuffer& whole) {
+    return whole.held_until == 0 ? 0 : ProfiledBuffer::kAlwaysHeld;
+  }
   std::uint32_t new_segment_of(std::uint32_t buffer) {
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const ProfiledBuffer& whole = profile_.buffers[name];
-    segment_[name] = new_segment(name, whole.bytes, whole.contents);
+    segment_[name] = new_segment(name, whole.bytes, whole.contents, held_once_remade(whole));
     out_.profile.buffers[segment_[name]].begins_remapped = maps();
     return segment_[name];
   }
@@ -144,6 +149,7 @@ class Rewriter {
         if (recipe.values[v].first_run == r) segments[v] = segment_for(recipe.values[v]);
       }
       begin_place(q, profile_.nanoseconds[operation]);
+      out_.reruns.push_back(operation);
       out_.recomputed_ns += profile_.nanoseconds[operation];
       ++out_.recomputed_operations;
       const std::span<const std::uint32_t> buffers = lineage_.operand_buffers(operation);
@@ -170,7 +176,10 @@ class Rewriter {
     if (value.own) return new_segment_of(buffer);
     const std::uint32_t name = lineage_.buffers[buffer].name;
     const Bytes bytes = lineage_.buffers[buffer].bytes;
-    if (name != kNoBuffer) return new_segment(kNoBuffer, profile_.buffers[name].bytes, profile_.buffers[name].contents);
+    if (name != kNoBuffer) {
+      const ProfiledBuffer& whole = profile_.buffers[name];
+      return new_segment(kNoBuffer, whole.bytes, whole.contents, held_once_remade(whole));
+    }
     // Large scratch memory has whole pages of its own; small scratch memory shares slabs with other small buffers.
     if (bytes < kMiB) return kNoBuffer;
     return new_segment(kNoBuffer, round_up(bytes, kDefaultPageBytes), bytes);
@@ -186,6 +195,7 @@ class Rewriter {
       if (name == kNoBuffer) continue;
       const ProfiledBuffer& whole = profile_.buffers[name];
       if (i == name) buffer.birth = out_.place_of[whole.birth] - out_.runs_before[whole.birth];
+      if (i == name && whole.held_until < out_.place_of.size()) buffer.held_until = out_.place_of[whole.held_until];
       if (!has_ended[i]) buffer.death = out_.place_of[whole.death];
     }
   }

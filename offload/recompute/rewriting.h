@@ -33,6 +33,7 @@ struct Rewriting {
   std::vector<std::vector<std::uint32_t>> remakes, drops;
   // By buffer of `profile`: the buffer of the original profile that it is a part of; kNoBuffer: scratch.
   std::vector<std::uint32_t> names;
+  std::vector<std::uint32_t> reruns;  // the program's operations that run again, in this order
   std::uint64_t recomputed_ns = 0;
   std::uint32_t recomputed_operations = 0;
 };

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a plan in eager mode. A dispatch mode counts operators and remembers those that may have to run again; hooks of saved tensors keep,
+drop or offload by what the plan says of the value. Lineage is taken from the arguments that are really passed, never from the plan, so a
+program that does something else than was recorded gets other memory and the same bits.
+
+From the first operator on that is not the recorded one nothing more is dropped in that step: what autograd saves is offloaded, where there
+is a place for it, or kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._kept import MODIFIED, Kept
+from ._lineage import Operator, RandomState, Value, make, view_of
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+from ._saved import Away, Place
+from ._step_plan import StepPlan
+from ._step_plan import Value as Planned
+
+_NO_TABLE: list[Any] = []
+
+
+class Counts:
+    """What one step did. Bytes are of storages."""
+
+    def __init__(self) -> None:
+        self.dropped = self.dropped_bytes = 0
+        self.offloaded = self.offloaded_bytes = 0
+        self.reran: dict[str, int] = {}  # by operator
+        self.not_droppable = 0  # planned so, and kept, because not everything that makes them again is there
+        self.diverged_at: int | None = None  # ordinal of the first operator that was not the recorded one
+        self.brought_back = 0  # of graphs that outlived the step
+
+    @property
+    def reran_operators(self) -> int:
+        return sum(self.reran.values())
+
+
+class _Entry:
+    """A planned value that autograd has saved."""
+
+    __slots__ = ("__weakref__", "away", "execution", "gap", "held", "holds_value", "modified", "value", "waiting")
+
+    def __init__(self, execution: Execution, value: Value) -> None:
+        self.execution = execution
+        self.value = value
+        self.gap = -1
+        self.held: torch.UntypedStorage | None = None
+        self.holds_value = False
+        self.away: Away | None = None
+        self.waiting = 0  # saves that backward has not asked for
+        self.modified = False
+
+    def leave(self, gap: int, how: str) -> None:
+        """Lets go of the contents; they stay where they can not be had again."""
+        self.gap = gap
+        storage = self.held if self.held is not None else self.value.storage()
+        if storage is None:
+            return
+        counts = self.execution.counts
+        if how == "offload" and self.execution.place is not None:
+            if self.away is None:
+                counts.offloaded += 1
+                counts.offloaded_bytes += storage.nbytes()
+                with self.execution.quiet():
+                    self.away = self.execution.place.leave(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
+        elif not self.holds_value:
+            self.holds_value = self.value.hold()
+            if not self.holds_value:
+                counts.not_droppable += 1
+                self.held = storage
+                return
+            counts.dropped += 1
+            counts.dropped_bytes += storage.nbytes()
+        self.held = None
+
+    def is_there(self) -> bool:
+        return self.held is not None or self.value.storage() is not None
+
+    def arrive(self, storage: torch.UntypedStorage) -> None:
+        self.held = storage
+        if self.value.home is None or self.value.home() is not storage:
+            self.execution.settle(self.value, storage)
+
+    def release(self) -> None:
+        """Backward has everything it waited for; a second one may come."""
+        if self.away is not None:
+            self.held = None
+            self.away.let_go()
+        elif self.holds_value:
+            self.held = None
+
+    def __del__(self) -> None:
+        if self.holds_value:
+            with self.execution.lock:
+                self.value.let_go()
+
+
+class _Save:
+    """What autograd has in place of the tensor."""
+
+    __slots__ = ("dtype", "entry", "offset", "size", "stride", "taken")
+
+    def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
+        self.entry = entry
+        self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+        self.taken = False
+        entry.waiting += 1
+
+    def take(self) -> None:
+        if not self.taken:
+            self.taken = True
+            self.entry.waiting -= 1
+            if self.entry.waiting == 0:
+                self.entry.release()
+
+    def __del__(self) -> None:
+        with self.entry.execution.lock:
+            self.take()
+
+
+class Execution(TorchDispatchMode):
+    """One step under a plan: ``with Execution(plan, place): step()``. Entered once. Backward may run on autograd's threads."""
+
+    def __init__(self, plan: StepPlan, table: list[Any], place: Place | None, min_bytes: int) -> None:
+        """table: see make_table()."""
+        super().__init__()
+        self.counts = Counts()
+        self.place = place
+        self.lock = threading.RLock()
+        self._plan = plan
+        self._table = table
+        self._at = 0
+        self._quiet = False
+        self._min_bytes = min_bytes
+        self._values: dict[int, Value] = {}  # by _cdata of the storage
+        self._entries: dict[tuple[int, int], weakref.ref[_Entry]] = {}  # by the plan's key
+        self._away: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+
+    def __enter__(self) -> Execution:
+        super().__enter__()
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.__exit__(*error)
+        super().__exit__(*error)
+        self._table = _NO_TABLE
+        self._bring_back()
+        self._values.clear()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        at = self._at
+        try:
+            expected = self._table[at] is function
+        except IndexError:
+            expected = False
+        if expected:
+            self._at = at + 1
+            return function(*args, **kwargs) if kwargs else function(*args)
+        return self._unusual(function, args, kwargs or {})
+
+    def _unusual(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if self._quiet or function is DETACH:
+            return function(*args, **kwargs)
+        at = self._at
+        functions = self._plan.functions
+        if self.counts.diverged_at is None:
+            if at >= len(functions) or functions[at] is not function:
+                self.counts.diverged_at = at
+                self._table = _NO_TABLE
+            else:
+                self._at = at + 1
+        planned = self.counts.diverged_at is None
+        with self.lock:
+            out = self._run(at if planned and at in self._plan.recorded else None, function, args, kwargs)
+            if planned:
+                self._after(at)
+        return out
+
+    def _run(self, at: int | None, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """at: where it stands in the plan, if it is to be remembered."""
+        facts = facts_of(function)
+        changed = {s._cdata: (s, t) for t in written_arguments(facts, args, kwargs) if (s := storage_of(t)) is not None}
+        operator = None
+        if at is not None and not facts.refusal and all(map(is_plain, tensors_in((args, kwargs)))):
+            with self.quiet():
+                operator = self._remember(at, function, facts, args, kwargs, changed)
+        for storage, _ in changed.values():
+            self._overwritten(storage)
+        out = function(*args, **kwargs)
+        if at is None:
+            for storage, _ in changed.values():
+                self._values.pop(storage._cdata, None)
+            return out
+        read = [s for s in map(storage_of, tensors_in((args, kwargs))) if s is not None]
+        written = [*(storage for storage, _ in changed.values()), *fresh_storages(out, read)]
+        planned = self._plan.values.get(at, {})
+        for index, storage in enumerate(written):
+            value = self._values[storage._cdata] = Value(storage, operator, index)
+            value.planned = planned.get(index)
+        return out
+
+    def _remember(
+        self, at: int, function: Any, facts: Any, args: tuple, kwargs: dict[str, Any], changed: dict[int, Any]
+    ) -> Operator:
+        random = None
+        if facts.random:
+            random = RandomState(_generator(args, kwargs))
+        whole = overwritten(facts, [t for _, t in changed.values()])
+        indices = self._plan.aside.get(at, ())
+        aside = {key for index, key in enumerate(changed) if index in indices}
+
+        def value_of(tensor: torch.Tensor) -> Value:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key in whole and any(tensor is t for _, t in changed.values()):
+                blank = Value(storage)
+                blank.home = None
+                blank.anchor = _Blank(storage)
+                return blank
+            value = self.value_at(storage)
+            if value is None:
+                value = self._values[key] = Value(storage)
+            if key in aside and value.operator is None and value.anchor is None:
+                value.anchor = storage.clone()
+            return value
+
+        return Operator(function, facts, args, kwargs, value_of, random)
+
+    def value_at(self, storage: torch.UntypedStorage) -> Value | None:
+        value = self._values.get(storage._cdata)
+        if value is None or value.home is None or value.home() is not storage:
+            return None  # an address comes again for another storage
+        return value
+
+    def settle(self, value: Value, storage: torch.UntypedStorage) -> None:
+        """The value's contents are there from now on."""
+        value.home = weakref.ref(storage)
+        self._values[storage._cdata] = value
+
+    def _overwritten(self, storage: torch.UntypedStorage) -> None:
+        value = self.value_at(storage)
+        if value is None:
+            return
+        entry = value.entry() if value.entry is not None else None
+        if entry is not None and entry.held is storage and entry.waiting > 0:
+            entry.modified = True
+        with self.quiet():
+            value.before_overwriting()
+
+    def _after(self, at: int) -> None:
+        for key, gap in self._plan.begins.get(at, ()):
+            entry = self._entry_at(key)
+            if entry is not None and entry.waiting > 0:
+                entry.leave(gap, entry.value.planned.gaps[gap].how)
+        for key in self._plan.returns.get(at, ()):
+            entry = self._entry_at(key)
+            if entry is not None and entry.away is not None and entry.waiting > 0 and not entry.is_there():
+                with self.quiet():
+                    entry.away.begin_return()
+
+    def _entry_at(self, key: tuple[int, int]) -> _Entry | None:
+        reference = self._entries.get(key)
+        return reference() if reference is not None else None
+
+    def _pack(self, tensor: torch.Tensor) -> Any:
+        with self.lock:
+            if self.place is not None:
+                self.place.settle()
+            storage = storage_of(tensor) if is_plain(tensor) else None
+            value = self.value_at(storage) if storage is not None else None
+            if value is not None and value.planned is not None:
+                return _Save(self._entry_of(value, storage), tensor)
+            if self.counts.diverged_at is not None and self._may_leave(tensor, storage):
+                return _Save(self._plain_entry(value, storage), tensor)
+            if value is not None:
+                value.kept = True
+            return Kept(tensor)
+
+    def _entry_of(self, value: Value, storage: torch.UntypedStorage) -> _Entry:
+        entry = value.entry() if value.entry is not None else None
+        if entry is None:
+            entry = _Entry(self, value)
+            planned: Planned = value.planned
+            value.entry = weakref.ref(entry)
+            self._entries[planned.key] = weakref.ref(entry)
+            self._away.add(entry)
+            if planned.kept_first or self.counts.diverged_at is not None:
+                entry.held = storage
+            else:
+                entry.leave(0, planned.gaps[0].how)
+        return entry
+
+    def _may_leave(self, tensor: torch.Tensor, storage: torch.UntypedStorage | None) -> bool:
+        base = tensor if tensor._base is None else tensor._base
+        return (
+            self.place is not None
+            and storage is not None
+            and storage.nbytes() >= self._min_bytes
+            and not (base.is_leaf and base.requires_grad)
+            and self.place.takes(tensor)
+        )
+
+    def _plain_entry(self, value: Value | None, storage: torch.UntypedStorage) -> _Entry:
+        """For what no plan knows: it is offloaded."""
+        if value is None:
+            value = self._values[storage._cdata] = Value(storage)
+        entry = value.entry() if value.entry is not None else None
+        if entry is None:
+            entry = _Entry(self, value)
+            value.entry = weakref.ref(entry)
+            self._away.add(entry)
+            entry.leave(0, "offload")
+        return entry
+
+    def _unpack(self, save: Any) -> torch.Tensor:
+        if isinstance(save, Kept):
+            return save.unpack()
+        with self.lock:
+            entry = save.entry
+            if entry.modified:
+                raise RuntimeError(MODIFIED)
+            self._bring(entry)
+            with self.quiet():
+                tensor = view_of(entry.held, save.dtype, save.size, save.stride, save.offset)
+            save.take()
+            return tensor
+
+    def _bring(self, entry: _Entry) -> None:
+        if entry.held is not None:
+            return
+        if entry.is_there():
+            entry.arrive(entry.value.storage())
+        elif entry.away is not None:
+            with self.quiet():
+                entry.arrive(entry.away.returned())
+        else:
+            self._make(entry)
+
+    def _make(self, entry: _Entry) -> None:
+        entries = [entry]
+        planned = entry.value.planned
+        for key in self._plan.together.get(planned.key, {}).get(entry.gap, ()):
+            other = self._entry_at(key)
+            if other is not None and other is not entry and other.waiting > 0 and other.holds_value and not other.is_there():
+                entries.append(other)
+
+        def count(operator: Operator) -> None:
+            self.counts.reran[operator.facts.name] = self.counts.reran.get(operator.facts.name, 0) + 1
+
+        with self.quiet(), torch._C._DisableAutocast():
+            made = make([one.value for one in entries], count)
+        for one in entries:
+            one.arrive(made[one.value])
+
+    def _bring_back(self) -> None:
+        """Changes in place are not seen any more, so nothing may depend on others' contents."""
+        with self.lock:
+            for entry in list(self._away):
+                if entry.holds_value:
+                    self._bring(entry)
+                    self.counts.brought_back += 1
+            for entry in list(self._away):
+                if entry.holds_value:
+                    entry.holds_value = False
+                    entry.value.let_go()
+
+    @contextmanager
+    def quiet(self) -> Any:
+        """What is dispatched inside is the library's own."""
+        before, self._quiet = self._quiet, True
+        table, self._table = self._table, _NO_TABLE
+        try:
+            yield
+        finally:
+            self._quiet = before
+            self._table = table
+
+
+class _Blank:
+    """In place of contents that are overwritten whole: memory of that size."""
+
+    __slots__ = ("_bytes", "_device")
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self._bytes = storage.nbytes()
+        self._device = storage.device
+
+    def clone(self) -> torch.UntypedStorage:
+        return torch.empty(self._bytes, dtype=torch.uint8, device=self._device).untyped_storage()
+
+
+def _generator(args: tuple, kwargs: dict[str, Any]) -> torch.Generator:
+    """The one that the operator draws from."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Generator):
+            return value
+    tensors = tensors_in((args, kwargs))
+    device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
+    if device.type == "cuda":
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        return torch.cuda.default_generators[index]
+    return torch.default_generator
+
+
+def make_table(plan: StepPlan) -> list[Any]:
+    """By ordinal: the operator, where nothing has to be done but count; else None."""
+    table: list[Any] = []
+    for ordinal, function in enumerate(plan.functions):
+        facts = facts_of(function)
+        plain = not facts.writes and not facts.norm
+        busy = ordinal in plan.recorded or ordinal in plan.begins or ordinal in plan.returns
+        table.append(function if plain and not busy else None)
+    return table

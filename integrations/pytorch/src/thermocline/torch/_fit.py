@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit(): training steps within a budget of bytes. The first step is recorded, the joint plan of the library is made for it, and the steps
+after it run by that plan, in eager mode and with the same bits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _step_plan
+from ._execution import Counts, Execution, make_table
+from ._operators import tensors_in
+from ._places import Copies
+from ._saved import Place
+from ._step_plan import DoesNotFitError, StepPlan
+from ._step_record import Recorder, StepRecord
+from ._trial import trial
+
+# A step that begins with more than it was planned for is recorded again, so often at most.
+_MOST_RECORDINGS = 3
+_TOLERANCE = 0.005
+# After so many steps in a row that were not the recorded one, the next is recorded.
+_MOST_DIVERGED = 2
+
+
+class Fit:
+    """Made by fit(). Call it, or enter it around one step (forward and backward). Not for several threads at a time."""
+
+    def __init__(
+        self,
+        step: Callable[..., Any] | None,
+        *,
+        budget: int | str,
+        device: str,
+        plans: str,
+        place: Place | None,
+        min_bytes: int,
+        verbose: bool,
+    ) -> None:
+        self._step = step
+        self._budget = _checked(budget)
+        self._device, self._plans, self._place, self._min_bytes, self._verbose = device, plans, place, min_bytes, verbose
+        self._entered: Recorder | Execution | None = None
+        self._table: list[Any] = []
+        self._recordings = 0
+        self._diverged = 0
+        self._named: set[str] = set()
+        self.result: Any = None  # of the step that fit() ran, where it was given inputs
+        self.record: StepRecord | None = None
+        self.plan: StepPlan | None = None  # None: the next step is recorded
+        self.counts: Counts | None = None  # of the last step that ran under a plan
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """One step: what the function returns. RuntimeError where fit() was given a module: enter the context around a step."""
+        if self._step is None:
+            raise RuntimeError("thermocline.torch.fit: a module alone is no step; write `with fitted:` around forward and backward")
+        with self:
+            return self._step(*args, **kwargs)
+
+    def __enter__(self) -> Fit:
+        if torch.compiler.is_compiling():
+            raise RuntimeError("thermocline.torch.fit can not be entered in compiled code; enter it around the call")
+        if self._entered is not None:
+            raise RuntimeError("thermocline.torch.fit: a step is under way; steps can not be nested")
+        if self.plan is None or self._must_record_again():
+            self._recordings += 1
+            entered: Recorder | Execution = Recorder(measure=not torch.cuda.is_available(), known=self.record)
+        else:
+            entered = Execution(self.plan, self._table, self._place, self._min_bytes)
+        entered.__enter__()
+        self._entered = entered
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        entered, self._entered = self._entered, None
+        entered.__exit__(kind, error, trace)
+        if isinstance(entered, Execution):
+            self.counts = entered.counts
+            self._diverged = self._diverged + 1 if self.counts.diverged_at is not None else 0
+            if self._diverged >= _MOST_DIVERGED:
+                self._say("the steps are not the recorded one any more; the next is recorded")
+                self.plan, self._diverged, self._recordings = None, 0, 0
+        elif kind is None:
+            self.use(entered.record)
+
+    def _must_record_again(self) -> bool:
+        record = self.record
+        grown = record.alive_bytes() - record.before_bytes
+        return grown > _TOLERANCE * record.before_bytes and self._recordings < _MOST_RECORDINGS
+
+    def use(self, record: StepRecord) -> None:
+        """Plans for a recorded step. Raises DoesNotFitError, after which steps run without a plan."""
+        self.record, self.plan = record, None
+        if not record.operators:
+            raise RuntimeError("thermocline.torch.fit: the step ran no operator that PyTorch dispatched on this thread")
+        answer = _step_plan.ask(record, self._budget, device=self._device, plans=self._plans, min_bytes=self._min_bytes)
+        for name, reason in record.refusals().items():
+            if name not in self._named:
+                self._named.add(name)
+                self._say(f"the results of {name} are kept or offloaded, not recomputed: {reason}")
+        if not answer["fits"]:
+            raise _step_plan.refuse(record, answer)
+        self.plan = _step_plan.plan_of(record, answer)
+        self._table = make_table(self.plan)
+        self._say(self.expectation())
+
+    def expectation(self) -> str:
+        """What the plan promises, in a line."""
+        if self.plan is None:
+            return "no plan yet: the next step is recorded"
+        answer = self.plan.answer
+
+        def mib(name: str) -> str:
+            return f"{answer.get(name, 0) / (1 << 20):,.1f} MiB"
+
+        share = answer["step_ms"] / answer["compute_ms"] - 1 if answer["compute_ms"] else 0.0
+        return (
+            f"a step needs {mib('peak_bytes')} of {mib('budget_bytes')} (kept whole: {mib('whole_peak_bytes')}); "
+            f"{self.plan.dropped} values dropped, {len(answer['reruns'])} operators run again, {self.plan.offloaded} offloads "
+            f"({mib('offloaded_bytes')}); expected {share:+.1%} time"
+        )
+
+    def _say(self, text: str) -> None:
+        if self._verbose:
+            print(f"thermocline.torch.fit: {text}", file=sys.stderr)
+
+
+def _checked(budget: int | str) -> str:
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        raise TypeError(f"budget: bytes, or a text such as '12GiB' or '50%' of what the step needs whole; not {type(budget).__name__}")
+    if isinstance(budget, int) and budget <= 0:
+        raise ValueError(f"budget: more than 0 bytes are needed, not {budget}")
+    return str(budget)
+
+
+def fit(
+    step_or_model: Callable[..., Any] | torch.nn.Module,
+    *inputs: Any,
+    budget: int | str,
+    loss: Callable[..., torch.Tensor] | None = None,
+    device: str = "reference",
+    plans: str | None = None,
+    place: Place | None = None,
+    min_bytes: int = 4096,
+    verbose: bool = True,
+) -> Fit:
+    """Training steps whose tensors need at most `budget`, with the bits of plain PyTorch.
+
+    A step function: ``step = fit(train_step, budget="50%")``, then ``step(x, y)``. The first call is recorded and not within the budget;
+    the following ones are. With inputs, the first step runs at once, and its result is `.result`.
+
+    A module: ``fitted = fit(model, budget="50%")``, then ``with fitted:`` around forward and backward. With inputs, a step is tried at once
+    (`loss` of (outputs, *inputs), else the sum of the outputs) and undone: gradients, buffers and random state are as before.
+
+    budget: bytes (int, or "12GiB") for everything that the step uses: parameters, gradients, inputs, activations, optimizer state; "50%":
+    of what the step needs whole. What PyTorch's operators take and give back inside themselves does not count.
+    device: profile for the link, and on a GPU for the operators' times (`thermocline devices`); on a CPU these are measured.
+    plans: "joint", "recompute", "swap" or "sqrt" (docs/recompute.md); by default "joint" where there is somewhere to offload, else
+    "recompute". place: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
+    min_bytes: smaller values stay.
+
+    Raises DoesNotFitError (a RuntimeError) where no plan needs so little, naming the operator that needs most; ValueError for a budget or
+    device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
+    step, and what a graph that outlives it still needs is brought back at its end.
+    """
+    place = place if place is not None or not torch.cuda.is_available() else Copies()
+    fitted = Fit(
+        None if isinstance(step_or_model, torch.nn.Module) else step_or_model,
+        budget=budget,
+        device=device,
+        plans=plans or ("recompute" if place is None else "joint"),
+        place=place,
+        min_bytes=min_bytes,
+        verbose=verbose,
+    )
+    if not inputs:
+        return fitted
+    if isinstance(step_or_model, torch.nn.Module):
+        measure = not any(tensor.is_cuda for tensor in tensors_in(inputs))
+        fitted.use(trial(step_or_model, inputs, loss, Recorder(measure=measure)))
+    else:
+        fitted.result = fitted(*inputs)
+    return fitted
+
+
+__all__ = ["DoesNotFitError", "Fit", "fit"]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded step as a trace with terms, for `thermocline plan`; and its answer in terms of what is dispatched. The planner is the
+library's (docs/recompute.md); nothing is decided here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ._step_record import ASIDE_BYTES, StepRecord, Version
+
+
+class DoesNotFitError(RuntimeError):
+    """No plan needs as little as the budget. least_bytes: what one operator alone needs; found_bytes: for so much there is a plan."""
+
+    def __init__(self, message: str, least_bytes: int, found_bytes: int | None) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+        self.found_bytes = found_bytes
+
+
+@dataclass
+class Gap:
+    """Between two uses, in ordinals of what is dispatched: a version is not there after `leave` until `arrive`."""
+
+    leave: int
+    arrive: int  # the ordinal before which it is there again; what is never asked for again: beyond the end
+    how: str  # "drop" or "offload"
+    return_at: int = -1  # offload: the copy may begin after this
+
+
+@dataclass
+class Value:
+    """A version that is dropped or offloaded."""
+
+    key: Version
+    gaps: list[Gap]
+    kept_first: bool  # backward asks for it before its first gap
+
+
+@dataclass
+class StepPlan:
+    """For the execution, by ordinal of what is dispatched."""
+
+    functions: list[Any]
+    recorded: set[int]  # operators whose arguments are remembered, so that they can run again
+    # Operators among those that change small state of before the step, of which a copy is kept -> indices among what they write.
+    aside: dict[int, set[int]]
+    values: dict[int, dict[int, Value]]  # operator -> index among what it writes -> what happens to that
+    begins: dict[int, list[tuple[Version, int]]]  # after an operator: gaps that begin, as (key, index)
+    returns: dict[int, list[Version]]  # after an operator: copies that may begin to return
+    together: dict[Version, dict[int, list[Version]]]  # key -> gap -> versions that are made again at once, in order
+    answer: dict[str, Any] = field(default_factory=dict)  # of the command
+
+    @property
+    def dropped(self) -> int:
+        return sum(gap.how == "drop" for values in self.values.values() for v in values.values() for gap in v.gaps)
+
+    @property
+    def offloaded(self) -> int:
+        return sum(gap.how == "offload" for values in self.values.values() for v in values.values() for gap in v.gaps)
+
+
+def find_command() -> str:
+    """The command `thermocline`: of this package, else the one in PATH. Raises FileNotFoundError."""
+    packaged = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native", "bin", "thermocline")
+    found = packaged if os.access(packaged, os.X_OK) else shutil.which("thermocline")
+    if found is None:
+        raise FileNotFoundError(
+            "thermocline.torch.fit plans with the command thermocline, which is neither in this package nor in PATH: install the wheel"
+        )
+    return found
+
+
+def write_trace(record: StepRecord, path: str) -> None:
+    """Two steps of thermocline-trace/1: in the first what the step found is allocated, and room for copies of it; the second is the step."""
+    with open(path, "w", encoding="utf-8") as file:
+
+        def line(**event: Any) -> None:
+            file.write(json.dumps(event, separators=(",", ":")) + "\n")
+
+        line(schema="thermocline-trace/1", source=f"torch {torch.__version__}")
+        for number in record.before:
+            line(e="alloc", b=number, n=record.sizes[number])
+        line(e="alloc", b=len(record.sizes), n=_aside_bytes(record))
+        line(e="op", k="begin", r=[], w=[], flops=0, bytes=0)
+        line(e="step", i=0)
+        for kind, number in record.events:
+            if kind == "alloc":
+                line(e="alloc", b=number, n=record.sizes[number])
+            elif kind == "free":
+                line(e="free", b=number)
+            else:
+                op = record.operators[number]
+                timed = {"us": op.microseconds} if op.microseconds else {}
+                line(e="op", k=op.name, r=op.reads, w=op.writes, flops=op.flops, bytes=op.moved_bytes, **timed)
+        line(e="step", i=1)
+
+
+def _aside_bytes(record: StepRecord) -> int:
+    """At most so much is kept of small state that the step changes."""
+    return sum(
+        record.sizes[number] * len(record.writers.get(number, ())) for number in record.before if record.sizes[number] <= ASIDE_BYTES
+    )
+
+
+def terms_of(record: StepRecord, min_bytes: int) -> dict[str, Any]:
+    """What the execution is able to do: only saved versions leave, once the program lets go of them."""
+    found = set(record.before)
+    saved = {number for number, _ in record.saved if number not in found and record.sizes[number] >= min_bytes}
+    places = len(record.operators)
+    return {
+        "schema": "thermocline-plan-terms/1",
+        "held": [[n, min(max(1, record.held_until.get(n, 0)), places - 1)] for n in sorted(saved)],
+        "stays": [n for n in record.sizes if n not in found and n not in saved],
+        "aside": [n for n in record.before if record.sizes[n] <= ASIDE_BYTES],
+        "once": [place for place, op in enumerate(record.operators) if op.refusal],
+    }
+
+
+def ask(
+    record: StepRecord, budget: str, *, device: str, plans: str, min_bytes: int, bound: bool = False, command: str | None = None
+) -> dict[str, Any]:
+    """The command's answer (docs/recompute.md). budget: as `--budget`. Raises ValueError with the command's words where it refuses."""
+    with tempfile.TemporaryDirectory(prefix="thermocline-fit-") as folder:
+        trace, terms = os.path.join(folder, "step.jsonl"), os.path.join(folder, "terms.json")
+        write_trace(record, trace)
+        with open(terms, "w", encoding="utf-8") as file:
+            json.dump(terms_of(record, min_bytes), file)
+        words = [command or find_command(), "plan", trace, "--terms", terms, "--budget", budget, "--device", device, "--plans", plans]
+        done = subprocess.run([*words, "--json", *(["--bound"] if bound else [])], capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise ValueError(f"thermocline.torch.fit: {done.stderr.strip().removeprefix('thermocline: ').replace(trace, 'the step')}")
+    return json.loads(done.stdout)
+
+
+def _mib(count: float) -> str:
+    return f"{count / (1 << 20):,.1f} MiB"
+
+
+def refuse(record: StepRecord, answer: dict[str, Any]) -> DoesNotFitError:
+    place = answer["least_at"]
+    message = (
+        f"thermocline.torch.fit: the step does not fit {_mib(answer['budget_bytes'])}: operator {place} of {len(record.operators)} "
+        f"({answer['least_operator']}) needs {_mib(answer['least_bytes'])} with what can not leave"
+    )
+    if answer["found_bytes"] is not None:
+        message += f"; a plan was found for {_mib(answer['found_bytes'])}"
+    message += f". Kept whole the step needs {_mib(answer['whole_peak_bytes'])}"
+    return DoesNotFitError(message, answer["least_bytes"], answer["found_bytes"])
+
+
+def plan_of(record: StepRecord, answer: dict[str, Any]) -> StepPlan:
+    """The answer, which fits, in ordinals."""
+    return _Compiler(record, answer).run()
+
+
+class _Compiler:
+    def __init__(self, record: StepRecord, answer: dict[str, Any]) -> None:
+        self._record = record
+        self._answer = answer
+        self._end = len(record.functions) + 1
+
+    def run(self) -> StepPlan:
+        record, answer = self._record, self._answer
+        plan = StepPlan(record.functions, set(), self._aside(), {}, defaultdict(list), defaultdict(list), defaultdict(dict), answer)
+        plan.recorded = {self._ordinal(place) for place in answer.get("reruns", ())}
+        values = self._values()
+        together: dict[int, list[Version]] = defaultdict(list)
+        for value in values.values():
+            place, index = record.writers[value.key[0]][value.key[1] - 1]
+            plan.values.setdefault(self._ordinal(place), {})[index] = value
+            for i, gap in enumerate(value.gaps):
+                if i > 0 or value.kept_first:
+                    plan.begins[gap.leave].append((value.key, i))
+                if gap.how == "offload" and gap.return_at >= 0:
+                    plan.returns[gap.return_at].append(value.key)
+                if gap.how == "drop" and gap.arrive < self._end:
+                    together[gap.arrive].append(value.key)
+                    plan.together[value.key][i] = together[gap.arrive]
+        plan.recorded |= set(plan.values)
+        return plan
+
+    def _aside(self) -> dict[int, set[int]]:
+        found: dict[int, set[int]] = defaultdict(set)
+        for number in self._record.before:
+            if self._record.sizes[number] <= ASIDE_BYTES:
+                for place, index in self._record.writers.get(number, ()):
+                    found[self._ordinal(place)].add(index)
+        return dict(found)
+
+    def _ordinal(self, place: int) -> int:
+        return self._record.operators[place].ordinal
+
+    def _values(self) -> dict[Version, Value]:
+        found: dict[Version, Value] = {}
+        for number, leave, arrive in self._answer.get("drops", ()):
+            self._add(found, number, leave, arrive, "drop", None)
+        for number, leave, arrive, return_at in self._answer.get("offloads", ()):
+            self._add(found, number, leave, arrive, "offload", return_at)
+        for value in found.values():
+            value.gaps.sort(key=lambda gap: gap.leave)
+            first = value.gaps[0].leave
+            value.kept_first = any(at <= first for at in self._record.saved[value.key].unpacked_at)
+        return found
+
+    def _add(
+        self, found: dict[Version, Value], number: int, leave: int, arrive: int | None, how: str, return_at: int | None
+    ) -> None:
+        version = sum(place <= leave for place, _ in self._record.writers[number])
+        key = (number, version)
+        if version == 0 or key not in self._record.saved:
+            return  # an older version than the one that was saved: the program lets go of it by itself
+        gap = Gap(
+            leave=self._ordinal(leave),
+            arrive=self._end if arrive is None else self._ordinal(arrive),
+            how=how,
+            return_at=-1 if return_at is None else self._ordinal(return_at),
+        )
+        found.setdefault(key, Value(key, [], False)).gaps.append(gap)

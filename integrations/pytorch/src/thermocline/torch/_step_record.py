@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records one real step for the planner: every operator with what it reads and writes, when storages begin and end, what autograd saves and
+asks for again, and until when the program itself holds what was saved."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from ._kept import MODIFIED, Kept
+from ._lineage import view_of
+from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten, storage_of, tensors_in, written_arguments
+
+# Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
+ASIDE_BYTES = 64 << 10
+
+Version = tuple[int, int]  # a storage's number, and how many operators of the step have written it
+
+
+@dataclass
+class Operator:
+    """One that does more than make a view or memory without contents."""
+
+    ordinal: int  # among everything that was dispatched
+    name: str
+    reads: list[int]
+    writes: list[int]  # numbers of storages: arguments that it changes, then results
+    flops: int
+    moved_bytes: int
+    refusal: str  # why it must not run again
+    microseconds: float
+
+
+@dataclass
+class Saved:
+    """A version that autograd saved."""
+
+    packed_at: int  # ordinal of the operator that is dispatched next
+    unpacked_at: list[int] = field(default_factory=list)
+
+
+@dataclass
+class StepRecord:
+    """What one step did. Bytes are of storages."""
+
+    functions: list[Any] = field(default_factory=list)  # everything dispatched, by ordinal
+    operators: list[Operator] = field(default_factory=list)
+    # ("alloc", number), ("free", number), ("op", place), in order
+    events: list[tuple[str, int]] = field(default_factory=list)
+    sizes: dict[int, int] = field(default_factory=dict)
+    before: list[int] = field(default_factory=list)  # storages that the step found
+    writers: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))  # place, index in its writes
+    saved: dict[Version, Saved] = field(default_factory=dict)
+    held_until: dict[int, int] = field(default_factory=dict)  # by storage: place of an operator
+    alive: dict[int, weakref.ref[torch.UntypedStorage]] = field(default_factory=dict)
+
+    @property
+    def before_bytes(self) -> int:
+        return sum(self.sizes[number] for number in self.before)
+
+    def alive_bytes(self) -> int:
+        """Of the storages that the step knew, what is alive now."""
+        return sum(self.sizes[number] for number, storage in self.alive.items() if storage() is not None)
+
+    def refusals(self) -> dict[str, str]:
+        """By operator that must not run again, and has results that somebody saved: why."""
+        found: dict[str, str] = {}
+        for number, version in self.saved:
+            if version == 0:
+                continue
+            operator = self.operators[self.writers[number][version - 1][0]]
+            if operator.refusal:
+                found[operator.name] = operator.refusal
+        return found
+
+
+class _Entry:
+    """A version that is saved; `alias` holds it for backward, so that the program's own hold is known."""
+
+    __slots__ = ("__weakref__", "alias", "number", "saved", "storage_key")
+
+    def __init__(self, tensor: torch.Tensor, number: int, saved: Saved) -> None:
+        storage = tensor.untyped_storage()
+        self.alias = tensor.detach()  # counts versions with the original
+        self.storage_key = storage._cdata
+        self.number = number
+        self.saved = saved
+
+
+class _Save:
+    __slots__ = ("dtype", "entry", "offset", "size", "stride", "version")
+
+    def __init__(self, entry: _Entry, tensor: torch.Tensor) -> None:
+        self.entry = entry
+        self.version = entry.alias._version
+        self.dtype, self.size, self.stride, self.offset = tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+
+
+class Recorder(TorchDispatchMode):
+    """``with Recorder(): step()``; then `record` has it. For one thread at a time."""
+
+    def __init__(self, *, measure: bool, known: StepRecord | None = None) -> None:
+        """measure: operators are timed. known: a step before; what is left of it counts as there before this one."""
+        super().__init__()
+        self.record = StepRecord()
+        self._measure = measure
+        self._numbers: dict[int, int] = {}  # by _cdata of a live storage
+        self._finalizers: list[weakref.finalize] = []
+        self._entries: dict[Version, weakref.ref[_Entry]] = {}
+        self._open: dict[int, list[weakref.ref[_Entry]]] = {}  # by storage: saved, and backward has not asked for it yet
+        self._quiet = False
+        self._ended = False
+        self._unpacked: list[int] = []  # storages that backward took since the last operator
+        for storage in known.alive.values() if known is not None else ():
+            if (alive := storage()) is not None:
+                self._number(alive, before=True)
+        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+
+    def __enter__(self) -> Recorder:
+        super().__enter__()
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.__exit__(*error)
+        super().__exit__(*error)
+        self._ended = True
+        for finalizer in self._finalizers:
+            finalizer.detach()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if self._quiet or function is DETACH:
+            return function(*args, **kwargs)
+        record = self.record
+        self._look_who_holds()
+        facts = facts_of(function)
+        read = self._known(tensors_in((args, kwargs)), before=True)
+        arguments = written_arguments(facts, args, kwargs)
+        changed = self._known(arguments, before=True)
+        blank = {self._numbers[key] for key in overwritten(facts, [t for t in arguments if storage_of(t) is not None])}
+        ordinal = len(record.functions)
+        record.functions.append(function)
+        begun = time.perf_counter() if self._measure else 0.0
+        out = function(*args, **kwargs)
+        microseconds = (time.perf_counter() - begun) * 1e6 if self._measure else 0.0
+        results = fresh_storages(out, [storage for _, storage in read])
+        fresh = [(self._number(storage, before=False), storage) for storage in results]
+        if facts.allocates or not (changed or fresh):
+            return out
+        written = [number for number, _ in (*changed, *fresh)]
+        for index, number in enumerate(written):
+            record.writers[number].append((len(record.operators), index))
+        plain = all(map(is_plain, tensors_in((args, kwargs, out))))
+        reads = [number for number, _ in read] + self._unpacked
+        self._unpacked = []
+        record.events.append(("op", len(record.operators)))
+        record.operators.append(
+            Operator(
+                ordinal=ordinal,
+                name=facts.name.split("::")[-1],
+                reads=list(dict.fromkeys(n for n in reads if n not in blank)),
+                writes=list(dict.fromkeys(written)),
+                flops=self._flops(function, args, kwargs, out),
+                moved_bytes=sum(record.sizes[n] for n in dict.fromkeys([*reads, *written])),
+                refusal=facts.refusal or ("" if plain else "an operand is not a plain tensor"),
+                microseconds=microseconds,
+            )
+        )
+        return out
+
+    @staticmethod
+    def _flops(function: Any, args: tuple, kwargs: dict[str, Any], out: Any) -> int:
+        count = flop_registry.get(function._overloadpacket)
+        return int(count(*args, **kwargs, out_val=out)) if count is not None else 0
+
+    def _known(self, tensors: list[torch.Tensor], *, before: bool) -> list[tuple[int, torch.UntypedStorage]]:
+        """Distinct storages, in order."""
+        storages = {s._cdata: s for s in map(storage_of, tensors) if s is not None}
+        return [(self._number(storage, before=before), storage) for storage in storages.values()]
+
+    def _number(self, storage: torch.UntypedStorage, *, before: bool) -> int:
+        key = storage._cdata
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.record.sizes)
+            self.record.sizes[number] = storage.nbytes()
+            if before:
+                self.record.before.append(number)
+            else:
+                self.record.events.append(("alloc", number))
+            self.record.alive[number] = weakref.ref(storage)
+            finalizer = weakref.finalize(storage, self._free, key)
+            finalizer.atexit = False
+            self._finalizers.append(finalizer)
+        return number
+
+    def _free(self, key: int) -> None:
+        number = self._numbers.pop(key)
+        if not self._ended:
+            self.record.events.append(("free", number))
+
+    def _look_who_holds(self) -> None:
+        """A storage has a reference of its Python object, one for each entry, and those of the program."""
+        place = len(self.record.operators)
+        for number, references in list(self._open.items()):
+            entries = [entry for entry in (reference() for reference in references) if entry is not None]
+            if not entries:
+                del self._open[number]
+            elif torch._C._storage_Use_Count(entries[0].storage_key) > 1 + len(entries):
+                self.record.held_until[number] = place
+
+    def _pack(self, tensor: torch.Tensor) -> Any:
+        storage = storage_of(tensor) if is_plain(tensor) else None
+        if storage is None or (tensor.is_leaf and tensor.requires_grad):
+            return Kept(tensor)
+        self._quiet = True
+        try:
+            number = self._number(storage, before=True)
+            version = (number, len(self.record.writers[number]))
+            known = self._entries.get(version)
+            entry = known() if known is not None else None
+            if entry is None:
+                saved = self.record.saved.setdefault(version, Saved(len(self.record.functions)))
+                entry = _Entry(tensor, number, saved)
+                self._entries[version] = weakref.ref(entry)
+                self._open.setdefault(number, []).append(weakref.ref(entry))
+            return _Save(entry, tensor)
+        finally:
+            self._quiet = False
+
+    def _unpack(self, save: Any) -> torch.Tensor:
+        if isinstance(save, Kept):
+            return save.unpack()
+        entry = save.entry
+        if entry.alias._version != save.version:
+            raise RuntimeError(MODIFIED)
+        entry.saved.unpacked_at.append(len(self.record.functions))
+        self._open.pop(entry.number, None)
+        if not self._ended:
+            self._unpacked.append(entry.number)
+        self._quiet = True
+        try:
+            alias = entry.alias
+            if alias.dtype == save.dtype:  # counts versions with the original
+                return alias.as_strided(save.size, save.stride, save.offset)
+            return view_of(alias.untyped_storage(), save.dtype, save.size, save.stride, save.offset)
+        finally:
+            self._quiet = False

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One forward and backward pass of a module on real tensors, recorded and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ._step_record import Recorder, StepRecord
+from ._training import _sum_of_outputs
+
+
+def trial(
+    model: torch.nn.Module, inputs: tuple[Any, ...], loss: Callable[..., torch.Tensor] | None, recorder: Recorder
+) -> StepRecord:
+    """Gradients, buffers and the random state are as before. Raises RuntimeError where the module changed something else in place."""
+    with _undone(model):
+        buffers = {buffer.untyped_storage()._cdata for buffer in model.buffers()}
+        with recorder:
+            (loss or _sum_of_outputs)(model(*inputs), *inputs).backward()
+        _check(recorder.record, buffers)
+    return recorder.record
+
+
+def _check(record: StepRecord, buffers: set[int]) -> None:
+    for number in record.before:
+        storage = record.alive[number]()
+        if not record.writers.get(number) or storage is None or storage._cdata in buffers:
+            continue
+        operator = record.operators[record.writers[number][0][0]]
+        raise RuntimeError(
+            f"thermocline.torch.fit: forward or backward changes a tensor of {record.sizes[number]} bytes that is not the module's "
+            f"(operator {operator.name}), so that a trial can not be undone: give no inputs, and the first real step is recorded"
+        )
+
+
+@contextmanager
+def _undone(model: torch.nn.Module) -> Iterator[None]:
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    for parameter, _ in gradients:
+        parameter.grad = None
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, contents in buffers:
+                buffer.copy_(contents)

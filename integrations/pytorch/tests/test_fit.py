@@ -1,0 +1,507 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit() on CPU tensors: the bits of plain PyTorch, and the memory that was promised. Skipped (status 77) where PyTorch or the command is
+not."""
+
+import contextlib
+import ctypes
+import gc
+import os
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed for this Python")
+    sys.exit(77)
+COMMAND = os.environ.get("THERMOCLINE_TEST_COMMAND", "")
+if COMMAND:
+    os.environ["PATH"] = os.path.dirname(COMMAND) + os.pathsep + os.environ["PATH"]
+if shutil.which("thermocline") is None:
+    print("there is no command to plan with")
+    sys.exit(77)
+sys.path.insert(0, os.path.dirname(__file__))
+from fit_models import MODELS, Made
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import thermocline.torch as tt
+
+PREDICTION = 0.03
+torch.set_num_threads(1)  # the machine has others to serve
+
+
+def loss_of(out: torch.Tensor) -> torch.Tensor:
+    return out.float().square().mean()
+
+
+class Steps:
+    """Training steps of a model from one beginning, with everything that they leave: losses, gradients, buffers."""
+
+    def __init__(self, make, inputs, dtype=torch.float32, loss=loss_of) -> None:
+        torch.manual_seed(1)
+        self.model = make().to(dtype)
+        x = inputs()
+        self.x = x.to(dtype) if x.is_floating_point() else x
+        self.loss = loss
+        self.left: list[torch.Tensor] = []
+        self.peaks: list[int] = []
+        torch.manual_seed(2)
+
+    def run(self, fitted=None, steps: int = 3) -> "Steps":
+        for _ in range(steps):
+            with tt.PeakBytes(*self.model.parameters(), *self.model.buffers(), self.x) as peak, fitted or contextlib.nullcontext():
+                loss = self.loss(self.model(self.x))
+                loss.backward()
+            self.peaks.append(peak.most)
+            self.left += [loss.detach(), *[p.grad.clone() for p in self.model.parameters()], *[b.clone() for b in self.model.buffers()]]
+            with torch.no_grad():
+                for p in self.model.parameters():
+                    p -= 0.1 * p.grad
+                    p.grad = None
+        return self
+
+
+def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def fit(*args, **options):
+    return tt.fit(*args, verbose=False, min_bytes=256, **options)
+
+
+class Bits(unittest.TestCase):
+    """Loss, gradients and buffers, and the peak of bytes."""
+
+    def check(self, make, inputs, budget: str, dtype=torch.float32, loss=loss_of) -> tt.Fit:
+        plain = Steps(make, inputs, dtype, loss).run()
+        steps = Steps(make, inputs, dtype, loss)
+        fitted = fit(steps.model, budget=budget)
+        steps.run(fitted)
+        self.assertTrue(same(plain.left, steps.left))
+        self.assertIsNone(fitted.counts.diverged_at)
+        self.assertEqual(fitted.counts.not_droppable, 0)
+        answer = fitted.plan.answer
+        self.assertLessEqual(steps.peaks[-1], answer["budget_bytes"])
+        self.assertLess(abs(steps.peaks[-1] / answer["peak_bytes"] - 1), PREDICTION)
+        self.assertGreater(fitted.counts.dropped, 0)
+        return fitted
+
+    def test_models(self) -> None:
+        for name, (make, inputs) in MODELS.items():
+            for dtype, budget in ((torch.float32, "60%"), (torch.bfloat16, "70%")):
+                with self.subTest(name=name, dtype=dtype, budget=budget):
+                    self.check(make, inputs, budget, dtype)
+
+    def test_random_programs(self) -> None:
+        for seed in range(30):
+            with self.subTest(seed=seed):
+                plain = Steps(lambda: Made(seed), lambda: torch.randn(512, 32)).run()  # noqa: B023
+                steps = Steps(lambda: Made(seed), lambda: torch.randn(512, 32))  # noqa: B023
+                fitted = near_the_least(steps.model, plain.x)
+                steps.run(fitted)
+                self.assertTrue(same(plain.left, steps.left))
+                self.assertIsNone(fitted.counts.diverged_at)
+                self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
+
+    def test_half_precision_by_autocast(self) -> None:
+        class Cast(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body = MODELS["GPT-2"][0]()
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.autocast("cpu", torch.bfloat16):
+                    return self.body(x)
+
+        self.check(Cast, MODELS["GPT-2"][1], "65%")
+
+    def test_peak_is_monotone_in_the_budget(self) -> None:
+        make, inputs = MODELS["ViT"]
+        steps = Steps(make, inputs)
+        peaks = []
+        for percent in (95, 85, 75, 65, 55):
+            fitted = fit(steps.model, budget=f"{percent}%")
+            steps.run(fitted, 2)
+            peaks.append(steps.peaks[-1])
+            self.assertLessEqual(peaks[-1], fitted.plan.answer["budget_bytes"])
+        self.assertEqual(peaks, sorted(peaks, reverse=True))
+        self.assertLess(peaks[-1], 0.6 * peaks[0])
+
+
+def near_the_least(model: nn.Module, x: torch.Tensor) -> tt.Fit:
+    """For little more than the least budget for which a plan was found."""
+    try:
+        return fit(model, x, budget=1, loss=lambda out, _x: loss_of(out))
+    except tt.DoesNotFitError as error:
+        return fit(model, budget=int(1.25 * error.found_bytes))
+
+
+class Chain(nn.Module):
+    """Layers whose middle part is the test's."""
+
+    def __init__(self, middle, layers: int = 12) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(layers))
+        self.middle = middle
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for i, layer in enumerate(self.layers):
+            x = self.middle(F.gelu(layer(x)), i)
+        return x
+
+
+def rows() -> torch.Tensor:
+    return torch.randn(128, 32)
+
+
+class Twice(torch.autograd.Function):
+    """Saves an input, an output and something of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp().clamp_max(3)
+        ctx.save_for_backward(x, y, y * 2)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y, z = ctx.saved_tensors
+        return grad * y * z * (x < 1)
+
+
+class Programs(unittest.TestCase):
+    """What autograd programs do besides calling layers."""
+
+    def check(self, middle, *, dropped: bool = True, loss=loss_of, budget="60%") -> tt.Fit:
+        plain = Steps(lambda: Chain(middle), rows, loss=loss).run()
+        steps = Steps(lambda: Chain(middle), rows, loss=loss)
+        fitted = fit(steps.model, budget=budget)
+        steps.run(fitted)
+        self.assertTrue(same(plain.left, steps.left))
+        self.assertEqual(fitted.counts.dropped > 0, dropped)
+        self.assertIsNone(fitted.counts.diverged_at)
+        return fitted
+
+    def test_custom_functions(self) -> None:
+        self.check(lambda x, i: Twice.apply(x))
+
+    def test_generators(self) -> None:
+        generator = torch.Generator().manual_seed(3)
+
+        def middle(x: torch.Tensor, i: int) -> torch.Tensor:
+            if i == 0:
+                generator.manual_seed(4)
+            return x * torch.bernoulli(torch.full_like(x, 0.8), generator=generator)
+
+        self.check(middle)
+
+    def test_nested_checkpoints(self) -> None:
+        for reentrant in (False, True):
+
+            def middle(x: torch.Tensor, i: int, reentrant: bool = reentrant) -> torch.Tensor:
+                return checkpoint(lambda y: F.dropout(y.tanh(), 0.1), x, use_reentrant=reentrant) if i % 3 == 0 else x
+
+            self.check(middle, budget="80%")
+
+    def test_several_results_views_and_changes_in_place(self) -> None:
+        def middle(x: torch.Tensor, i: int) -> torch.Tensor:
+            a, b = x.split(16, 1)
+            y = torch.cat((b.sigmoid(), a), 1)
+            y[:, 4:9].mul_(0.5)
+            y.T[3].add_(0.25)
+            return y * y.max(1, keepdim=True).values
+
+        self.check(middle)
+
+    def test_second_derivatives(self) -> None:
+        def run(fitted=None) -> list[torch.Tensor]:
+            torch.manual_seed(5)
+            model, x = Chain(lambda x, i: x), rows().requires_grad_()
+            left = []
+            for _ in range(3):
+                with fitted or contextlib.nullcontext():
+                    (slope,) = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
+                    (slope.square().mean()).backward()
+                left += [p.grad.clone() for p in model.parameters()] + [x.grad.clone()]
+                model.zero_grad()
+                x.grad = None
+            return left
+
+        fitted = fit(lambda: None, budget="70%")
+        self.assertTrue(same(run(), run(fitted)))
+        self.assertGreater(fitted.counts.dropped, 0)
+
+    def test_a_second_backward_of_the_same_graph(self) -> None:
+        def run(fitted=None) -> list[torch.Tensor]:
+            torch.manual_seed(5)
+            model, x, left = Chain(lambda x, i: x), rows(), []
+            for _ in range(3):
+                with fitted or contextlib.nullcontext():
+                    loss = loss_of(model(x))
+                    loss.backward(retain_graph=True)
+                    loss.backward()
+                left += [p.grad.clone() for p in model.parameters()]
+                model.zero_grad()
+                del loss
+            return left
+
+        fitted = fit(lambda: None, budget="75%")
+        self.assertTrue(same(run(), run(fitted)))
+        self.assertGreater(fitted.counts.dropped, 0)
+
+    def test_a_graph_that_outlives_its_step(self) -> None:
+        def run(fitted=None) -> list[torch.Tensor]:
+            torch.manual_seed(5)
+            model, x, left = Chain(lambda x, i: x), rows(), []
+            for i in range(3):
+                with fitted or contextlib.nullcontext():
+                    loss = loss_of(model(x))
+                    loss.backward(retain_graph=i > 0)
+                    if i == 2:
+                        again = loss_of(model(x))
+                if i > 0:
+                    loss.backward()
+                if i == 2:
+                    again.backward()
+                left += [p.grad.clone() for p in model.parameters()]
+                model.zero_grad()
+                del loss
+            return left
+
+        fitted = fit(lambda: None, budget="60%")
+        self.assertTrue(same(run(), run(fitted)))
+        self.assertGreater(fitted.counts.brought_back, 0)
+
+    def test_a_change_in_place_of_what_backward_needs_raises(self) -> None:
+        model, x = Chain(lambda x, i: x), rows()
+        fitted = fit(model, budget="70%")
+
+        def step(late: bool) -> None:
+            with fitted:
+                out = model(x)
+                y = out.exp()
+                if late:
+                    y.mul_(2)
+                y.sum().backward()
+
+        step(False)
+        step(False)
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                step(True)
+
+    def test_graphs_leave_nothing_behind(self) -> None:
+        steps = Steps(lambda: Chain(lambda x, i: x), rows)
+        fitted = fit(steps.model, budget="60%")
+        steps.run(fitted)
+        gc.collect()
+        before = [id(o) for o in gc.get_objects() if isinstance(o, torch.Tensor)]
+        for _ in range(3):
+            steps.run(fitted, 1)
+            steps.left.clear()
+        gc.collect()
+        self.assertLessEqual(sum(isinstance(o, torch.Tensor) for o in gc.get_objects()), len(before))
+
+    def test_an_operator_of_others_is_named_once_and_kept(self) -> None:
+        @torch.library.custom_op("thermocline_test::doubled", mutates_args=())
+        def doubled(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        doubled.register_autograd(lambda ctx, grad: grad * 2)
+        said: list[str] = []
+        steps = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows)
+        plain = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows).run()
+        fitted = tt.fit(steps.model, budget="70%", verbose=True, min_bytes=256)
+        fitted._say = said.append
+        steps.run(fitted)
+        self.assertTrue(same(plain.left, steps.left))
+        self.assertEqual(sum("doubled" in line for line in said), 1)
+        self.assertNotIn("thermocline_test::doubled", fitted.counts.reran)
+
+
+class Divergence(unittest.TestCase):
+    """Steps that are not the recorded one."""
+
+    def run_steps(self, fitted, kinds: str) -> list[torch.Tensor]:
+        torch.manual_seed(5)
+        kind = ["a"]
+
+        def middle(x: torch.Tensor, i: int) -> torch.Tensor:
+            if kind[0] == "b" and i == 6:
+                return F.dropout(x.sin(), 0.3)
+            if kind[0] == "c" and i == 2:
+                return x.clone().mul_(x.detach())
+            return x
+
+        model, left = Chain(middle), []
+        torch.manual_seed(6)
+        for kind[0] in kinds:
+            x = torch.randn(96 if kind[0] == "d" else 128, 32)
+            with fitted or contextlib.nullcontext():
+                loss = loss_of(model(x))
+                loss.backward()
+            left += [loss.detach(), *[p.grad.clone() for p in model.parameters()]]
+            model.zero_grad()
+        return left
+
+    def test_other_operators_and_other_sizes_lose_nothing(self) -> None:
+        plain = self.run_steps(None, "aabacadda")
+        fitted = fit(lambda: None, budget="60%")
+        self.assertTrue(same(plain, self.run_steps(fitted, "aabacadda")))
+        self.assertIsNone(fitted.counts.diverged_at)
+
+    def test_what_stays_different_is_recorded_anew(self) -> None:
+        fitted = fit(lambda: None, budget="60%")
+        plain = self.run_steps(None, "aabbbb")
+        self.assertTrue(same(plain, self.run_steps(fitted, "aabbbb")))
+        self.assertIsNone(fitted.counts.diverged_at)
+        self.assertGreater(fitted.counts.dropped, 0)
+
+    def test_an_error_in_a_step_leaves_the_next_one_whole(self) -> None:
+        model, x = Chain(lambda x, i: x), rows()
+        fitted = fit(model, budget="60%")
+        for fails in (False, True, False):
+            with contextlib.suppress(ZeroDivisionError), fitted:
+                out = model(x)
+                if fails:
+                    raise ZeroDivisionError
+                loss_of(out).backward()
+            model.zero_grad()
+        self.assertIsNone(fitted.counts.diverged_at)
+
+
+class HostCopies:
+    """A place for CPU tensors: copies that PyTorch does not see."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def takes(self, tensor: torch.Tensor) -> bool:
+        return True
+
+    def settle(self) -> None:
+        pass
+
+    def leave(self, alias: torch.Tensor) -> "HostCopy":
+        self.left += 1
+        return HostCopy(alias)
+
+
+class HostCopy:
+    def __init__(self, alias: torch.Tensor) -> None:
+        self.contents = alias.numpy().tobytes()
+
+    def begin_return(self) -> None:
+        pass
+
+    def returned(self) -> torch.UntypedStorage:
+        back = torch.empty(len(self.contents), dtype=torch.uint8)
+        ctypes.memmove(back.data_ptr(), self.contents, len(self.contents))
+        return back.untyped_storage()
+
+    def let_go(self) -> None:
+        pass
+
+
+class Offloading(unittest.TestCase):
+    def test_the_joint_plan_and_copies_alone(self) -> None:
+        make, inputs = MODELS["GPT-2"]
+        plain = Steps(make, inputs).run()
+        for plans in ("joint", "swap"):
+            steps = Steps(make, inputs)
+            fitted = fit(steps.model, budget="55%", place=HostCopies(), plans=plans)
+            steps.run(fitted)
+            self.assertTrue(same(plain.left, steps.left), plans)
+            self.assertLessEqual(steps.peaks[-1], fitted.plan.answer["budget_bytes"])
+            if plans == "swap":
+                self.assertGreater(fitted.counts.offloaded, 0)
+                self.assertEqual(fitted.counts.dropped, 0)
+
+    def test_a_step_that_diverges_offloads_what_it_saves(self) -> None:
+        place = HostCopies()
+        fitted = fit(lambda: None, budget="60%", place=place)
+        run = Divergence.run_steps
+        plain = run(self, None, "aab")
+        self.assertTrue(same(plain, run(self, fitted, "aab")))
+        self.assertIsNotNone(fitted.counts.diverged_at)
+        self.assertGreater(place.left, 0)
+
+
+class Calls(unittest.TestCase):
+    """The interface and its errors."""
+
+    def test_a_step_function_with_its_optimizer(self) -> None:
+        def run(fit_it: bool) -> tuple[list[torch.Tensor], tt.Fit | None]:
+            torch.manual_seed(5)
+            model, x = Chain(lambda x, i: x), rows()
+            optimizer = torch.optim.Adam(model.parameters())
+
+            def step(x: torch.Tensor) -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = loss_of(model(x))
+                loss.backward()
+                optimizer.step()
+                return loss.detach()
+
+            fitted = fit(step, budget="75%") if fit_it else None
+            losses = [(fitted or step)(x) for _ in range(5)]
+            return [*losses, *[p.detach() for p in model.parameters()]], fitted
+
+        plain, _ = run(False)
+        left, fitted = run(True)
+        self.assertTrue(same(plain, left))
+        self.assertIsNone(fitted.counts.diverged_at)
+        self.assertGreater(fitted.counts.dropped, 0)
+
+    def test_a_trial_changes_nothing(self) -> None:
+        steps = Steps(*MODELS["ResNet"])
+        before = [t.clone() for t in (*steps.model.parameters(), *steps.model.buffers(), torch.get_rng_state())]
+        fitted = fit(steps.model, steps.x, budget="60%", loss=lambda out, _x: loss_of(out))
+        self.assertTrue(same(before, [*steps.model.parameters(), *steps.model.buffers(), torch.get_rng_state()]))
+        self.assertTrue(all(p.grad is None for p in steps.model.parameters()))
+        steps.run(fitted)
+        self.assertTrue(same(Steps(*MODELS["ResNet"]).run().left, steps.left))
+        self.assertIsNone(fitted.counts.diverged_at)
+
+    def test_a_trial_that_changes_what_is_not_the_modules_says_so(self) -> None:
+        count = torch.zeros(64)
+
+        def middle(x: torch.Tensor, i: int) -> torch.Tensor:
+            count.add_(1)
+            return x
+
+        with self.assertRaisesRegex(RuntimeError, r"256 bytes that is not the module's \(operator add_\)"):
+            fit(Chain(middle), rows(), budget="60%")
+
+    def test_too_small_a_budget_names_the_operator(self) -> None:
+        steps = Steps(*MODELS["ViT"])
+        with self.assertRaisesRegex(tt.DoesNotFitError, r"operator \d+ of \d+ \(\w+\) needs [\d.]+ MiB .*found for") as caught:
+            fit(steps.model, steps.x, budget="64KiB")
+        again = fit(steps.model, steps.x, budget=caught.exception.found_bytes)
+        self.assertLessEqual(again.plan.answer["peak_bytes"], caught.exception.found_bytes)
+
+    def test_bad_input(self) -> None:
+        model = Chain(lambda x, i: x)
+        for budget, error in ((0, ValueError), (-5, ValueError), (True, TypeError), (1.5, TypeError), (None, TypeError)):
+            with self.assertRaises(error):
+                fit(model, budget=budget)
+        for options in ({"budget": "half"}, {"budget": "50%", "device": "none"}, {"budget": "50%", "plans": "best"}):
+            with self.assertRaises(ValueError):
+                fit(model, rows(), **options)
+        fitted = fit(model, budget="50%")
+        with self.assertRaisesRegex(RuntimeError, "no step"):
+            fitted(rows())
+        with fitted:
+            loss_of(model(rows())).backward()
+            with self.assertRaisesRegex(RuntimeError, "nested"):
+                fitted.__enter__()
+        with self.assertRaisesRegex(RuntimeError, "no operator"), fit(model, budget="50%"):
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a recorded step for an executor outside of the library.
+#include "trace/step_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/trace/trace_file.h"
+#include "trace/step_profile.h"
+
+namespace thermocline::test {
+namespace {
+
+constexpr int kLayers = 24;
+constexpr long long kSize = 1 << 20;
+constexpr double kMicroseconds = 100;
+constexpr DeviceRates kRates{1e12, 1e12, 1e10, 1e10, 0};
+constexpr Bytes kPeak = (kLayers + 3) * kSize;  // at the turn: the weight, the layers, and two gradients
+
+// One step of a chain: a weight from before; layer i makes buffer i + 1 from buffer i; backward reads them in reverse,
+// and makes a gradient each.
+Trace chain() {
+  std::vector<std::string> lines{kHeader, alloc(0, kSize), op("begin", {}, {0}, kMicroseconds), step(0)};
+  for (int i = 1; i <= kLayers; ++i) {
+    lines.push_back(alloc(i, kSize));
+    lines.push_back(op("layer", i == 1 ? std::vector{0} : std::vector{0, i - 1}, {i}, kMicroseconds));
+  }
+  int gradient = kLayers + 1;
+  lines.push_back(alloc(gradient, kSize));
+  lines.push_back(op("loss", {kLayers}, {gradient}, kMicroseconds));
+  for (int i = kLayers; i >= 1; --i, ++gradient) {
+    lines.push_back(alloc(gradient + 1, kSize));
+    lines.push_back(op("layer_backward", {i, gradient}, {gradient + 1}, kMicroseconds));
+    lines.push_back(release(i));
+    lines.push_back(release(gradient));
+  }
+  lines.push_back(release(gradient));
+  lines.push_back(step(1));
+  return read_valid(TraceFile(lines));
+}
+
+StepTerms free_terms(const Trace& trace) { return StepTerms::free_for(trace, last_step_operators(trace)); }
+
+TEST(StepPlan, WholeStepNeedsNoPlan) {
+  const Trace trace = chain();
+  const StepPlan plan = plan_step(trace, kRates, kPeak, free_terms(trace), StepPlanKind::kJoint);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.whole_peak_bytes, kPeak);
+  EXPECT_TRUE(plan.drops.empty() && plan.offloads.empty() && plan.reruns.empty());
+}
+
+TEST(StepPlan, PeakIsWithinTheBudgetAndRunsAgainWhatItDrops) {
+  const Trace trace = chain();
+  for (const Bytes budget : {20 * kSize, 18 * kSize}) {
+    const StepPlan plan = plan_step(trace, kRates, budget, free_terms(trace), StepPlanKind::kRecompute);
+    ASSERT_TRUE(plan.fits);
+    EXPECT_LE(plan.peak_bytes, budget);
+    EXPECT_FALSE(plan.drops.empty());
+    EXPECT_TRUE(plan.offloads.empty());
+    EXPECT_DOUBLE_EQ(plan.recomputed_ms, static_cast<double>(plan.reruns.size()) * kMicroseconds * 1e-3);
+    for (const PlannedDrop& drop : plan.drops) EXPECT_LT(drop.leave, drop.arrive);
+  }
+}
+
+TEST(StepPlan, NothingLeavesWhileItIsHeld) {
+  const Trace trace = chain();
+  StepTerms terms = free_terms(trace);
+  // The buffers of the first half of the layers are held until the second half has run.
+  for (int i = 1; i <= kLayers / 2; ++i) terms.held_until[static_cast<std::size_t>(i)] = kLayers - 1;
+  for (const StepPlanKind kind : {StepPlanKind::kRecompute, StepPlanKind::kOffload}) {
+    const StepPlan plan = plan_step(trace, kRates, 24 * kSize, terms, kind);
+    ASSERT_TRUE(plan.fits);
+    EXPECT_FALSE(plan.drops.empty() && plan.offloads.empty());
+    for (const PlannedDrop& drop : plan.drops) EXPECT_GE(drop.leave, std::min(terms.held_until[drop.buffer], 24U));
+    for (const PlannedOffload& one : plan.offloads) EXPECT_GE(one.leave, std::min(terms.held_until[one.buffer], 24U));
+  }
+  terms.held_until.assign(trace.buffers.size(), StepTerms::kStays);
+  EXPECT_FALSE(plan_step(trace, kRates, 24 * kSize, terms, StepPlanKind::kJoint).fits);
+}
+
+TEST(StepPlan, WhatRunsOnceIsNotRecomputed) {
+  const Trace trace = chain();
+  StepTerms terms = free_terms(trace);
+  terms.runs_once.assign(terms.runs_once.size(), true);
+  EXPECT_FALSE(plan_step(trace, kRates, 20 * kSize, terms, StepPlanKind::kRecompute).fits);
+  const StepPlan swapped = plan_step(trace, kRates, 20 * kSize, terms, StepPlanKind::kJoint);
+  EXPECT_TRUE(swapped.fits);
+  EXPECT_TRUE(swapped.drops.empty());
+  EXPECT_FALSE(swapped.offloads.empty());
+}
+
+TEST(StepPlan, LeastMemoryIsThatOfTheLargestOperator) {
+  const Trace trace = chain();
+  // Backward of a layer: the weight, the layer's buffer, two gradients.
+  EXPECT_EQ(least_memory(trace, free_terms(trace)).bytes, Bytes{4 * kSize});
+  StepTerms terms = free_terms(trace);
+  terms.held_until[1] = StepTerms::kStays;
+  EXPECT_EQ(least_memory(trace, terms).bytes, Bytes{5 * kSize});
+}
+
+// A buffer that one operator updates in place, such as a layer's running mean.
+TEST(StepPlan, WhatIsKeptAsideDoesNotKeepItsOperatorFromRunningAgain) {
+  std::vector<std::string> lines{kHeader, alloc(0, kSize), op("begin", {}, {0}, 1), step(0), alloc(1, kSize)};
+  lines.push_back(op("norm", {0}, {0, 1}, kMicroseconds));
+  for (int i = 2; i < 30; ++i) {
+    lines.push_back(alloc(i, kSize));
+    lines.push_back(op("other", {}, {i}, kMicroseconds));
+    lines.push_back(release(i));
+  }
+  lines.push_back(op("backward", {1}, {}, kMicroseconds));
+  lines.push_back(release(1));
+  lines.push_back(step(1));
+  const Trace trace = read_valid(TraceFile(lines));
+  StepTerms terms = free_terms(trace);
+  EXPECT_FALSE(plan_step(trace, kRates, 2 * kSize, terms, StepPlanKind::kRecompute).fits);
+  terms.is_aside[0] = true;
+  const StepPlan plan = plan_step(trace, kRates, 2 * kSize, terms, StepPlanKind::kRecompute);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.reruns, std::vector<std::uint32_t>{0});
+}
+
+}  // namespace
+}  // namespace thermocline::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// thermocline plan: the joint plan of a recorded step, for executors other than the library, such as a framework that
+// keeps, offloads or recomputes what it saved for backward.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "tool/commands.h"
+#include "tool/exit_status.h"
+#include "tool/json_text.h"
+#include "tool/message.h"
+#include "tool/plan_terms.h"
+#include "tool/values.h"
+#include "trace/joint_bound.h"
+#include "trace/step_plan.h"
+#include "trace/tuning.h"
+
+namespace thermocline {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Flags {
+  std::string trace;
+  std::string device = "reference";
+  std::string budget;
+  std::string terms;
+  std::string plans = "joint";
+  bool bound = false;
+  bool json = false;
+};
+
+const std::pair<const char*, StepPlanKind> kKinds[] = {{"joint", StepPlanKind::kJoint},
+                                                       {"recompute", StepPlanKind::kRecompute},
+                                                       {"swap", StepPlanKind::kOffload},
+                                                       {"sqrt", StepPlanKind::kSegments}};
+
+struct Answer {
+  Bytes budget = 0;
+  StepPlan plan;
+  LeastMemory least;
+  std::string least_operator;
+  // If the budget is too small: the least, in 64ths of what could be saved, for which a plan was found.
+  std::optional<Bytes> found_bytes;
+  std::optional<double> bound_ms;
+};
+
+std::string operator_at(const Trace& trace, std::uint32_t place) {
+  const StepSpan step = trace.steps.back();
+  for (std::size_t i = step.begin; i < step.end; ++i) {
+    if (trace.events[i].kind != EventKind::kOperator || place-- > 0) continue;
+    return trace.names[trace.operators[trace.events[i].index].name];
+  }
+  return "";
+}
+
+Answer answer(const Flags& flags, const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
+              StepPlanKind kind) {
+  Answer out;
+  out.budget = budget;
+  out.plan = plan_step(trace, rates, budget, terms, kind);
+  out.least = least_memory(trace, terms);
+  out.least_operator = operator_at(trace, out.least.place);
+  const Bytes whole = out.plan.whole_peak_bytes;
+  if (!out.plan.fits) {
+    const Bytes low = std::min(whole, std::max(budget, out.least.bytes));
+    out.found_bytes = least_budget(low, whole, std::max<Bytes>((whole - low) / 64, 1),
+                                   [&](Bytes bytes) { return plan_step(trace, rates, bytes, terms, kind).fits; });
+  }
+  if (flags.bound) out.bound_ms = JointBounds(steady_step(trace, rates), rates).under(budget).bound_ms;
+  return out;
+}
+
+ordered_json drops_of(const Trace& trace, const StepPlan& plan) {
+  ordered_json out = ordered_json::array();
+  for (const PlannedDrop& drop : plan.drops) {
+    const bool remade = drop.arrive != PlannedDrop::kNotRemade;
+    out.push_back({trace.buffers[drop.buffer].id, drop.leave, remade ? ordered_json(drop.arrive) : ordered_json()});
+  }
+  return out;
+}
+
+ordered_json offloads_of(const Trace& trace, const StepPlan& plan) {
+  ordered_json out = ordered_json::array();
+  for (const PlannedOffload& offload : plan.offloads) {
+    const auto or_null = [&](std::uint32_t place) { return offload.returns ? ordered_json(place) : ordered_json(); };
+    out.push_back(
+        {trace.buffers[offload.buffer].id, offload.leave, or_null(offload.arrive), or_null(offload.return_at)});
+  }
+  return out;
+}
+
+void print_json(const Flags& flags, const Trace& trace, const Answer& a) {
+  const auto or_null = [](const auto& value) { return value ? ordered_json(*value) : ordered_json(); };
+  ordered_json out = {{"schema", "thermocline-plan/1"},
+                      {"trace", flags.trace},
+                      {"device", flags.device},
+                      {"budget_bytes", a.budget},
+                      {"fits", a.plan.fits},
+                      {"whole_peak_bytes", a.plan.whole_peak_bytes},
+                      {"least_bytes", a.least.bytes},
+                      {"least_at", a.least.place},
+                      {"least_operator", a.least_operator},
+                      {"found_bytes", or_null(a.found_bytes)},
+                      {"compute_ms", a.plan.compute_ms},
+                      {"bound_ms", or_null(a.bound_ms)}};
+  if (a.plan.fits) {
+    out["peak_bytes"] = a.plan.peak_bytes;
+    out["step_ms"] = a.plan.step_ms;
+    out["recomputed_ms"] = a.plan.recomputed_ms;
+    out["offloaded_bytes"] = a.plan.offloaded_bytes;
+    out["drops"] = drops_of(trace, a.plan);
+    out["offloads"] = offloads_of(trace, a.plan);
+    out["reruns"] = a.plan.reruns;
+  }
+  std::puts(json_text(out).c_str());
+}
+
+void print_text(const Flags& flags, const Answer& a) {
+  std::fprintf(stdout, "%s on %s: a step needs %s and computes for %.2f ms\n", flags.trace.c_str(),
+               flags.device.c_str(), human_bytes(a.plan.whole_peak_bytes).c_str(), a.plan.compute_ms);
+  if (!a.plan.fits) {
+    std::fprintf(stdout, "  no plan for %s: operator %u (%s) alone needs %s", human_bytes(a.budget).c_str(),
+                 a.least.place, a.least_operator.c_str(), human_bytes(a.least.bytes).c_str());
+    if (a.found_bytes) std::fprintf(stdout, "; there is a plan for %s", human_bytes(*a.found_bytes).c_str());
+    std::fputs("\n", stdout);
+    return;
+  }
+  std::fprintf(stdout, "  within %s: peak %s, %.2f ms a step\n", human_bytes(a.budget).c_str(),
+               human_bytes(a.plan.peak_bytes).c_str(), a.plan.step_ms);
+  std::fprintf(stdout, "  %zu drops, %zu operators run again (%.2f ms), %zu offloads (%s)\n", a.plan.drops.size(),
+               a.plan.reruns.size(), a.plan.recomputed_ms, a.plan.offloads.size(),
+               human_bytes(a.plan.offloaded_bytes).c_str());
+  if (a.bound_ms) std::fprintf(stdout, "  no step is faster than %.2f ms\n", *a.bound_ms);
+}
+
+int plan(const Flags& flags) {
+  const simulator::Profile* const profile = find_device_flag(flags.device, "--device");
+  if (profile == nullptr) return kWrongUsage;
+  const auto budget = parse_budget_flag(flags.budget, "--budget", Whole::kPeak);
+  if (!budget) return kWrongUsage;
+  const auto* const kind =
+      std::ranges::find(kKinds, flags.plans, [](const auto& one) { return std::string(one.first); });
+  if (kind == std::end(kKinds)) {
+    say("--plans: '" + flags.plans + "' is none of joint, recompute, swap, sqrt");
+    return kWrongUsage;
+  }
+  Trace trace;
+  if (!read_trace_file(flags.trace, &trace)) return kBadInput;
+  const std::size_t operators = last_step_operators(trace);
+  if (operators == 0) {
+    say(flags.trace + ": its last step has no operators");
+    return kBadInput;
+  }
+  StepTerms terms = StepTerms::free_for(trace, operators);
+  std::string reason;
+  if (!flags.terms.empty() && !read_plan_terms(flags.terms, trace, &terms, &reason)) {
+    say(flags.terms + ": " + reason);
+    return kBadInput;
+  }
+  const Bytes bytes = budget->resolve(profile->memory_bytes.value, trace.peak_live_bytes);
+  const Answer a = answer(flags, trace, rates_of(*profile), bytes, terms, kind->second);
+  flags.json ? print_json(flags, trace, a) : print_text(flags, a);
+  return a.plan.fits ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, CommandLine* line) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "What to keep, offload and recompute in a step, for executors such as a framework's autograd");
+  command->add_option("TRACE", flags->trace, "a recorded program; its last step is planned")->required();
+  command
+      ->add_option("--budget", flags->budget,
+                   "a size, or a part of the trace's peak (60%peak; so is 60%) or of the device (60%device)")
+      ->required();
+  command->add_option("--device", flags->device,
+                      "device profile: the link, and times that were not measured (default: reference)");
+  command->add_option("--terms", flags->terms, "a JSON file with what the executor is able to do (docs/recompute.md)");
+  command->add_option("--plans", flags->plans,
+                      "joint (default), recompute (no copies), swap (copies alone), sqrt (equal segments)");
+  command->add_flag("--bound", flags->bound, "also the time below which no step can be, which takes up to minutes");
+  command->add_flag("--json", flags->json, "one JSON object on stdout");
+  command->callback([=] { line->action = [flags] { return plan(*flags); }; });
+}
+
+}  // namespace thermocline

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The joint plan (offload/recompute/joint_plan.h) of one recorded step, for an executor that is not the engine: a
+// framework that keeps, offloads or recomputes the values it saved for backward. The executor says by StepTerms what it
+// is able to do; the plan says what it should do, by the buffers and operators of the trace.
+//
+// The step is the trace's last. What was alive before it or outlives it stays on the device. An operator's place is its
+// ordinal in the step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "offload/options.h"
+#include "trace/trace.h"
+
+namespace thermocline {
+
+struct StepTerms {
+  // By buffer of the trace: its contents leave only after this place of the step. kStays: never.
+  static constexpr std::uint32_t kStays = ~std::uint32_t{0};
+  std::vector<std::uint32_t> held_until;
+  // By buffer: the executor keeps old contents of it aside, so that recomputing need not account for it.
+  std::vector<bool> is_aside;
+  // By place: the operator must not run again.
+  std::vector<bool> runs_once;
+
+  // Terms without restrictions, for a trace whose last step has this many operators.
+  static StepTerms free_for(const Trace& trace, std::size_t operators);
+};
+
+// Number of operators of the last step.
+std::size_t last_step_operators(const Trace& trace);
+
+// Which plans are considered (RecomputePlans in offload/options.h); kOffload: copies alone.
+enum class StepPlanKind { kJoint, kRecompute, kOffload, kSegments };
+
+struct PlannedDrop {
+  static constexpr std::uint32_t kNotRemade = ~std::uint32_t{0};
+  std::uint32_t buffer = 0;  // of the trace
+  // Dropped after `leave`, and its contents are there again before `arrive`; kNotRemade: nobody reads them.
+  std::uint32_t leave = 0, arrive = kNotRemade;
+};
+
+struct PlannedOffload {
+  std::uint32_t buffer = 0;  // of the trace
+  // Copied out after `leave`, on the device again before `arrive`; the copy in may begin after `return_at`.
+  std::uint32_t leave = 0, arrive = 0, return_at = 0;
+  bool returns = true;
+};
+
+// What an operator alone needs: everything that stays, and all its operands.
+struct LeastMemory {
+  Bytes bytes = 0;
+  std::uint32_t place = 0;
+};
+
+struct StepPlan {
+  bool fits = false;
+  std::vector<PlannedDrop> drops;        // by `leave`
+  std::vector<PlannedOffload> offloads;  // by `leave`
+  std::vector<std::uint32_t> reruns;     // places of the operators that run again, in order, with repetitions
+  double compute_ms = 0;                 // of the step's operators
+  double step_ms = 0;                    // expected
+  double recomputed_ms = 0;
+  Bytes peak_bytes = 0;        // expected
+  Bytes whole_peak_bytes = 0;  // with everything kept
+  Bytes offloaded_bytes = 0;
+};
+
+// The plan of the last step of `trace`, with at most `budget` bytes live at any place. The trace must have operators in
+// its last step. Pure; takes up to seconds.
+StepPlan plan_step(const Trace& trace, const DeviceRates& rates, Bytes budget, const StepTerms& terms,
+                   StepPlanKind kind);
+
+// No plan under these terms needs less.
+LeastMemory least_memory(const Trace& trace, const StepTerms& terms);
+
+}  // namespace thermocline
