@@ -2,6 +2,7 @@
 // Kernels without a host implementation. The program checks each of them; the argument says which.
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -19,11 +20,11 @@ constexpr int kBuffers = 6;
 constexpr int kElements = 2 << 20;  // 8 MiB each
 constexpr int kThreads = 256;
 
-// A buffer of kElements.
+// A buffer of `count` elements.
 template <typename T>
-T* buffer() {
+T* buffer(int count = kElements) {
   T* at = nullptr;
-  require(cudaMalloc(&at, sizeof(T) * kElements));
+  require(cudaMalloc(&at, sizeof(T) * count));
   return at;
 }
 
@@ -178,6 +179,81 @@ int run_unnamed() {
   return wrong;
 }
 
+__global__ void copy_words(std::uint32_t* out, const std::uint32_t* in, int count) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) out[i] = in[i];
+}
+
+__global__ void set_to(std::uint32_t* out, int count, std::uint32_t value) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) out[i] = value;
+}
+
+__global__ void append(std::uint32_t* sums, const std::uint32_t* in, int count) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    sums[i] = sums[i] * 3 + in[i];
+}
+
+// Two streams, each with memory in its own order: what one is given has been the other's never, and its own before.
+int run_orders() {
+  constexpr int kWords = 600000;
+  std::uint32_t expected[2] = {};
+  std::uint32_t* sums[2] = {buffer<std::uint32_t>(kWords), buffer<std::uint32_t>(kWords)};
+  cudaStream_t streams[2];
+  for (int s = 0; s < 2; ++s) {
+    require(cudaStreamCreateWithFlags(&streams[s], cudaStreamNonBlocking));
+    require(cudaMemset(sums[s], 0, kWords * sizeof(std::uint32_t)));
+  }
+  require(cudaDeviceSynchronize());
+  struct Given {
+    std::uint32_t* at;
+    int stream;
+    std::uint32_t value;
+  };
+  std::vector<Given> given;
+  const auto use = [&](const Given& one) {
+    append<<<16, 128, 0, streams[one.stream]>>>(sums[one.stream], one.at, kWords);
+    require(cudaFreeAsync(one.at, streams[one.stream]));
+    expected[one.stream] = expected[one.stream] * 3 + one.value;
+  };
+  for (std::uint32_t turn = 1; turn <= 24; ++turn) {
+    Given one{nullptr, turn * turn % 7 < 3 ? 1 : 0, turn};
+    require(cudaMallocAsync(reinterpret_cast<void**>(&one.at), kWords * sizeof(std::uint32_t), streams[one.stream]));
+    set_to<<<16, 128, 0, streams[one.stream]>>>(one.at, kWords, one.value);
+    given.push_back(one);
+    if (turn % 3 == 0) continue;
+    use(given.front());
+    given.erase(given.begin());
+  }
+  for (const Given& one : given) use(one);
+  require(cudaDeviceSynchronize());
+  int wrong = 0;
+  for (int s = 0; s < 2; ++s) {
+    for (const std::uint32_t sum : read_back(sums[s], kWords)) wrong += sum != expected[s];
+  }
+  return wrong;
+}
+
+// More buffers than fit, of which every second is first written by a kernel that is given another one beside it.
+int run_uploads() {
+  constexpr int kWords = 524288, kBuffers = 4;
+  std::uint32_t* from[kBuffers];
+  std::uint32_t* to[kBuffers];
+  for (int i = 0; i < kBuffers; ++i) {
+    from[i] = buffer<std::uint32_t>(kWords);
+    to[i] = buffer<std::uint32_t>(kWords);
+    const std::vector<std::uint32_t> values(kWords, 100 + static_cast<std::uint32_t>(i));
+    require(cudaMemcpy(from[i], values.data(), kWords * sizeof(std::uint32_t), cudaMemcpyHostToDevice));
+  }
+  for (int i = 0; i < kBuffers; ++i) copy_words<<<32, 128>>>(to[i], from[i], kWords);
+  require(cudaDeviceSynchronize());
+  int wrong = 0;
+  for (int i = 0; i < kBuffers; ++i) {
+    for (std::uint32_t* const one : {from[i], to[i]}) {
+      for (const std::uint32_t word : read_back(one, kWords)) wrong += word != 100 + static_cast<std::uint32_t>(i);
+    }
+  }
+  return wrong;
+}
+
 // Variables are initialized again with the device.
 int run_reset() {
   int wrong = 0;
@@ -208,6 +284,8 @@ int main(int, char** arguments) {
   if (is("histogram")) wrong = run_histogram();
   if (is("mixture")) wrong = run_mixture();
   if (is("unnamed")) wrong = run_unnamed();
+  if (is("orders")) wrong = run_orders();
+  if (is("uploads")) wrong = run_uploads();
   if (is("reset")) wrong = run_reset();
   if (is("beyond")) beyond<<<2, 32>>>(buffer<float>());
   if (is("misaligned")) misaligned<<<1, 1>>>(buffer<char>());

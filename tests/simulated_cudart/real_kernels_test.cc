@@ -40,6 +40,19 @@ TEST(RealKernels, KeepWhatTheyWriteWhereNoParameterPoints) {
   expect_right(run("unnamed"));
   expect_right(run("unnamed", {"--no-library"}));
 }
+// Memory that one stream has just been given is not the other's business.
+TEST(RealKernels, KeepWhatTheyWriteIntoMemoryOfTheirStreamsOrder) {
+  expect_right(run("orders", {"--no-library"}));
+  expect_right(run("orders"));
+  expect_right(run("orders", {"--budget", "20MiB"}));
+}
+TEST(RealKernels, KeepWhatOthersHaveWhereNothingWasWrittenYet) {
+  for (const char* safety : {"strict", "trusting"}) {
+    for (const char* budget : {"6MiB", "8MiB"}) {
+      expect_right(run("uploads", {"--budget", budget}, PROGRAM, std::string("THERMOCLINE_SAFETY=") + safety));
+    }
+  }
+}
 TEST(RealKernels, FindVariablesAsTheyBeganBehindAReset) {
   expect_right(run("reset"));
   expect_right(run("reset", {"--no-library"}));

@@ -316,17 +316,19 @@ bool Executor::run(const Operation& operation, const Step& step) {
   return error_ == CUDA_SUCCESS;
 }
 
-// Only where pages are mapped: an operation that accesses the rest faults by itself.
 void Executor::clear_fresh(const Operation& operation) {
-  for (const Buffers::Slot slot : operation.fresh_buffers) {
-    const auto buffer = buffers_.take_fresh(slot);
-    if (!buffer) continue;
-    const Address end = buffer->address + buffer->bytes;
-    for (Address at = buffer->address; at < end;) {
-      const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
-      if (!table_.first_denied(at, stop - at, Access::kReadWrite)) contents_.zero(at, stop - at);
-      at = stop;
-    }
+  for (const Buffers::Slot slot : operation.fresh_buffers) clear(buffers_.take_fresh(slot, true));
+  for (const Buffers::Slot slot : operation.other_fresh_buffers) clear(buffers_.take_fresh(slot, false));
+}
+
+// Only where pages are mapped: an operation that accesses the rest faults by itself.
+void Executor::clear(const std::optional<Buffer>& buffer) {
+  if (!buffer) return;
+  const Address end = buffer->address + buffer->bytes;
+  for (Address at = buffer->address; at < end;) {
+    const Address stop = std::min(end, round_down(at, kPageBytes) + kPageBytes);
+    if (!table_.first_denied(at, stop - at, Access::kReadWrite)) contents_.zero(at, stop - at);
+    at = stop;
   }
 }
 
@@ -336,8 +338,10 @@ void Executor::execute(Operation& operation) {
     clear_fresh(operation);
     if (const auto at = std::visit(Run{*this, operation}, operation.work)) fault(operation, *at);
   }
-  for (const Buffers::Slot slot : operation.fresh_buffers) buffers_.let_go(slot);
-  operation.fresh_buffers.clear();
+  for (auto* const held : {&operation.fresh_buffers, &operation.other_fresh_buffers}) {
+    for (const Buffers::Slot slot : *held) buffers_.let_go(slot);
+    held->clear();
+  }
   if (checker_ != nullptr) checker_->executed(operation);
 }
 

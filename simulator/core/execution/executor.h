@@ -54,6 +54,7 @@ class Executor final : public Effects {
   struct Run;  // the effects of one operation
 
   void clear_fresh(const Operation& operation);
+  void clear(const std::optional<Buffer>& buffer);
   void run(const Operation& operation, ConditionalNode& node);
   bool run(const Operation& operation, const Step& step);
   // The first address of the range for which the device lacks the needed access.

@@ -37,7 +37,6 @@ struct Device;
 struct Operation;
 struct Step;
 
-enum class Fresh : bool { kNo, kYes };
 
 enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kUnmap };
 

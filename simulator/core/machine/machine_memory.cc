@@ -65,7 +65,7 @@ std::optional<FilePlace> Machine::show_to_others(Address at, Bytes bytes) {
   Buffers::Slots slots;
   d.buffers.hold_fresh(at, bytes, slots);
   for (const Buffers::Slot slot : slots) {
-    if (const auto fresh = d.buffers.take_fresh(slot)) d.contents->zero(fresh->address, fresh->bytes);
+    if (const auto fresh = d.buffers.take_fresh(slot, true)) d.contents->zero(fresh->address, fresh->bytes);
     d.buffers.let_go(slot);
   }
   return place;
@@ -240,7 +240,7 @@ bool Machine::pinned_at(const void* at, Address* begin, Bytes* bytes) const {
 }
 
 CUresult Machine::register_buffer(Address at, Bytes bytes, Fresh fresh) {
-  return device().buffers.add(at, bytes, fresh == Fresh::kYes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return device().buffers.add(at, bytes, fresh) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult Machine::unregister_buffer(Address at) {

@@ -176,11 +176,8 @@ OperationId Machine::queue(StreamId stream, Work work, const Order& order) {
   operation.engine = service.engine;
   operation.duration = service.duration;
   if (service.engine == Engine::kCompute) operation.duration = d.faults.jittered(service.duration, d.ordinal);
-  if (runs_code(work)) {
-    d.buffers.hold_all_fresh(operation.fresh_buffers);
-  } else {
-    for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
-  }
+  for_ranges(work, [&](Address at, Bytes bytes) { d.buffers.hold_fresh(at, bytes, operation.fresh_buffers); });
+  if (runs_code(work)) d.buffers.hold_all_fresh(operation.other_fresh_buffers);
   operation.work = std::move(work);
 
   Streams::Operations after;

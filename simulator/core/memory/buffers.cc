@@ -2,13 +2,14 @@
 #include "simulator/core/memory/buffers.h"
 
 #include <algorithm>
+#include <utility>
 #include <iterator>
 
 #include "simulator/core/check.h"
 
 namespace simulator {
 
-bool Buffers::add(Address at, Bytes bytes, bool fresh) {
+bool Buffers::add(Address at, Bytes bytes, Fresh fresh) {
   if (bytes == 0 || at + bytes < at) return false;
   const auto next = by_address_.lower_bound(at);
   if (next != by_address_.end() && next->first < at + bytes) return false;
@@ -19,7 +20,7 @@ bool Buffers::add(Address at, Bytes bytes, bool fresh) {
   const Slot slot = take_slot();
   records_[slot] = {{next_number_++, at, bytes}, fresh, true, 0, static_cast<std::uint32_t>(fresh_.size())};
   by_address_.emplace_hint(next, at, slot);
-  if (fresh) fresh_.push_back(slot);
+  if (fresh != Fresh::kNo) fresh_.push_back(slot);
   live_ += bytes;
   peak_ = std::max(peak_, live_);
   return true;
@@ -31,7 +32,7 @@ bool Buffers::remove(Address at) {
   Record& record = records_[entry->second];
   live_ -= record.buffer.bytes;
   const Slot slot = entry->second;
-  if (record.fresh) leave_fresh(slot);
+  if (record.fresh != Fresh::kNo) leave_fresh(slot);
   record.alive = false;
   by_address_.erase(entry);
   recycle(slot);
@@ -74,7 +75,7 @@ void Buffers::hold_fresh(Address at, Bytes bytes, Slots& out) {
   if (entry != by_address_.begin()) --entry;
   for (; entry != by_address_.end() && entry->first < at + bytes; ++entry) {
     Record& record = records_[entry->second];
-    if (!record.fresh || record.buffer.address + record.buffer.bytes <= at) continue;
+    if (record.fresh == Fresh::kNo || record.buffer.address + record.buffer.bytes <= at) continue;
     if (std::find(out.begin(), out.end(), entry->second) != out.end()) continue;
     ++record.holds;
     out.push_back(entry->second);
@@ -88,12 +89,12 @@ void Buffers::hold_all_fresh(Slots& out) {
   }
 }
 
-std::optional<Buffer> Buffers::take_fresh(Slot slot) {
+std::optional<Buffer> Buffers::take_fresh(Slot slot, bool named) {
   Record& record = records_[slot];
-  if (!record.fresh) return std::nullopt;
+  const Fresh fresh = std::exchange(record.fresh, Fresh::kNo);
+  if (fresh == Fresh::kNo) return std::nullopt;
   if (record.alive) leave_fresh(slot);
-  record.fresh = false;
-  return record.buffer;
+  return named || fresh == Fresh::kYes ? std::optional(record.buffer) : std::nullopt;
 }
 
 // The last one takes its place.
@@ -120,7 +121,7 @@ void Buffers::validate() const {
     SIMULATOR_CHECK(at >= end, "buffers do not overlap");
     end = at + record.buffer.bytes;
     live += record.buffer.bytes;
-    if (!record.fresh) continue;
+    if (record.fresh == Fresh::kNo) continue;
     ++fresh;
     SIMULATOR_CHECK(record.fresh_index < fresh_.size() && fresh_[record.fresh_index] == slot,
                     "a fresh record is in the list");

@@ -5,7 +5,12 @@
 // Freshness. Memory that was not written since its buffer was handed out counts as zero, although addresses and pages
 // are reused: the first operation to access a fresh buffer clears it when it is executed. Which buffers an operation
 // accesses is determined when it is submitted, because an operation on the former buffer at these addresses may still
-// be pending when the next one is registered. A kernel's code may access any buffer, so it clears all that are fresh.
+// be pending when the next one is registered.
+//
+// A kernel's code may also write to buffers that it does not name, and what it writes must not be cleared later. So it
+// clears every fresh buffer whose memory is nobody else's yet. Memory that is handed out in stream order may still be in
+// use by its former owner, or be mapped for another one, when a kernel of another stream runs: it just stops being
+// fresh, and holds what it holds.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -23,13 +28,16 @@ struct Buffer {
   Bytes bytes = 0;
 };
 
+// kInOrder: fresh, and handed out before its former owner's work has passed.
+enum class Fresh : std::uint8_t { kNo, kYes, kInOrder };
+
 class Buffers {
  public:
   using Slot = std::uint32_t;
   using Slots = boost::container::small_vector<Slot, 2>;
 
   // False if it would overlap another buffer.
-  bool add(Address at, Bytes bytes, bool fresh);
+  bool add(Address at, Bytes bytes, Fresh fresh);
   bool remove(Address at);
   std::optional<Buffer> find(Address at) const;
 
@@ -41,8 +49,8 @@ class Buffers {
   void hold_fresh(Address at, Bytes bytes, Slots& out);
   // The same for every fresh buffer.
   void hold_all_fresh(Slots& out);
-  // The buffer to clear, if it is still fresh; afterwards it is not.
-  std::optional<Buffer> take_fresh(Slot slot);
+  // The buffer to clear, if it is still fresh; afterwards it is not. `named`: by the operation.
+  std::optional<Buffer> take_fresh(Slot slot, bool named);
   void let_go(Slot slot);
 
   Bytes live() const { return live_; }
@@ -53,7 +61,7 @@ class Buffers {
  private:
   struct Record {
     Buffer buffer;
-    bool fresh = false;
+    Fresh fresh = Fresh::kNo;
     bool alive = false;
     std::uint32_t holds = 0;
     std::uint32_t fresh_index = 0;  // in fresh_, while alive and fresh

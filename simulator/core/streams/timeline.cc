@@ -161,6 +161,7 @@ void Timeline::complete(Operation& operation) {
   }
   operation.work = Marker{};
   operation.fresh_buffers.clear();
+  operation.other_fresh_buffers.clear();
   if (!blocked_.empty()) release_blocked(operation.end);
   while (base_ < next_ && at(base_).completed) ++base_;
 }

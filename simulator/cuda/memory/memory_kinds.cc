@@ -23,7 +23,9 @@ Place place_of(Machine& machine, Address at) {
 namespace {
 
 CUresult enroll(Call& call, Address at, Allocation allocation) {
-  const Fresh fresh = allocation.kind == AllocationKind::kManaged ? Fresh::kNo : Fresh::kYes;
+  const Fresh fresh = allocation.kind == AllocationKind::kManaged ? Fresh::kNo
+                      : allocation.kind == AllocationKind::kPool  ? Fresh::kInOrder
+                                                                  : Fresh::kYes;
   if (const CUresult result = call.machine().register_buffer(at, allocation.bytes, fresh); result != CUDA_SUCCESS) {
     call.machine().free(at);
     return result;

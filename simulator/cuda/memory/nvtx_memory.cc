@@ -75,7 +75,7 @@ void regions_register(nvtxDomainHandle_t, const nvtxMemRegionsRegisterBatch_t* b
   if (!call || batch == nullptr || batch->regionType != NVTX_MEM_TYPE_VIRTUAL_ADDRESS) return;
   for_elements<nvtxMemVirtualRangeDesc_t>(batch->regionDescElements, batch->regionCount, batch->regionDescElementSize,
                                           [&](const auto& range, std::size_t i) {
-                                            add_region(call, batch->heap, range, Fresh::kYes);
+                                            add_region(call, batch->heap, range, Fresh::kInOrder);
                                             if (batch->regionHandleElementsOut != nullptr) {
                                               batch->regionHandleElementsOut[i] =
                                                   reinterpret_cast<nvtxMemRegionHandle_t>(const_cast<void*>(range.ptr));
