@@ -24,7 +24,8 @@ constexpr Assumption kTable[] = {
      "same memory", "alias=off alias=apart",
      "a page that gets a new owner while its old mapping exists shows other bytes",
      "alias_shows_copies alias_shows_sets alias_shows_kernels_in_a_stream alias_across_streams "
-     "alias_two_handles_change_places alias_goes_alone",
+     "alias_two_handles_change_places alias_goes_alone alias_within_a_reservation alias_access_is_each_mappings_own "
+     "alias_takes_memory_once",
      "alias", "",
      "a page gets a new owner only when nothing uses it; safety = strict, host_fallback = off and recompute = off"},
     {"alias_count", "a handle can have any number of mappings", "documentation is silent", "any number", "",
@@ -53,7 +54,9 @@ constexpr Assumption kTable[] = {
      "the host waits where a plan lets it run ahead. A deadlock if a stream waits for a value that another thread "
      "writes "
      "only after it gets a lock of the library (random programs found it under map=waits and unmap=waits)",
-     "", "", "a wait shows only while work is in flight, and there is none at the start; ./dev gpu measures it",
+     "", "",
+     "a wait shows only while work is in flight, and there is none at the start; doctor --gpu checks it with a host "
+     "function",
      "a plan in its steady state maps nothing"},
     {"access_runs", "one cuMemSetAccess call covers several adjacent mappings",
      "cuda.h 13.0, cuMemSetAccess: \"a fully mapped address range containing all allocations\"; PyTorch's expandable "

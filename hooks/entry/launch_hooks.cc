@@ -14,12 +14,21 @@
 
 namespace thermocline {
 
+namespace {
+
+bool add_arguments_of(const EngineSet& engines, const ParameterLayout* layout, KernelArguments arguments,
+                      AccessList* accesses) {
+  if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
+  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
+  return scan_arguments(layout, arguments, engines.hull(), accesses);
+}
+
+}  // namespace
+
 bool add_arguments(const EngineSet& engines, CUfunction function, KernelArguments arguments, AccessList* accesses) {
   // Without arguments the driver need not be asked for the layout.
   if (arguments.parameters == nullptr && arguments.extra == nullptr) return true;
-  const ParameterLayout* const layout = layouts().of(function);
-  scan_tensor_maps(tensor_maps(), layout, arguments, accesses);
-  return scan_arguments(layout, arguments, engines.hull(), accesses);
+  return add_arguments_of(engines, layouts().of(function), arguments, accesses);
 }
 
 namespace {
@@ -29,28 +38,28 @@ struct Shape {
 };
 
 // Equal for launches of one function with the same shape, as long as the process lives.
-OperationInfo info_of(CUfunction function, const Shape& shape) {
+OperationInfo info_of(CUfunction function, const Layouts::Facts& facts, const Shape& shape) {
   std::uint64_t hash = reinterpret_cast<std::uintptr_t>(function);
   for (const unsigned int size :
        {shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y, shape.block_z}) {
     // The multiplier of 64-bit FNV-1a.
     hash = (hash ^ size) * 0x100000001B3u;
   }
-  return OperationInfo{.kind = hash | 1,
-                       .operator_class = layouts().class_of(function),
-                       .name = layouts().name_of(function),
-                       .follows = true};
+  return OperationInfo{.kind = hash | 1, .operator_class = facts.operator_class, .name = facts.name, .follows = true};
 }
 
 CUresult launch_once(StreamHandle stream, CUfunction function, const Shape& shape, KernelArguments arguments,
                      Call call) {
   const EngineSet* const engines = engines_now();
   if (engines == nullptr) return call();
-  if (layouts().is_of_nccl(function)) nccl_launches();
+  const Layouts::Facts& facts = layouts().facts(function);
+  if (facts.is_of_nccl) nccl_launches();
   AccessList accesses;
-  const CUresult read = guarded(
-      [&] { return add_arguments(*engines, function, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND; });
-  if (read == CUDA_SUCCESS) return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, shape), call);
+  const CUresult read = guarded([&] {
+    return add_arguments_of(*engines, facts.layout, arguments, &accesses) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
+  if (read == CUDA_SUCCESS)
+    return submit(stream, Host::kGoesOn, std::move(accesses), info_of(function, facts, shape), call);
   if (read == CUDA_ERROR_NOT_FOUND) return submit_unknown(stream, call);
   invalidate_capture(stream);
   return read;

@@ -22,15 +22,20 @@ namespace thermocline {
 
 class Layouts {
  public:
+  struct Facts {
+    const ParameterLayout* layout = nullptr;               // see of()
+    OperatorClass operator_class = OperatorClass::kOther;  // kOther if the driver does not return the name
+    const char* name = nullptr;                            // valid until the process ends; null: the same
+    bool is_of_nccl = false;
+    bool is_settled = true;                          // false: queried again at the next launch
+    auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
+  };
+  // All that follows, looked up once. Valid until the process ends.
+  const Facts& facts(CUfunction function);
   // Null: the driver does not support the query. Empty: the function has no parameters. Layouts are valid until the
   // process ends; functions with equal layouts share one. For the functions that a thread launched most recently no
   // lock is taken.
   const ParameterLayout* of(CUfunction function) { return facts(function).layout; }
-  // kOther if the driver does not return the name.
-  OperatorClass class_of(CUfunction function) { return facts(function).operator_class; }
-  // Valid until the process ends; null if the driver does not return it.
-  const char* name_of(CUfunction function) { return facts(function).name; }
-  bool is_of_nccl(CUfunction function) { return facts(function).is_of_nccl; }
   // Must be called before the first launch.
   void set_rules(const std::vector<OperatorRule>& rules);
   // The driver returned the handle as a CUkernel.
@@ -40,14 +45,6 @@ class Layouts {
   void forget_kernels(CUlibrary library);
 
  private:
-  struct Facts {
-    const ParameterLayout* layout = nullptr;
-    OperatorClass operator_class = OperatorClass::kOther;
-    const char* name = nullptr;
-    bool is_of_nccl = false;
-    bool is_settled = true;                          // false: queried again at the next launch
-    auto operator<=>(const Facts&) const = default;  // NOLINT(modernize-use-nullptr)
-  };
   // A function for which the driver has returned a parameter (see still_tells).
   struct Witness {
     CUfunction function = nullptr;
@@ -56,7 +53,6 @@ class Layouts {
   // The functions that a thread launched most recently.
   struct Remembered;
 
-  const Facts& facts(CUfunction function);
   const Facts& ask(CUfunction function);
   void forget_witness();
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
 #endif
 
 namespace thermocline {
@@ -16,7 +16,7 @@ void scan_word(const unsigned char* at, OwnRange owns, AccessList* out) {
   if (owns(DeviceAddress{word})) out->word(word);
 }
 
-#if defined(__SSE2__)
+#if defined(__x86_64__)
 // For the 16 words that begin at 16 adjacent bytes, computes one bit each: whether the word may be in the range. Its
 // two upper bytes must equal those of all addresses in the range, and its third byte must lie between those of the
 // range's ends. This rules out nearly all data.
@@ -26,13 +26,11 @@ class Sieve {
       : upper_(byte(owns.begin, 7)),
         next_(byte(owns.begin, 6)),
         low_(byte(owns.begin, 5)),
-        high_(byte(owns.begin + owns.bytes - 1, 5)),
-        applies_(owns.bytes != 0 && owns.begin >> 48 == (owns.begin + owns.bytes - 1) >> 48) {}
+        high_(byte(owns.begin + owns.bytes - 1, 5)) {}
 
-  // A range that crosses a multiple of 2^48 has no common upper bytes.
-  bool applies() const { return applies_; }
   // Reads kReach bytes.
-  static constexpr std::size_t kReach = 23;
+  static constexpr std::size_t kWords = 16;
+  static constexpr std::size_t kReach = kWords + 7;
   unsigned candidates(const unsigned char* at) const {
     const __m128i third = load(at + 5);
     const __m128i between = _mm_and_si128(_mm_cmpeq_epi8(_mm_max_epu8(third, low_), third),
@@ -48,25 +46,89 @@ class Sieve {
   static __m128i load(const unsigned char* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
 
   __m128i upper_, next_, low_, high_;
-  bool applies_;
 };
+
+// The same for 32 words at a time, by their second and third bytes alone: between the ends of the range as one number,
+// these are nearly as rare.
+class WideSieve {
+ public:
+  static constexpr std::size_t kWords = 32;
+  static constexpr std::size_t kReach = kWords + 7;
+
+  [[gnu::target("avx2")]] explicit WideSieve(OwnRange owns)
+      : next_(_mm256_set1_epi8(static_cast<char>(owns.begin >> 48 & 0xFF))),
+        low_(_mm256_set1_epi8(static_cast<char>(owns.begin >> 40 & 0xFF))),
+        span_(_mm256_set1_epi8(static_cast<char>(((owns.begin + owns.bytes - 1) >> 40) - (owns.begin >> 40)))) {}
+
+  [[gnu::target("avx2")]] __m256i matches(const unsigned char* at) const {
+    const __m256i above = _mm256_sub_epi8(load(at + 5), low_);
+    const __m256i between = _mm256_cmpeq_epi8(_mm256_min_epu8(above, span_), above);
+    return _mm256_and_si256(between, _mm256_cmpeq_epi8(load(at + 6), next_));
+  }
+
+ private:
+  [[gnu::target("avx2")]] static __m256i load(const unsigned char* at) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  }
+
+  __m256i next_, low_, span_;
+};
+
+void scan_candidates(const unsigned char* at, unsigned candidates, OwnRange owns, AccessList* out) {
+  for (unsigned left = candidates; left != 0; left &= left - 1)
+    scan_word(at + static_cast<unsigned>(__builtin_ctz(left)), owns, out);
+}
+
+// `bytes` >= WideSieve::kReach. The last words are looked at in a block that ends where they end.
+[[gnu::target("avx2")]] void scan_wide(const unsigned char* at, std::size_t bytes, OwnRange owns, AccessList* out) {
+  const WideSieve sieve(owns);
+  const std::size_t words = bytes - 7;
+  std::size_t done = 0;
+  for (; done + 2 * WideSieve::kWords <= words; done += 2 * WideSieve::kWords) {
+    const __m256i first = sieve.matches(at + done), second = sieve.matches(at + done + WideSieve::kWords);
+    if (_mm256_movemask_epi8(_mm256_or_si256(first, second)) == 0) [[likely]]
+      continue;
+    scan_candidates(at + done, static_cast<unsigned>(_mm256_movemask_epi8(first)), owns, out);
+    scan_candidates(at + done + WideSieve::kWords, static_cast<unsigned>(_mm256_movemask_epi8(second)), owns, out);
+  }
+  while (done < words) {
+    const std::size_t begin = done + WideSieve::kWords <= words ? done : words - WideSieve::kWords;
+    const auto candidates = static_cast<unsigned>(_mm256_movemask_epi8(sieve.matches(at + begin)));
+    scan_candidates(at + begin, candidates >> (done - begin) << (done - begin), owns, out);
+    done = begin + WideSieve::kWords;
+  }
+}
+
+// Where it is asked before this is known, the answer is no.
+const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
 #endif
+
+// A range that crosses a multiple of 2^48 has no common upper bytes.
+bool has_common_upper_bytes(OwnRange owns) {
+  return owns.bytes != 0 && owns.begin >> 48 == (owns.begin + owns.bytes - 1) >> 48;
+}
 
 }  // namespace
 
-void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
+void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
   const auto* at = static_cast<const unsigned char*>(parameter);
   std::size_t offset = 0;
-#if defined(__SSE2__)
-  if (const Sieve sieve(owns); bytes >= Sieve::kReach && sieve.applies()) {
-    for (; offset + Sieve::kReach <= bytes; offset += 16) {
-      for (unsigned left = sieve.candidates(at + offset); left != 0; left &= left - 1) {
-        scan_word(at + offset + static_cast<unsigned>(__builtin_ctz(left)), owns, out);
-      }
-    }
+#if defined(__x86_64__)
+  if (bytes >= Sieve::kReach && has_common_upper_bytes(owns)) {
+    const Sieve sieve(owns);
+    for (; offset + Sieve::kReach <= bytes; offset += Sieve::kWords)
+      scan_candidates(at + offset, sieve.candidates(at + offset), owns, out);
   }
 #endif
   for (; offset + sizeof(std::uint64_t) <= bytes; ++offset) scan_word(at + offset, owns, out);
+}
+
+void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out) {
+#if defined(__x86_64__)
+  if (has_avx2 && bytes >= WideSieve::kReach && has_common_upper_bytes(owns))
+    return scan_wide(static_cast<const unsigned char*>(parameter), bytes, owns, out);
+#endif
+  scan_parameter_narrow(parameter, bytes, owns, out);
 }
 
 ExtraBlock read_extra(void* const* extra) {

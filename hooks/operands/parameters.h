@@ -36,6 +36,8 @@ struct OwnRange {
 
 // Examines a word at every byte offset.
 void scan_parameter(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
+// The same, as processors without AVX2 do it.
+void scan_parameter_narrow(const void* parameter, std::size_t bytes, OwnRange owns, AccessList* out);
 
 // kernelParams: one pointer per parameter.
 inline void scan_parameters(const ParameterLayout& layout, void* const* parameters, OwnRange owns, AccessList* out) {

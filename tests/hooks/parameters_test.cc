@@ -167,6 +167,9 @@ TEST(ScanParameters, FindsWhatALookAtEveryWordFinds) {
       }
       scan_parameter(parameter.data(), bytes, range, &found);
       ASSERT_EQ(words(found), words(expected)) << bytes;
+      found.clear();
+      scan_parameter_narrow(parameter.data(), bytes, range, &found);
+      ASSERT_EQ(words(found), words(expected)) << bytes;
     }
   }
 }

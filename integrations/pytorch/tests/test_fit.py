@@ -70,7 +70,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 
 def fit(*args, **options):
-    return tt.fit(*args, verbose=False, min_bytes=256, **options)
+    return tt.fit(*args, verbose=False, min_bytes=256, measure=False, **options)
 
 
 class Bits(unittest.TestCase):
@@ -129,7 +129,7 @@ class Bits(unittest.TestCase):
             peaks.append(steps.peaks[-1])
             self.assertLessEqual(peaks[-1], fitted.plan.answer["budget_bytes"])
         self.assertEqual(peaks, sorted(peaks, reverse=True))
-        self.assertLess(peaks[-1], 0.6 * peaks[0])
+        self.assertLess(peaks[-1], 0.65 * peaks[0])
 
 
 def near_the_least(model: nn.Module, x: torch.Tensor) -> tt.Fit:
@@ -315,7 +315,7 @@ class Programs(unittest.TestCase):
         said: list[str] = []
         steps = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows)
         plain = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows).run()
-        fitted = tt.fit(steps.model, budget="70%", verbose=True, min_bytes=256)
+        fitted = tt.fit(steps.model, budget="70%", verbose=True, min_bytes=256, measure=False)
         fitted._say = said.append
         steps.run(fitted)
         self.assertTrue(same(plain.left, steps.left))

@@ -71,7 +71,7 @@ class _Entry:
                 counts.offloaded += 1
                 counts.offloaded_bytes += storage.nbytes()
                 with self.execution.quiet():
-                    self.away = self.execution.place.leave(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
+                    self.away = self.value.copy = self.execution.place.leave(view_of(storage, torch.uint8, (storage.nbytes(),), (1,), 0))
         elif not self.holds_value:
             self.holds_value = self.value.hold()
             if not self.holds_value:

@@ -12,7 +12,6 @@ import torch
 
 from . import _step_plan
 from ._execution import Counts, Execution, make_table
-from ._operators import tensors_in
 from ._places import Copies
 from ._saved import Place
 from ._step_plan import DoesNotFitError, StepPlan
@@ -38,11 +37,13 @@ class Fit:
         plans: str,
         place: Place | None,
         min_bytes: int,
+        measure: bool,
         verbose: bool,
     ) -> None:
         self._step = step
         self._budget = _checked(budget)
         self._device, self._plans, self._place, self._min_bytes, self._verbose = device, plans, place, min_bytes, verbose
+        self._measure = measure
         self._entered: Recorder | Execution | None = None
         self._table: list[Any] = []
         self._recordings = 0
@@ -67,7 +68,7 @@ class Fit:
             raise RuntimeError("thermocline.torch.fit: a step is under way; steps can not be nested")
         if self.plan is None or self._must_record_again():
             self._recordings += 1
-            entered: Recorder | Execution = Recorder(measure=not torch.cuda.is_available(), known=self.record)
+            entered: Recorder | Execution = Recorder(measure=self._measure, known=self.record)
         else:
             entered = Execution(self.plan, self._table, self._place, self._min_bytes)
         entered.__enter__()
@@ -145,6 +146,7 @@ def fit(
     plans: str | None = None,
     place: Place | None = None,
     min_bytes: int = 4096,
+    measure: bool | None = None,
     verbose: bool = True,
 ) -> Fit:
     """Training steps whose tensors need at most `budget`, with the bits of plain PyTorch.
@@ -157,7 +159,8 @@ def fit(
 
     budget: bytes (int, or "12GiB") for everything that the step uses: parameters, gradients, inputs, activations, optimizer state; "50%":
     of what the step needs whole. What PyTorch's operators take and give back inside themselves does not count.
-    device: profile for the link, and on a GPU for the operators' times (`thermocline devices`); on a CPU these are measured.
+    device: profile for the link, and for operators' times that are not measured (`thermocline devices`).
+    measure: operators are timed in the recorded step, by the host's clock; by default on a CPU. Without it equal steps have equal plans.
     plans: "joint", "recompute", "swap" or "sqrt" (docs/recompute.md); by default "joint" where there is somewhere to offload, else
     "recompute". place: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
     min_bytes: smaller values stay.
@@ -174,13 +177,13 @@ def fit(
         plans=plans or ("recompute" if place is None else "joint"),
         place=place,
         min_bytes=min_bytes,
+        measure=not torch.cuda.is_available() if measure is None else measure,
         verbose=verbose,
     )
     if not inputs:
         return fitted
     if isinstance(step_or_model, torch.nn.Module):
-        measure = not any(tensor.is_cuda for tensor in tensors_in(inputs))
-        fitted.use(trial(step_or_model, inputs, loss, Recorder(measure=measure)))
+        fitted.use(trial(step_or_model, inputs, loss, Recorder(measure=fitted._measure)))
     else:
         fitted.result = fitted(*inputs)
     return fitted

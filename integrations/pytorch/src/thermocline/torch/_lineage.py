@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ._operators import Facts, fresh_storages, mapped, storage_of, tensors_in, written_arguments
+from ._saved import Away
 
 # Beyond so many operators in a row a value is anchored, if it is still there.
 _DEEPEST = 200
@@ -121,13 +122,17 @@ class RandomState:
 class Value:
     """Contents of a storage."""
 
-    __slots__ = ("__weakref__", "anchor", "entry", "holds", "home", "index", "kept", "operator", "planned")
+    __slots__ = (
+        "__weakref__", "anchor", "copy", "entry", "holds", "holds_inputs", "home", "index", "kept", "operator", "planned"
+    )  # fmt: skip
 
     def __init__(self, storage: torch.UntypedStorage, operator: Operator | None = None, index: int = 0) -> None:
         self.home: weakref.ref[torch.UntypedStorage] | None = weakref.ref(storage)  # None: overwritten there
         self.operator = operator  # None: what nobody can make again
         self.index = index  # among what the operator writes
         self.holds = 0
+        self.holds_inputs = False
+        self.copy: Away | None = None  # what a place keeps of it
         self.anchor: torch.UntypedStorage | None = None
         self.kept = False  # autograd has it
         self.planned: Any = None
@@ -141,7 +146,7 @@ class Value:
 
     def hold(self, depth: int = 0) -> bool:
         """From now on the value can be had, until let_go(). False: it can not, and nothing has changed."""
-        if self.holds > 0 or self.anchor is not None:
+        if self.holds > 0 or self.anchor is not None or self.copy is not None:
             self.holds += 1
             return True
         storage = self.storage()
@@ -163,6 +168,7 @@ class Value:
                     other.let_go()
                 return False
             held.append(value)
+        self.holds_inputs = True
         return True
 
     def let_go(self) -> None:
@@ -172,10 +178,10 @@ class Value:
             value.holds -= 1
             if value.holds > 0:
                 continue
-            if value.anchor is None:
-                if value.operator is not None:
-                    open_ += value.operator.inputs
-            elif value.home is not None and value.home() is value.anchor:
+            if value.holds_inputs:
+                value.holds_inputs = False
+                open_ += value.operator.inputs
+            if value.anchor is not None and value.home is not None and value.home() is value.anchor:
                 value.anchor = None
 
     def before_overwriting(self) -> None:
@@ -183,7 +189,7 @@ class Value:
         storage = self.storage()
         if self.holds > 0 and self.anchor is not None and self.home is not None and self.anchor is self.home():
             self.anchor = None
-            if self.operator is None or not self._hold_inputs(0):
+            if self.copy is None and (self.operator is None or not self._hold_inputs(0)):
                 self.anchor = storage.clone()
         self.home = None
 
@@ -205,11 +211,13 @@ def make(targets: list[Value], count: Callable[[Operator], None]) -> dict[Value,
         if value.operator is not None:
             wanted.setdefault((id(value.operator), value.index), []).append(value)
     for operator in order:
-        storages = {value: made.get(value) or value.storage() for value in operator.inputs}
+        storages = {value: made.get(value) or value.storage() or value.copy.returned() for value in operator.inputs}
         changed = operator.changes()
         for value in operator.inputs:
             shared = value not in made or uses[value] > 1
-            if id(value) in changed and shared:
+            if value.copy is not None and storages[value] is not value.storage():
+                value.copy.let_go()
+            elif id(value) in changed and shared:
                 storages[value] = storages[value].clone()
             uses[value] -= 1
             if uses[value] == 0:
@@ -234,7 +242,7 @@ def _order(targets: list[Value]) -> list[Operator]:
     open_ = [(value, False) for value in reversed(targets)]
     while open_:
         value, inputs_done = open_.pop()
-        if value.storage() is not None:
+        if value.storage() is not None or value.copy is not None:
             continue
         operator = value.operator
         if operator is None:

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""thermocline.torch.fit against torch.utils.checkpoint by blocks and PyTorch's own choice under a memory budget
+(torch._functorch.partitioners), on CPU tensors. Writes one JSON object: bench/results/pytorch_fit.json.
+
+    PATH=build/release/bin:$PATH python bench/fit.py > bench/results/pytorch_fit.json
+
+Peaks are the most bytes of storages alive at once, as a dispatch mode sees them; flops are PyTorch's own count
+(torch.utils.flop_counter: matrix multiplies, convolutions, attention). Both are exact and do not depend on the machine;
+`microseconds` do. Needs PyTorch and the command `thermocline`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import nullcontext
+
+import torch
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "..", "integrations", "pytorch", part) for part in ("src", "tests")]
+from fit_models import MODELS, Attention, Gpt, Llama, ResNet, Vit  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+import thermocline.torch as tt  # noqa: E402
+
+torch.set_num_threads(1)
+BUDGETS = (0.8, 0.6, 0.4, 0.2, 0.0)
+
+
+def blocks_of(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """What users wrap: the repeated blocks."""
+    if isinstance(model, ResNet):
+        return list(model.body)[4:-3]
+    if isinstance(model, (Gpt, Vit)):
+        return list(model.blocks)
+    if isinstance(model, Llama):
+        return [*model.attentions, *model.mlps]
+    return [m for m in model.modules() if isinstance(m, Attention)]
+
+
+def checkpointed(model: torch.nn.Module, every: int) -> int:
+    """Wraps one block of `every`; returns how many."""
+    wrapped = blocks_of(model)[::every]
+    for block in wrapped:
+        forward = block.forward
+        block.forward = lambda *args, _forward=forward: checkpoint(_forward, *args, use_reentrant=False)
+    return len(wrapped)
+
+
+def step(model: torch.nn.Module, x: torch.Tensor, context=None) -> dict[str, int]:
+    torch.manual_seed(3)
+    model.zero_grad()
+    with tt.PeakBytes(*model.parameters(), *model.buffers(), x) as peak, FlopCounterMode(display=False) as flops, context or nullcontext():
+        model(x).float().square().mean().backward()
+    model.zero_grad()
+    return {"peak_bytes": peak.most, "flops": flops.get_total_flops()}
+
+
+def fitted(model: torch.nn.Module, x: torch.Tensor, budget: int) -> dict[str, int] | None:
+    fit = tt.fit(model, budget=budget, measure=False, verbose=False)
+    try:
+        step(model, x, fit)
+    except tt.DoesNotFitError:
+        return None
+    return step(model, x, fit)
+
+
+def made(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
+    torch.manual_seed(1)
+    make, inputs = MODELS[name]
+    return make(), inputs()
+
+
+def against_blocks(name: str) -> list[dict]:
+    model, x = made(name)
+    plain = step(model, x)
+    rows = []
+    for every in (1, 2):
+        model, x = made(name)
+        if not checkpointed(model, every):
+            continue
+        blocks = step(model, x)
+        model, x = made(name)
+        ours = fitted(model, x, blocks["peak_bytes"])
+        rows.append(
+            {
+                "model": name,
+                "checkpointed": "each block" if every == 1 else "every other block",
+                "whole_peak_bytes": plain["peak_bytes"],
+                "peak_bytes": blocks["peak_bytes"],
+                "flops": plain["flops"],
+                "blocks_recomputed_flops": blocks["flops"] - plain["flops"],
+                "fit_peak_bytes": ours and ours["peak_bytes"],
+                "fit_recomputed_flops": ours and ours["flops"] - plain["flops"],
+            }
+        )
+    return rows
+
+
+def against_budget(name: str) -> list[dict]:
+    """torch.compile's aot_eager with activation_memory_budget runs the partitioner's choice with eager kernels."""
+    import torch._dynamo
+    from torch._functorch import config
+
+    rows, plain = [], step(*made(name))
+    for budget in BUDGETS:
+        torch._dynamo.reset()
+        model, x = made(name)
+        with config.patch(activation_memory_budget=budget, activation_memory_budget_solver="dp"):
+            compiled = torch.compile(model, backend="aot_eager_decomp_partition", dynamic=False)
+            try:
+                compiled(x).float().square().mean().backward()
+                model.zero_grad()
+                theirs = step_of_compiled(compiled, model, x)
+            except Exception as error:  # noqa: BLE001: what PyTorch refuses is a result
+                rows.append({"model": name, "budget": budget, "error": str(error).splitlines()[0][:120]})
+                continue
+        model, x = made(name)
+        ours = fitted(model, x, theirs["peak_bytes"])
+        rows.append(
+            {
+                "model": name,
+                "budget": budget,
+                "whole_peak_bytes": plain["peak_bytes"],
+                "peak_bytes": theirs["peak_bytes"],
+                "budget_recomputed_flops": theirs["flops"] - plain["flops"],
+                "fit_peak_bytes": ours and ours["peak_bytes"],
+                "fit_recomputed_flops": ours and ours["flops"] - plain["flops"],
+            }
+        )
+    return rows
+
+
+def step_of_compiled(compiled, model: torch.nn.Module, x: torch.Tensor) -> dict[str, int]:
+    torch.manual_seed(3)
+    with tt.PeakBytes(*model.parameters(), *model.buffers(), x) as peak, FlopCounterMode(display=False) as flops:
+        compiled(x).float().square().mean().backward()
+    return {"peak_bytes": peak.most, "flops": flops.get_total_flops()}
+
+
+class Empty(TorchDispatchMode):
+    """The least that a dispatch mode of Python costs."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def overhead() -> dict[str, float]:
+    """Microseconds of an operator that is neither dropped nor offloaded, the least of several runs."""
+    count = 2000
+    a = torch.randn(8)
+
+    def run() -> None:
+        for _ in range(count):
+            a.neg()
+
+    def training() -> None:
+        run()
+        x = torch.randn(4, requires_grad=True)
+        (x * 2).sum().backward()
+
+    fit = tt.fit(training, budget="100%", verbose=False)
+    fit()
+    fit()
+
+    least = {"plain": 1e9, "empty_mode": 1e9, "fit": 1e9}
+    for _ in range(15):
+        for kind, context in (("plain", nullcontext()), ("empty_mode", Empty()), ("fit", fit)):
+            with context:
+                begun = time.perf_counter()
+                run()
+                least[kind] = min(least[kind], (time.perf_counter() - begun) / count * 1e6)
+    return {name: round(value, 2) for name, value in least.items()}
+
+
+def main() -> None:
+    names = list(MODELS)
+    result = {
+        "schema": "thermocline-pytorch-fit/1",
+        "command": "PATH=build/release/bin:$PATH python bench/fit.py > bench/results/pytorch_fit.json",
+        "torch": torch.__version__,
+        "against_checkpoint_by_blocks": [row for name in names if name not in ("U-Net", "LSTM") for row in against_blocks(name)],
+        "against_memory_budget": [row for name in ("ResNet", "GPT-2", "Llama") for row in against_budget(name)],
+        "microseconds_an_operator": overhead(),
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
