@@ -10,11 +10,11 @@ const BufferRecord* BufferRecords::containing(const Map& map, DeviceAddress addr
   return address < found->second.end() ? &found->second : nullptr;
 }
 
-void BufferRecords::add(DeviceAddress address, Bytes bytes, const CallSite& site) {
+void BufferRecords::add(DeviceAddress address, Bytes bytes, const CallSite& site, bool guarded) {
   auto over = gone_.upper_bound(address.value);
   if (over != gone_.begin() && std::prev(over)->second.end() > address) --over;
   while (over != gone_.end() && over->first < address.value + bytes) over = gone_.erase(over);
-  live_[address.value] = BufferRecord{address, bytes, site, std::nullopt};
+  live_[address.value] = BufferRecord{address, bytes, site, std::nullopt, guarded};
 }
 
 bool BufferRecords::remove(DeviceAddress address, const CallSite& site) {

@@ -18,6 +18,7 @@ struct BufferRecord {
   Bytes bytes = 0;
   CallSite allocated;
   std::optional<CallSite> freed;
+  bool guarded = false;  // guard bytes have been written behind it
 
   DeviceAddress end() const { return address + bytes; }
 };
@@ -26,7 +27,7 @@ class BufferRecords {
  public:
   static constexpr std::size_t kMostGone = 4096;
 
-  void add(DeviceAddress address, Bytes bytes, const CallSite& site);
+  void add(DeviceAddress address, Bytes bytes, const CallSite& site, bool guarded);
   // Records that the live buffer that begins there is freed; false when there is none.
   bool remove(DeviceAddress address, const CallSite& site);
   // The live buffer that contains the address; null when there is none.

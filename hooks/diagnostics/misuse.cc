@@ -197,11 +197,12 @@ Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<S
     status = active.engine->allocate(bytes, stream, out);
   }
   if (!status.ok()) return status;
+  const bool guarded = guards() && !any_capture();
   {
     const MutexLock lock(watch().mutex);
-    watch().records.add(*out, bytes, now);
+    watch().records.add(*out, bytes, now, guarded);
   }
-  if (!guards() || any_capture()) return status;
+  if (!guarded) return status;
   fill(active, *out, bytes, kNew, stream);
   fill(active, *out + bytes, kRedzoneBytes, kBehind, stream);
   // The next owner may use it on any stream.
@@ -226,7 +227,7 @@ Status free_watched(const ActiveEngine& active, DeviceAddress address, std::opti
     }
     record = *all.records.gone(address);
   }
-  if (guards() && !any_capture()) return free_guarded(active, record, stream);
+  if (record.guarded && !any_capture()) return free_guarded(active, record, stream);
   return active.engine->free(address, stream);
 }
 

@@ -293,13 +293,14 @@ class BodyParser {
   Operand read_name(const Instruction& of, unsigned depth) {
     const std::string_view name = tokens_.next().text;
     Operand operand;
-    if (name == "_") return operand;
     if (name == "WARP_SZ") {
       operand.form = Operand::Form::kInteger;
       operand.value = 32;
       return operand;
     }
-    if (find(name, &operand.index)) {
+    if (name == "_") {
+      operand.form = Operand::Form::kSink;
+    } else if (find(name, &operand.index)) {
       operand.form = Operand::Form::kRegister;
       // A part of a register, `%r1.b0`, as in video instructions: stored only for the error message.
       if (tokens_.kind() == PtxToken::Kind::kDirective && tokens_.text().data() == name.data() + name.size()) {

@@ -102,6 +102,8 @@ TEST(Misuse, WhatIsRightIsNotReported) {
     EXPECT_EQ(result.out, "7 82\n");
     EXPECT_EQ(reports(result), 0u) << result.err;
   }
+  // Nothing is written behind a buffer while a graph is recorded.
+  EXPECT_EQ(reports(run_misuse("recorded", "guard")), 0u);
 }
 
 TEST(Misuse, NothingIsReportedWhereNobodyAsked) {

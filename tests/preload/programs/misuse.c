@@ -76,6 +76,17 @@ int main(int count, char** arguments) {
   if (strcmp(how, "past-by-half-a-value-waited-for") == 0) cuStreamWaitValue64(NULL, c + 1000, 0, 0);
   if (strcmp(how, "inside") == 0) cuMemFree(a + 16);
   if (strcmp(how, "kernel-past") == 0) launch(a, BYTES);
+  if (strcmp(how, "recorded") == 0) {
+    CUstream stream;
+    CUgraph graph;
+    CUdeviceptr d;
+    REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    allocates(&d, BYTES);
+    REQUIRE(cuMemsetD8Async(d, 9, BYTES, stream) == CUDA_SUCCESS);
+    REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS && cuGraphDestroy(graph) == CUDA_SUCCESS);
+    frees(d);
+  }
   if (strcmp(how, "new") == 0) {
     allocates(&a, BYTES);
     launch(a, 0);
