@@ -15,7 +15,9 @@ constexpr Assumption kTable[] = {
      "allocations fail"},
     {"remap", "a handle keeps its contents while it is not mapped",
      "cuda.h 13.0, cuMemRelease: freed when all mappings are unmapped and all references are released", "keeps them",
-     "remap=forgets", "wrong bytes", "handle_keeps_contents mapping_outlives_handle unmapped_addresses_map_again",
+     "remap=forgets", "wrong bytes",
+     "handle_keeps_contents mapping_outlives_handle unmapped_addresses_map_again address_changes_its_place "
+     "alias_two_handles_change_places",
      "remap", "", "the program runs without the library"},
     {"alias",
      "two mappings of a handle show the same memory: later work that is ordered reads through one what was written "
@@ -62,7 +64,8 @@ constexpr Assumption kTable[] = {
      "cuda.h 13.0, cuMemSetAccess: \"a fully mapped address range containing all allocations\"; PyTorch's expandable "
      "segments rely on it",
      "accepts them", "access=one", "mapped memory stays inaccessible: out of memory",
-     "set_access_over_neighbours set_access_needs_whole_range_mapped", "access_runs", "", "one call per page"},
+     "set_access_over_neighbours set_access_needs_whole_range_mapped unmap_of_neighbours", "access_runs", "",
+     "one call per page"},
     {"access_again", "a new mapping has no access, whatever access the address had before",
      "cuda.h 13.0, cuMemUnmap: all mappings start with no accessibility", "has none", "",
      "nothing: access is set after each mapping",

@@ -101,7 +101,7 @@ constexpr Assumption kTable[] = {
     {"capture_mode", "a thread in relaxed capture mode can allocate, map and wait while other threads capture",
      "cuda.h 13.0, cuThreadExchangeStreamCaptureMode", "can", "capture_mode=off",
      "an allocation while another thread captures invalidates the capture",
-     "capture_mode_is_exchanged capture_forbids_unsafe_calls", "", "",
+     "capture_mode_is_exchanged capture_forbids_unsafe_calls asking_a_capture_breaks_it", "capture_mode", "",
      "without the function the mode is not exchanged; the capture returns its own error"},
     {"capture_queries", "a query of a capturing stream or event invalidates its capture, and no other capture",
      "Programming Guide, CUDA Graphs, Prohibited and Unhandled Operations", "invalidates it", "",

@@ -76,13 +76,6 @@ Answer stream_flags(const DriverLibrary& library) {
   return {"stream_flags", finding_of(result == CUDA_SUCCESS && flags == CU_STREAM_NON_BLOCKING), ""};
 }
 
-Answer capture_mode(const Driver& driver) {
-  CaptureMode mode = CaptureMode::kRelaxed;
-  const bool works = driver.exchange_capture_mode(&mode).ok() && driver.exchange_capture_mode(&mode).ok() &&
-                     mode == CaptureMode::kRelaxed;
-  return {"capture_mode", finding_of(works), ""};
-}
-
 Answer proc_address_forms(const DriverLibrary& library) {
   int version = 0;
   const bool is_told = library.version(&version).ok();
@@ -212,7 +205,6 @@ std::vector<Answer> examine(const DriverLibrary& library, int ordinal, std::stri
   answers.push_back(memory(driver, facts));
   answers.push_back(parameters(library));
   answers.push_back(stream_flags(library));
-  answers.push_back(capture_mode(driver));
   answers.push_back(proc_address_forms(library));
   return answers;
 }

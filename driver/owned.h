@@ -74,6 +74,7 @@ class RelaxedCapture {
   ~RelaxedCapture() {
     if (changed_) static_cast<void>(driver_->exchange_capture_mode(&mode_));
   }
+  bool is_relaxed() const { return changed_; }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 

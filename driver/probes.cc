@@ -19,6 +19,8 @@ constexpr MechanismText kTexts[] = {
      "pages get a new owner only when nothing uses them, and there is no host fallback"},
     {Mechanism::kAccessRuns, "access_runs", "one call sets access for several mappings", "one call per page"},
     {Mechanism::kUnmapRuns, "unmap_runs", "one call unmaps several mappings", "one call per page"},
+    {Mechanism::kCaptureMode, "capture_mode", "a thread can set its capture mode",
+     "captures are invalidated when the library maps memory or waits"},
     {Mechanism::kHostMemory, "host_memory", "copies reach mapped host memory",
      "host copies are in ordinary pinned memory, and evicted addresses have no host mapping"},
 };
@@ -167,6 +169,7 @@ Findings probe_mapping(const Driver& driver, const DeviceFacts& facts, bool anno
   Findings findings;
   if (!facts.has_virtual_memory) return findings;
   const RelaxedCapture relaxed(driver);
+  findings.set(Mechanism::kCaptureMode, relaxed.is_relaxed());
   Trial trial(driver, facts);
   if (!trial.reserve(2, annotate) || !trial.create() || !trial.open_stream()) return findings;
   if (!map_neighbours(trial, &findings) || !give_access(trial, &findings)) return findings;

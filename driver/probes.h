@@ -17,12 +17,13 @@
 namespace thermocline {
 
 enum class Mechanism : std::uint8_t {
-  kEvents,      // a recorded event that was waited for is reported as complete
-  kRemap,       // a handle keeps its contents while it is not mapped
-  kAlias,       // two mappings of a handle show the same memory
-  kAccessRuns,  // one call sets access for several adjacent mappings
-  kUnmapRuns,   // one call unmaps several adjacent mappings
-  kHostMemory,  // mapped host memory: copies reach it, and the host reads them
+  kEvents,       // a recorded event that was waited for is reported as complete
+  kRemap,        // a handle keeps its contents while it is not mapped
+  kAlias,        // two mappings of a handle show the same memory
+  kAccessRuns,   // one call sets access for several adjacent mappings
+  kUnmapRuns,    // one call unmaps several adjacent mappings
+  kCaptureMode,  // a thread can set its capture mode
+  kHostMemory,   // mapped host memory: copies reach it, and the host reads them
   kCount
 };
 

@@ -207,7 +207,7 @@ def probe(machine: Machine) -> dict:
     if machine.simulate:
         source += ", on the simulated device"
     done = machine.run([str(program), "--profile", str(profile), like, source], 60)
-    if machine.driver and "error 801" in done.stderr:
+    if machine.driver and re.search(r"error (2|801)$", done.stderr.strip()):
         raise Skipped(f"not on this driver: {last_line(done.stderr)}")
     if done.returncode != 0:
         raise Failed(last_line(done.stderr))

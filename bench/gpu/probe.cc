@@ -23,8 +23,6 @@
 
 namespace {
 
-constexpr std::size_t kPage = std::size_t{2} << 20;
-
 [[noreturn]] void end(int status, const std::string& what) {
   std::fprintf(stderr, "gpu_probe: %s\n", what.c_str());
   std::exit(status);
@@ -161,24 +159,24 @@ void Probe::mappings() {
   CHECK(CUDA(cuMemGetAllocationGranularity)(&page, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   note("page_bytes", static_cast<double>(page));
   CUdeviceptr at = 0;
-  CHECK(CUDA(cuMemAddressReserve)(&at, kPages * kPage, 0, 0, 0));
+  CHECK(CUDA(cuMemAddressReserve)(&at, kPages * page, 0, 0, 0));
   std::vector<CUmemGenericAllocationHandle> handles(kPages);
   const auto release = [&] {
     for (const CUmemGenericAllocationHandle handle : handles) CHECK(CUDA(cuMemRelease)(handle));
   };
   time(
       "host_create_page_ns", kPages,
-      [&](int i) { CHECK(CUDA(cuMemCreate)(&handles[static_cast<std::size_t>(i)], kPage, &kind, 0)); }, release);
-  for (CUmemGenericAllocationHandle& handle : handles) CHECK(CUDA(cuMemCreate)(&handle, kPage, &kind, 0));
+      [&](int i) { CHECK(CUDA(cuMemCreate)(&handles[static_cast<std::size_t>(i)], page, &kind, 0)); }, release);
+  for (CUmemGenericAllocationHandle& handle : handles) CHECK(CUDA(cuMemCreate)(&handle, page, &kind, 0));
   const auto map = [&](int i) {
-    CHECK(CUDA(cuMemMap)(at + static_cast<std::size_t>(i) * kPage, kPage, 0, handles[static_cast<std::size_t>(i)], 0));
+    CHECK(CUDA(cuMemMap)(at + static_cast<std::size_t>(i) * page, page, 0, handles[static_cast<std::size_t>(i)], 0));
   };
-  const auto unmap = [&](int i) { CHECK(CUDA(cuMemUnmap)(at + static_cast<std::size_t>(i) * kPage, kPage)); };
+  const auto unmap = [&](int i) { CHECK(CUDA(cuMemUnmap)(at + static_cast<std::size_t>(i) * page, page)); };
   CUmemAccessDesc access{};
   access.location = kind.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const auto allow = [&](int i) {
-    CHECK(CUDA(cuMemSetAccess)(at + static_cast<std::size_t>(i) * kPage, kPage, &access, 1));
+    CHECK(CUDA(cuMemSetAccess)(at + static_cast<std::size_t>(i) * page, page, &access, 1));
   };
   const auto each = [](const auto& call) {
     for (int i = 0; i < kPages; ++i) call(i);
@@ -189,7 +187,7 @@ void Probe::mappings() {
   time("host_unmap_ns", kPages, unmap, [&] { each(map), each(allow); });
   each(unmap);
   release();
-  CHECK(CUDA(cuMemAddressFree)(at, kPages * kPage));
+  CHECK(CUDA(cuMemAddressFree)(at, kPages * page));
 }
 
 void Probe::streams() {

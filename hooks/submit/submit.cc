@@ -413,7 +413,11 @@ CUresult submit_unknown(StreamHandle stream, Call call) {
   return guarded([&] {
     const StreamPlace place = place_of(*engines, stream);
     if (place.refused) return call();
-    if (place.here == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    if (place.here == nullptr) {
+      THERMOCLINE_LOG_ONCE(LogLevel::kError,
+                           "a launch in another context is refused: the parameters of its kernel can not be read");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
     return submit_across(*engines, reached_from(*engines, place), place, stream, Host::kGoesOn, {}, {}, true, call);
   });
 }

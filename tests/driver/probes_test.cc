@@ -96,6 +96,7 @@ TEST_F(Probes, FindEachMechanismThatFailsAndNoOther) {
   expect(probe("alias=apart"), {Mechanism::kAlias});
   expect(probe("access=one"), {Mechanism::kAccessRuns});
   expect(probe("unmap=one"), {Mechanism::kUnmapRuns});
+  expect(probe("capture_mode=off"), {Mechanism::kCaptureMode});
   expect(probe("remap=forgets"), {Mechanism::kRemap});
   expect(probe("alias=off,access=one,unmap=one"), {Mechanism::kAlias, Mechanism::kAccessRuns, Mechanism::kUnmapRuns});
   expect(probe("unmap=waits,map=waits,host_free=returns,granularity=4MiB"), {});

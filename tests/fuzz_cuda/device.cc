@@ -21,6 +21,13 @@ void check_cuda(CUresult result, const char* call) {
   std::_Exit(result == CUDA_ERROR_OUT_OF_MEMORY ? kRefused : 2);
 }
 
+bool driver_has(const char* function) {
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult answer{};
+  return cuGetProcAddress(function, &found, CUDA_VERSION, CU_GET_PROC_ADDRESS_DEFAULT, &answer) == CUDA_SUCCESS &&
+         found != nullptr;
+}
+
 Device::Device() {
   CHECK_CUDA(cuInit(0));
   CHECK_CUDA(cuDeviceGet(&device, 0));

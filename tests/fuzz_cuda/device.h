@@ -17,6 +17,9 @@ void check_cuda(CUresult result, const char* call);
 // Printed when a call fails: the seed of the program that this thread runs, and the step.
 inline thread_local std::uint64_t current_seed = 0, current_step = 0;
 
+// Whether the driver has the function.
+bool driver_has(const char* function);
+
 #define CHECK_CUDA(call) ::model::check_cuda(call, #call)
 
 struct Device {

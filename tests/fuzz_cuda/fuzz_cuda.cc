@@ -103,6 +103,17 @@ constexpr const char* kFigures[] = {"time_ms",
                                     "followed",
                                     "captured_operations"};
 
+// A refusal ends the process before the checker's last line.
+bool is_clear_refusal(const ProcessResult& result) {
+  const auto says = [&](const char* text) { return result.err.find(text) != std::string::npos; };
+  if (says("simulated device: race: ")) return false;
+  if (result.status == model::kRefused) return says("thermocline: out of memory: ");
+  // Refused launches, and captures that the library invalidates where a thread cannot set its capture mode. The model
+  // names results of calls that it expects otherwise, too.
+  return (result.status == 2 && says("thermocline: a launch in another context is refused: ")) ||
+         (says("(capture_mode)") && says("CAPTURE_")) || (says("(capture_mode)") && says("what may be refused: "));
+}
+
 class FuzzRun {
  public:
   explicit FuzzRun(const Options& options) : options_(options), next_(options.seed) {}
@@ -143,10 +154,7 @@ class FuzzRun {
         setup.arguments(here_ / "random_program"),
         setup.environment(here_ / "../../lib/libthermocline.so.1", here_ / "../../lib/thermocline/simulator"));
     const bool silent = result.err.find("simulated device: races=0\n") != std::string::npos;
-    // A refusal ends the process before the checker's last line.
-    const bool is_refusal = (options_.driver || options_.budget) && result.status == model::kRefused &&
-                            result.err.find("thermocline: out of memory: ") != std::string::npos &&
-                            result.err.find("simulated device: race: ") == std::string::npos;
+    const bool is_refusal = (options_.driver || options_.budget) && is_clear_refusal(result);
     const bool good = (result.status == 0 && silent) || is_refusal;
     const std::lock_guard lock(mutex_);
     for (const char* name : kFigures) totals_[name] += figure(result.err, name);

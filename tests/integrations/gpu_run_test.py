@@ -29,7 +29,7 @@ def whole_run(build: str, folder: str) -> None:
     sections = report["sections"]
     outcomes = {name: section["outcome"] for name, section in sections.items()}
     require(done.returncode == 0, (done.stderr, outcomes))
-    for name in ("conformance", "programs", "probe"):
+    for name in ("assumptions", "conformance", "programs", "probe"):
         require(outcomes[name] == "right", (name, sections[name]))
     # Without nvcc there are no examples.
     require(outcomes["digits"] in ("right", "skipped"), sections["digits"])
@@ -48,6 +48,10 @@ def whole_run(build: str, folder: str) -> None:
     require(sections["probe"]["estimate_of_unet3d"]["device"].endswith(".toml"), sections["probe"])
     with open(os.path.join(folder, "gpu-reference-simulated.md")) as page:
         require("| conformance | right |" in page.read(), "the page")
+    # Each assumption is there, with what was seen of it.
+    seen = {row["id"]: row["seen"] for row in report["register"]}
+    require(seen["alias"] == seen["mapping_waits"] == seen["param_info"] == "holds", seen)
+    require(seen["queue_depth"] == "not checked" and "fails" not in seen.values(), seen)
 
 
 def broken_run(folder: str) -> None:
@@ -59,8 +63,42 @@ def broken_run(folder: str) -> None:
     require([s["outcome"] for s in sections.values()] == ["failed", "failed"], sections)
 
 
+def run_on_another_driver(build: str, folder: str) -> None:
+    """Only the assumptions that the driver violates on purpose fail, and that is right."""
+    only = ("--only", "assumptions", "--only", "conformance")
+    done = run(build, "--simulate", "reference", "--driver", "alias=off,unmap=one", "--short", *only, "--output", folder)
+    with open(os.path.join(folder, "gpu-reference-simulated.json")) as file:
+        report = json.load(file)
+    require(done.returncode == 0, done.stderr)
+    fails = {row["id"] for row in report["register"] if row["seen"] == "fails"}
+    require({"alias", "unmap_runs"} <= fails and "remap" not in fails, fails)
+    require(report["about"]["wrong on purpose"] == "alias=off,unmap=one", report["about"])
+
+
+def killed_run(build: str, folder: str) -> None:
+    """A section that is killed leaves the others alone."""
+    os.makedirs(os.path.join(folder, "build", "tests", "conformance"))
+    for name in ("bin", "lib"):
+        os.symlink(os.path.abspath(os.path.join(build, name)), os.path.join(folder, "build", name))
+    program = os.path.join(folder, "build", "tests", "conformance", "conformance")
+    with open(program, "w") as file:
+        file.write("#!/bin/sh\nkill -9 $PPID\n")
+    os.chmod(program, 0o755)
+    only = ("--only", "conformance", "--only", "assumptions")
+    done = run(os.path.join(folder, "build"), "--simulate", "reference", "--short", *only, "--output", folder)
+    with open(os.path.join(folder, "gpu-reference-simulated.json")) as file:
+        sections = json.load(file)["sections"]
+    require(done.returncode == 1, done.stderr)
+    require(sections["conformance"]["reason"] == "ended by signal 9", sections)
+    require(sections["assumptions"]["outcome"] == "right", sections)
+
+
 def main() -> None:
-    for test in (lambda folder: whole_run(sys.argv[1], folder), broken_run):
+    build = sys.argv[1]
+    for test in (
+        lambda folder: whole_run(build, folder), broken_run, lambda folder: run_on_another_driver(build, folder),
+        lambda folder: killed_run(build, folder),
+    ):  # fmt: skip
         folder = tempfile.mkdtemp()
         try:
             test(folder)

@@ -83,6 +83,7 @@ TEST(DriverSwitches, FailedProbesAreLoggedOnceAndCounted) {
                {"alias=apart", "(alias)", 1},
                {"access=one", "(access_runs)", 1},
                {"unmap=one", "(unmap_runs)", 1},
+               {"capture_mode=off", "(capture_mode)", 1},
                {"alias=off,unmap=one", "(unmap_runs)", 2}};
   for (const auto& [switches, name, count] : cases) {
     const ProcessResult result = run("launches/streams", switches, true, 0);

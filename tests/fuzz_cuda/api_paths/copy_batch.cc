@@ -5,7 +5,10 @@
 namespace {
 using namespace model;
 
-bool fits(const Place& to, const Place&, std::size_t bytes) { return bytes >= 16 && to.kind != Place::Kind::kPageable; }
+bool fits(const Place& to, const Place&, std::size_t bytes) {
+  static const bool has_batches = driver_has("cuMemcpyBatchAsync");
+  return has_batches && bytes >= 16 && to.kind != Place::Kind::kPageable;
+}
 
 void batch(World& world, unsigned stream, const Place& to, const Place& from, std::size_t bytes) {
   const std::size_t half = bytes / 16 * 8;

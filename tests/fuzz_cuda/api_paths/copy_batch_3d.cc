@@ -8,7 +8,8 @@ using namespace model;
 constexpr std::size_t kRow = 64;
 
 bool fits(const Place& to, const Place&, std::size_t bytes) {
-  return bytes >= 2 * kRow && to.kind != Place::Kind::kPageable;
+  static const bool has_batches = driver_has("cuMemcpy3DBatchAsync");
+  return has_batches && bytes >= 2 * kRow && to.kind != Place::Kind::kPageable;
 }
 
 CUmemcpy3DOperand at(CUdeviceptr address) {

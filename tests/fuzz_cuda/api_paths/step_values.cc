@@ -8,6 +8,8 @@ namespace {
 using namespace model;
 
 bool is_blocking(const World& world, unsigned stream) {
+  static const bool has_flags = driver_has("cuStreamGetFlags");
+  if (!has_flags) return true;
   unsigned flags = 0;
   CHECK_CUDA(cuStreamGetFlags(world.stream(stream), &flags));
   return (flags & CU_STREAM_NON_BLOCKING) == 0;
