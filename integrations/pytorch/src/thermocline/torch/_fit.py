@@ -169,6 +169,8 @@ def fit(
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
     step, and what a graph that outlives it still needs is brought back at its end.
     """
+    if not hasattr(torch._C, "_storage_Use_Count"):
+        raise RuntimeError(f"thermocline.torch.fit needs a PyTorch that counts the uses of storages, which {torch.__version__} does not")
     place = place if place is not None or not torch.cuda.is_available() else Copies()
     fitted = Fit(
         None if isinstance(step_or_model, torch.nn.Module) else step_or_model,
