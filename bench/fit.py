@@ -5,8 +5,8 @@
     PATH=build/release/bin:$PATH python bench/fit.py > bench/results/pytorch_fit.json
 
 Peaks are the most bytes of storages alive at once, as a dispatch mode sees them; flops are PyTorch's own count
-(torch.utils.flop_counter: matrix multiplies, convolutions, attention). Both are exact. Plans are made for operators' times as measured
-on this machine, so that what fit recomputes differs a little from run to run. Needs PyTorch and the command `thermocline`.
+(torch.utils.flop_counter: matrix multiplies, convolutions, attention). Both are exact, and do not
+depend on the machine; `microseconds_an_operator` does. Needs PyTorch and the command `thermocline`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def made(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
     torch.manual_seed(1)
     make, inputs = MODELS[name]
     model, x = make(), inputs()
-    return model, x.repeat(4, *[1] * (x.dim() - 1))  # long enough operators to be timed
+    return model, x.repeat(4, *[1] * (x.dim() - 1))
 
 
 def against_blocks(name: str) -> list[dict]:
