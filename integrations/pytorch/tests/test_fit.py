@@ -70,7 +70,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 
 def fit(*args, **options):
-    return tt.fit(*args, verbose=False, min_bytes=256, measure=False, **options)
+    return tt.fit(*args, verbose=False, min_bytes=256, **options)
 
 
 class Bits(unittest.TestCase):
@@ -315,7 +315,7 @@ class Programs(unittest.TestCase):
         said: list[str] = []
         steps = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows)
         plain = Steps(lambda: Chain(lambda x, i: doubled(x) if i == 3 else x), rows).run()
-        fitted = tt.fit(steps.model, budget="70%", verbose=True, min_bytes=256, measure=False)
+        fitted = tt.fit(steps.model, budget="70%", verbose=True, min_bytes=256)
         fitted._say = said.append
         steps.run(fitted)
         self.assertTrue(same(plain.left, steps.left))

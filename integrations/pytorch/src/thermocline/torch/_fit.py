@@ -146,7 +146,7 @@ def fit(
     plans: str | None = None,
     place: Place | None = None,
     min_bytes: int = 4096,
-    measure: bool | None = None,
+    measure: bool = False,
     verbose: bool = True,
 ) -> Fit:
     """Training steps whose tensors need at most `budget`, with the bits of plain PyTorch.
@@ -159,8 +159,8 @@ def fit(
 
     budget: bytes (int, or "12GiB") for everything that the step uses: parameters, gradients, inputs, activations, optimizer state; "50%":
     of what the step needs whole. What PyTorch's operators take and give back inside themselves does not count.
-    device: profile for the link, and for operators' times that are not measured (`thermocline devices`).
-    measure: operators are timed in the recorded step, by the host's clock; by default on a CPU. Without it equal steps have equal plans.
+    device: profile for the link, and for the times of a GPU's operators (`thermocline devices`); those of a CPU are estimated.
+    measure: instead, operators are timed in the recorded step, by the host's clock. Without it equal steps have equal plans.
     plans: "joint", "recompute", "swap" or "sqrt" (docs/recompute.md); by default "joint" where there is somewhere to offload, else
     "recompute". place: where offloaded values go; by default pinned memory for a GPU, nowhere for a CPU.
     min_bytes: smaller values stay.
@@ -169,6 +169,8 @@ def fit(
     device that is none; FileNotFoundError without the command `thermocline`. Results belong to the caller; backward runs inside of the
     step, and what a graph that outlives it still needs is brought back at its end.
     """
+    if not hasattr(torch._C, "_storage_Use_Count"):
+        raise RuntimeError(f"thermocline.torch.fit needs a PyTorch that counts the uses of storages, which {torch.__version__} does not")
     place = place if place is not None or not torch.cuda.is_available() else Copies()
     fitted = Fit(
         None if isinstance(step_or_model, torch.nn.Module) else step_or_model,
@@ -177,7 +179,7 @@ def fit(
         plans=plans or ("recompute" if place is None else "joint"),
         place=place,
         min_bytes=min_bytes,
-        measure=not torch.cuda.is_available() if measure is None else measure,
+        measure=measure,
         verbose=verbose,
     )
     if not inputs:

@@ -139,7 +139,18 @@ def ask(
         done = subprocess.run([*words, "--json", *(["--bound"] if bound else [])], capture_output=True, text=True, check=False)
     if not done.stdout:
         raise ValueError(f"thermocline.torch.fit: {done.stderr.strip().removeprefix('thermocline: ').replace(trace, 'the step')}")
-    return json.loads(done.stdout)
+    return _without_room_for_copies(json.loads(done.stdout), _aside_bytes(record))
+
+
+def _without_room_for_copies(answer: dict[str, Any], aside_bytes: int) -> dict[str, Any]:
+    """Copies of small state are only kept where something runs again: a step that fits without them needs no plan."""
+    answer["whole_peak_bytes"] -= aside_bytes
+    if answer["whole_peak_bytes"] <= answer["budget_bytes"]:
+        answer.update(
+            fits=True, peak_bytes=answer["whole_peak_bytes"], step_ms=answer["compute_ms"], recomputed_ms=0.0, offloaded_bytes=0,
+            drops=[], offloads=[], reruns=[],
+        )  # fmt: skip
+    return answer
 
 
 def _mib(count: float) -> str:

@@ -22,6 +22,10 @@ from ._operators import DETACH, facts_of, fresh_storages, is_plain, overwritten,
 # Of state that a step changes in place, such as a running mean, the execution keeps copies up to this size.
 ASIDE_BYTES = 64 << 10
 
+# What one core does in a microsecond, roughly: what matters is that arithmetic costs more there than copies do. Every operator costs a
+# little more. Times by the clock of a first step would differ from run to run, and with them the plans.
+_CPU_FLOPS, _CPU_BYTES, _CPU_MICROSECONDS = 20_000, 10_000, 2
+
 Version = tuple[int, int]  # a storage's number, and how many operators of the step have written it
 
 
@@ -36,7 +40,7 @@ class Operator:
     flops: int
     moved_bytes: int
     refusal: str  # why it must not run again
-    microseconds: float
+    microseconds: float  # 0: as the planner's device profile has it
 
 
 @dataclass
@@ -159,9 +163,13 @@ class Recorder(TorchDispatchMode):
         written = [number for number, _ in (*changed, *fresh)]
         for index, number in enumerate(written):
             record.writers[number].append((len(record.operators), index))
+        flops = self._flops(function, args, kwargs, out)
         plain = all(map(is_plain, tensors_in((args, kwargs, out))))
         reads = [number for number, _ in read] + self._unpacked
         self._unpacked = []
+        moved_bytes = sum(record.sizes[n] for n in dict.fromkeys([*reads, *written]))
+        if not self._measure and all(storage.device.type == "cpu" for _, storage in (*changed, *fresh)):
+            microseconds = _CPU_MICROSECONDS + flops / _CPU_FLOPS + moved_bytes / _CPU_BYTES
         record.events.append(("op", len(record.operators)))
         record.operators.append(
             Operator(
@@ -169,8 +177,8 @@ class Recorder(TorchDispatchMode):
                 name=facts.name.split("::")[-1],
                 reads=list(dict.fromkeys(n for n in reads if n not in blank)),
                 writes=list(dict.fromkeys(written)),
-                flops=self._flops(function, args, kwargs, out),
-                moved_bytes=sum(record.sizes[n] for n in dict.fromkeys([*reads, *written])),
+                flops=flops,
+                moved_bytes=moved_bytes,
                 refusal=facts.refusal or ("" if plain else "an operand is not a plain tensor"),
                 microseconds=microseconds,
             )
