@@ -21,7 +21,7 @@ namespace thermocline {
 
 // A chunk derives from this, and has size() and, for SizeBins, offset().
 template <class Chunk>
-struct BinHook {
+struct BinHook {  // NOLINT(bugprone-crtp-constructor-accessibility): links and nothing else
   Chunk* next_in_bin = nullptr;
   Chunk* previous_in_bin = nullptr;
 };

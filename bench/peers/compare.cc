@@ -107,8 +107,8 @@ class Player {
     for (void* buffer : buffers_) {
       if (buffer != nullptr) peer.free(buffer);
     }
-    const auto units = static_cast<double>((events.size() - sequence_.warm_up) / sequence_.per_unit);
-    return {taken.count() / units, reserved / static_cast<double>(sequence_.peak_live_bytes)};
+    return {taken.count() / static_cast<double>(sequence_.units()),
+            reserved / static_cast<double>(sequence_.peak_live_bytes)};
   }
 
  private:
@@ -168,12 +168,12 @@ int compare(const char* name, const Sequence& sequence, std::size_t repetitions,
   }
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
     std::vector<double> ratios;
+    ratios.reserve(repetitions);
     for (std::size_t i = 0; i < repetitions; ++i) ratios.push_back(times[peer][i] / times[0][i]);
     std::printf(
         "{\"sequence\": \"%s\", \"allocator\": \"%s\", \"units\": %zu, \"ns\": %.1f, \"ratio\": %.2f, "
         "\"reserved_per_live\": %.3f}\n",
-        name, peers[peer].name(), (sequence.events.size() - sequence.warm_up) / sequence.per_unit,
-        *std::ranges::min_element(times[peer]), median(ratios), used[peer]);
+        name, peers[peer].name(), sequence.units(), *std::ranges::min_element(times[peer]), median(ratios), used[peer]);
   }
   return 0;
 }

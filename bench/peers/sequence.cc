@@ -28,7 +28,7 @@ void hit(std::size_t rounds, Sequence* out) {
 
 void hand_over(std::size_t rounds, Sequence* out) {
   out->slots = kHandedOver;
-  out->warm_up = 4 * kHandedOver;
+  out->warm_up = std::size_t{4} * kHandedOver;
   out->hands_over = true;
   for (std::size_t i = 0; i < rounds / kHandedOver + 3; ++i) {
     for (std::uint32_t slot = 0; slot < kHandedOver; ++slot) out->events.push_back({slot, kKiB});

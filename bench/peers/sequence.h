@@ -26,6 +26,7 @@ struct Sequence {
 
   // The measured events that one unit of a result has: a pair of an allocation and a free, or one event of a recording.
   std::size_t per_unit = 2;
+  std::size_t units() const { return (events.size() - warm_up) / per_unit; }
 };
 
 // `name` is one of
