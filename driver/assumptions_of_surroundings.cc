@@ -92,8 +92,7 @@ constexpr Assumption kTable[] = {
      "virtual_memory=off", "as virtual_memory", "", "", "as virtual_memory", "as virtual_memory"},
     {"wsl", "under WSL the driver maps memory as on Linux",
      "CUDA on WSL User Guide, limitations; NVIDIA/cuda-python#1127 (no mappings), withcatai/node-llama-cpp#610 (no "
-     "large "
-     "reservation)",
+     "large reservation)",
      "has none", "virtual_memory=off address_bits=36", "as virtual_memory and reservation", "", "",
      "as virtual_memory and reservation", "as virtual_memory and reservation"},
     {"sanitizer", "compute-sanitizer understands mappings, and buffers that NVTX announces",
