@@ -6,13 +6,12 @@ namespace {
 
 constexpr Assumption kTable[] = {
     {"virtual_memory", "the device supports virtual memory management: address reservations, handles and mappings",
-     "CUDA driver API, cuDeviceGetAttribute: CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. Missing on vGPU "
-     "profiles (dmlc/xgboost#12217) and WSL (NVIDIA/cuda-python#1127)",
+     "CUDA driver API, cuDeviceGetAttribute: CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED. Missing on "
+     "vGPU profiles (dmlc/xgboost#12217) and WSL (NVIDIA/cuda-python#1127)",
      "supports it", "virtual_memory=off", "no engine can be created", "", "",
      "the attribute answers it: read when an engine is created, and by doctor --gpu",
      "logged once; the program runs as without the library, without a budget and without statistics; with strict = "
-     "true "
-     "allocations fail"},
+     "true allocations fail"},
     {"remap", "a handle keeps its contents while it is not mapped",
      "cuda.h 13.0, cuMemRelease: freed when all mappings are unmapped and all references are released", "keeps them",
      "remap=forgets", "wrong bytes",
@@ -50,12 +49,11 @@ constexpr Assumption kTable[] = {
      "if cuMemUnmap waits for the whole device: as mapping_waits", "kernel_at_unmapped_address_faults", "", "",
      "each unmap is behind an event of every stream that used the addresses"},
     {"mapping_waits", "cuMemMap and cuMemSetAccess do not wait for the device",
-     "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behaviour; PyTorch, c10/cuda/CUDACachingAllocator.cpp, note "
-     "on expandable segments: mapping synchronizes to some degree",
+     "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behaviour; PyTorch, c10/cuda/CUDACachingAllocator.cpp, "
+     "note on expandable segments: mapping synchronizes to some degree",
      "do not wait", "map=waits",
      "the host waits where a plan lets it run ahead. A deadlock if a stream waits for a value that another thread "
-     "writes "
-     "only after it gets a lock of the library (random programs found it under map=waits and unmap=waits)",
+     "writes only after it gets a lock of the library (random programs found it under map=waits and unmap=waits)",
      "", "",
      "a wait shows only while work is in flight, and there is none at the start; doctor --gpu checks it with a host "
      "function",
@@ -91,8 +89,7 @@ constexpr Assumption kTable[] = {
      "can be reserved", "address_bits=36", "no engine can be created",
      "reserve_takes_no_memory reserve_keeps_alignment", "", "",
      "the size is halved until the driver accepts it, down to the budget, and half of that is left to the program; "
-     "below "
-     "the budget the program runs without the library"},
+     "below the budget the program runs without the library"},
     {"reservation_host", "limits of the host (ulimit -v, page tables, cgroups) allow such a reservation",
      "documentation is silent", "reserves with mmap, without access, so ulimit -v can refuse it", "address_bits=36",
      "as reservation", "", "", "the reservation itself is the check, and comes before anything relies on it",

@@ -20,9 +20,8 @@ constexpr Assumption kTable[] = {
     {"proc_address", "cuGetProcAddress returns the address of the exported symbol", "documentation is silent",
      "the same address", "", "calls bypass the hooks",
      "lookup_per_thread_falls_back lookup_of_later_function lookup_beyond_the_driver", "", "",
-     "the hook is chosen by name, version and default stream; for an unknown function nothing is evicted (strict = "
-     "true: "
-     "allocations fail)"},
+     "the hook is chosen by name, version and default stream; with an unknown variant of a known function nothing is "
+     "evicted; unknown functions are counted and named (unknown_functions); with strict = true allocations fail"},
     {"proc_address_forms", "cuGetProcAddress takes four arguments before CUDA 12 and five since",
      "cuda.h 13.0, cuGetProcAddress_v2", "both forms", "", "a crash in the first call", "lookup_needs_no_status", "",
      "", "the form follows the symbol and the version that the program asked for"},
@@ -93,8 +92,7 @@ constexpr Assumption kTable[] = {
      "virtual_memory=off", "as virtual_memory", "", "", "as virtual_memory", "as virtual_memory"},
     {"wsl", "under WSL the driver maps memory as on Linux",
      "CUDA on WSL User Guide, limitations; NVIDIA/cuda-python#1127 (no mappings), withcatai/node-llama-cpp#610 (no "
-     "large "
-     "reservation)",
+     "large reservation)",
      "has none", "virtual_memory=off address_bits=36", "as virtual_memory and reservation", "", "",
      "as virtual_memory and reservation", "as virtual_memory and reservation"},
     {"sanitizer", "compute-sanitizer understands mappings, and buffers that NVTX announces",

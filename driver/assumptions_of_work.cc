@@ -17,8 +17,8 @@ constexpr Assumption kTable[] = {
      "wait_crosses_contexts event_orders_streams_of_two_devices record_stays_in_its_context", "", "",
      "the operation returns the error of the wait"},
     {"legacy_order",
-     "non-blocking streams, such as the library's, and the legacy stream do not wait for each other; blocking streams "
-     "do",
+     "non-blocking streams, such as the library's, and the legacy stream do not wait for each other; blocking "
+     "streams do",
      "CUDA driver API, Stream synchronization behavior; CU_STREAM_NON_BLOCKING", "do not wait", "",
      "copies of the library wait for work of the program (slow), or are assumed to wait and do not (wrong bytes)",
      "non_blocking_passes_legacy legacy_passes_non_blocking legacy_waits_for_blocking_streams "
@@ -33,12 +33,10 @@ constexpr Assumption kTable[] = {
      "a deadlock if a driver call waits for memory that such a stream uses",
      "value_wait_holds_its_stream value_write_comes_behind_its_stream value_wait_sees_the_host", "", "",
      "the library does not wait for blocked work; a request that only blocked work could satisfy is out of memory "
-     "after "
-     "ten seconds"},
+     "after ten seconds"},
     {"queue_depth", "a stream holds about a thousand operations before a call that adds one waits",
      "documentation is silent; forums.developer.nvidia.com/t/68937, stackoverflow.com/questions/53970187 (about 1000 "
-     "per "
-     "stream)",
+     "per stream)",
      "1,024 operations per stream", "queue=100 queue=0",
      "a call waits in the driver while its thread holds a lock of the library: a deadlock if another thread has to "
      "continue first",
@@ -78,8 +76,7 @@ constexpr Assumption kTable[] = {
      "", "no copy of the library spans two allocations"},
     {"pinned_amount", "memory can be pinned up to the limit that is set, or most of the machine's memory",
      "documentation is silent; ulimit -l, cgroups and WSL limit it (microsoft/WSL#8447); rounded up to 1.9 times the "
-     "size "
-     "(vllm-project/vllm#56410)",
+     "size (vllm-project/vllm#56410)",
      "can be", "pinned=40MiB", "nothing can be evicted: out of memory", "", "", "only pinning it all would show it",
      "the library evicts as much as the host has room for; the out-of-memory report names the host's limit"},
     {"host_free", "cuMemFreeHost may or may not wait for the device", "documentation is silent", "waits",

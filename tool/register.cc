@@ -2,11 +2,12 @@
 #include "tool/register.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <chrono>
+#include <csignal>
 #include <string>
 
 #include "driver/assumptions.h"
