@@ -37,7 +37,6 @@ struct Device;
 struct Operation;
 struct Step;
 
-
 enum class Cost { kLaunch, kCopy, kStreamCall, kMap, kSetAccess, kUnmap };
 
 class Machine {

@@ -2,8 +2,8 @@
 #include "simulator/core/memory/buffers.h"
 
 #include <algorithm>
-#include <utility>
 #include <iterator>
+#include <utility>
 
 #include "simulator/core/check.h"
 
