@@ -50,7 +50,7 @@ struct EngineOptions {
   // detected, and no digests are taken.
   bool host_is_readable = true;
   // Reads host memory, as the host fallback does.
-  DigestUse digests = DigestUse::kAuto;
+  DigestUse digests = DigestUse::kOff;
   // Upper bound for pinned host memory. 0: unlimited.
   Bytes host_limit_bytes = 0;
   // For a limit that this process shares with others; must outlive the engine. Null: none.
