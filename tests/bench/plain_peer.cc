@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A peer for bench/peers that takes its addresses from malloc, and says that it holds what is live.
 #include <malloc.h>
-#include <atomic>
-#include <cstdlib>
 
-#include "bench/peers/peer.h"
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
 
 #define PLAIN_PEER extern "C" __attribute__((visibility("default")))
 

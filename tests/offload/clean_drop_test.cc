@@ -263,21 +263,13 @@ TEST_P(CleanDropTest, WithoutTheKernelEverythingIsAsBefore) {
 
 // The first eviction is when the device is full, and code needs memory of it: there may be room later.
 TEST_P(CleanDropTest, ALoadThatFoundNoRoomIsTriedAgain) {
-  static decltype(DriverTable::cuModuleLoadData) load;
-  static int loads;
-  loads = 0;
   start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {},
-        [](DriverTable* table) {
-          load = table->cuModuleLoadData;
-          table->cuModuleLoadData = [](CUmodule* module, const void* image) {
-            return loads++ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
-          };
-        });
+        refuse_the_first_module);
   const DeviceAddress a = allocate(5 * kPage), b = allocate(5 * kPage);
   write(a, 5 * kPage, 1);
   write(b, 5 * kPage, 2);
   for (int turn = 0; turn < 4; ++turn) use(a), use(b);
-  EXPECT_GT(loads, 1);
+  EXPECT_GT(modules_loaded, 1);
   EXPECT_GT(statistics().unchanged_units, 0u);
 }
 

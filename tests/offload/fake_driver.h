@@ -50,6 +50,17 @@ inline void watch_launches(DriverTable* table) {
   };
 }
 
+// The first module finds no device memory.
+inline int modules_loaded = 0;
+inline void refuse_the_first_module(DriverTable* table) {
+  static decltype(DriverTable::cuModuleLoadData) load;
+  load = table->cuModuleLoadData;
+  modules_loaded = 0;
+  table->cuModuleLoadData = [](CUmodule* module, const void* image) {
+    return modules_loaded++ == 0 ? CUDA_ERROR_OUT_OF_MEMORY : load(module, image);
+  };
+}
+
 inline void refuse_modules(DriverTable* table) {
   table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command with names that are no valid text, and with privileges that its user does not have.
+// The command with names that are no valid text, under supervisors, and with privileges that its user does not have.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +17,13 @@ TEST_F(Command, PathsThatAreNoUtf8AreShownInJsonAllTheSame) {
   const ProcessResult result = run({"config", "show", "--json"}, {"THERMOCLINE_CONFIG=" + file});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(json::parse(result.out)["settings"]["budget"]["source"], path("\uFFFD\uFFFD.toml") + ":1");
+}
+
+// As some supervisors leave it to what they start.
+TEST_F(Command, TheStatusIsTheProgramsAlsoWhereEndedChildrenAreIgnored) {
+  const ProcessResult result =
+      run_process({"/usr/bin/env", "--ignore-signal=CHLD", THERMOCLINE_COMMAND, "run", "--", "sh", "-c", "exit 7"}, {});
+  EXPECT_EQ(result.status, 7) << result.err;
 }
 
 TEST_F(Command, AProgramWithMoreRightsThanItsUserHeedsNoVariableAndNoFileOfTheFolder) {

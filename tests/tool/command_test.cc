@@ -547,13 +547,6 @@ TEST_F(Run, ChildrenAreLeftAloneByFlagAndByFile) {
   }
 }
 
-// As some supervisors leave it to what they start.
-TEST_F(Run, TheStatusIsTheProgramsAlsoWhereEndedChildrenAreIgnored) {
-  const ProcessResult result =
-      run_process({"/usr/bin/env", "--ignore-signal=CHLD", THERMOCLINE_COMMAND, "run", "--", "sh", "-c", "exit 7"}, {});
-  EXPECT_EQ(result.status, 7) << result.err;
-}
-
 TEST_F(Run, SimulatingPutsTheSimulatedDeviceFirstOnTheLibraryPath) {
   std::string folder = run({"devices", "--path"}).out;
   folder.pop_back();
