@@ -238,7 +238,7 @@ void Digests::collect(const Launch& launch) {
   if (launch.compares) {
     whole = slot.verdict.ticket == launch.ticket;
     outcome = whole && slot.verdict.found == CopyVerdict::kEqual ? Outcome::kEqual : Outcome::kChanged;
-    outcomes_.push_back(outcome);
+    if (state_ == State::kReady) outcomes_.push_back(outcome);
   }
   Digest sum;
   for (unsigned block = 0; block < launch.blocks; ++block) {
