@@ -149,6 +149,7 @@ def programs(machine: Machine) -> dict:
 
     On a driver that violates assumptions (--driver) a clear refusal is right, too, and programs that fail without the library are left out."""
     larger = {
+        "copies/larger_and_shifted": "80MiB",
         "copies/larger_than_the_room": "112MiB",
         "copies/rows_larger_than_the_room": "80MiB",
         "graphs/more_than_fits_at_once": "32MiB",
