@@ -152,9 +152,13 @@ def programs(machine: Machine) -> dict:
         "copies/larger_than_the_room": "112MiB",
         "copies/rows_larger_than_the_room": "80MiB",
         "graphs/more_than_fits_at_once": "32MiB",
+        "graphs/parts_of_large_buffers": "96MiB",
     }
+    # They print what the library reports or refuses, which differs under a budget.
+    about_the_library = {"contexts/memory_told", "copies/standing_on_all", "graphs/refused_while_recording", "memory/shared_between_processes"}
     folder = machine.build / "tests" / "programs" / "api_paths"
     found = sorted(p for kind in ("contexts", "copies", "graphs", "launches", "memory") for p in (folder / kind).glob("*"))
+    found = [p for p in found if f"{p.parent.name}/{p.name}" not in about_the_library]
     if not found:
         raise Skipped(f"no programs in {folder}")
     if machine.short:
