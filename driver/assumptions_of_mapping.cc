@@ -52,11 +52,11 @@ constexpr Assumption kTable[] = {
      "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behaviour; PyTorch, c10/cuda/CUDACachingAllocator.cpp, "
      "note on expandable segments: mapping synchronizes to some degree",
      "do not wait", "map=waits",
-     "the host waits where a plan lets it run ahead. A deadlock if a stream waits for a value that another thread "
-     "writes only after it gets a lock of the library (random programs found it under map=waits and unmap=waits)",
+     "the host waits where a plan lets it run ahead; programs that block streams by values hang without a message, "
+     "because the value may be written by the thread that waits, or by one that needs a lock of the library",
      "", "",
-     "a wait shows only while work is in flight, and there is none at the start; doctor --gpu checks it with a host "
-     "function",
+     "a wait shows only while work is in flight, and there is none at the start; doctor --gpu checks it with a blocked "
+     "stream",
      "a plan in its steady state maps nothing"},
     {"access_runs", "one cuMemSetAccess call covers several adjacent mappings",
      "cuda.h 13.0, cuMemSetAccess: \"a fully mapped address range containing all allocations\"; PyTorch's expandable "

@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include <chrono>
-#include <csignal>
 #include <string>
 
 #include "driver/assumptions.h"
