@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KNOWN = ("libcudart", "libcublasLt", "libcublas", "libcudnn", "libcufft", "libcusparse", "libcusolver", "libnccl", "libnvrtc")
 LIBRARY = re.compile(r"(lib[A-Za-z]+)\.so\.[0-9.]+$")
 # Limit of a process in seconds: the largest library has a gigabyte of code.
-PATIENCE = 120
+TIME_LIMIT_S = 120
 
 
 TORCH = """
@@ -114,10 +114,10 @@ class Runner:
         env |= {"LD_LIBRARY_PATH": ":".join([str(self.here), *self.folders]), "NO_DEVICE_LOG": str(log)}
         env |= {"LD_PRELOAD": str(preload)} if preload else {}
         try:
-            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME_LIMIT_S)
             printed = [*done.stdout.splitlines(), *done.stderr.splitlines(), f"status {done.returncode}"]
         except subprocess.TimeoutExpired:
-            printed = [f"no end after {PATIENCE} s"]
+            printed = [f"no end after {TIME_LIMIT_S} s"]
         return printed, log.read_text().splitlines() if log.exists() else []
 
     def row(self, name: str, version: str, command: list[str], names: set[str]) -> dict:

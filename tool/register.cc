@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // doctor --gpu may take ten seconds in all.
-constexpr std::chrono::seconds kPatience(8);
+constexpr std::chrono::seconds kTimeLimit(8);
 
 ordered_json words(const std::string& text) {
   ordered_json list = ordered_json::array();
@@ -110,7 +110,7 @@ ordered_json answers_of_devices() {
   }
   close(ends[1]);
   bool in_time = child > 0;
-  const std::string text = in_time ? read_until(ends[0], std::chrono::steady_clock::now() + kPatience, &in_time) : "";
+  const std::string text = in_time ? read_until(ends[0], std::chrono::steady_clock::now() + kTimeLimit, &in_time) : "";
   close(ends[0]);
   int status = 0;
   if (child > 0) {

@@ -22,7 +22,7 @@ namespace thermocline {
 namespace {
 
 // A process whose engine is locked while the host waits for its device answers late.
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kTimeLimit{500};
 
 constexpr const char* kToTheTop = "\033[H";
 constexpr const char* kClearLine = "\033[K";
@@ -74,7 +74,7 @@ class Processes {
     std::map<int, LiveStatistics> latest;
     for (const int pid : named.empty() ? live_processes(kLivePageFolder) : named) {
       ProcessView view;
-      const LiveRead found = read_live_page(kLivePageFolder, pid, kPatience, &view.now);
+      const LiveRead found = read_live_page(kLivePageFolder, pid, kTimeLimit, &view.now);
       if (found != LiveRead::kAnswered && found != LiveRead::kSilent) {
         if (say_absent && !named.empty()) say_why(pid, found);
         continue;

@@ -155,7 +155,7 @@ class Execution(TorchDispatchMode):
         self._hooks.__exit__(*error)
         super().__exit__(*error)
         self._table = _NO_TABLE
-        self._bring_back()
+        self._fetch()
         self._values.clear()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -363,7 +363,7 @@ class Execution(TorchDispatchMode):
         for one in entries:
             one.arrive(made[one.value])
 
-    def _bring_back(self) -> None:
+    def _fetch(self) -> None:
         """Changes in place are not seen any more, so nothing may depend on others' contents."""
         with self.lock:
             for entry in list(self._away):
