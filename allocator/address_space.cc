@@ -13,6 +13,8 @@ namespace {
 
 // At most this many free mapped chunks, the largest ones, are tried as a part of a partly mapped placement.
 constexpr int kMostCandidates = 8;
+// With this many times the addresses that may be live at once, free ones beside each other are found.
+constexpr Bytes kAmple = 2;
 
 void* zeroed_table(std::uint64_t bytes) {
   void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -48,8 +50,8 @@ Status AddressSpace::reserve(const Driver& driver, Bytes bytes, Bytes at_least, 
     status = driver.reserve(bytes, page_bytes, &begin);
   }
   if (!status.ok()) return status;
-  // Addresses are scarce: leave half to the program.
-  if (bytes < wanted && bytes / 2 >= at_least) {
+  // Addresses are scarce: half is left to the program, if what remains is enough in spite of fragmentation.
+  if (bytes < wanted && bytes / 2 / kAmple >= at_least) {
     const Bytes half = round_up(bytes / 2, page_bytes);
     static_cast<void>(driver.release(begin, bytes));
     status = driver.reserve(half, page_bytes, &begin);
@@ -70,6 +72,15 @@ AddressSpace::AddressSpace(ReservationOwner owner, Bytes at_least, Bytes page_by
   space_.add_range(0, pages_ - slab_pages, tag);
   tag.zone = Zone::kSlabs;
   if (slab_pages != 0) space_.add_range(pages_ - slab_pages, slab_pages, tag);
+}
+
+std::uint64_t AddressSpace::largest_open_pages() const {
+  std::uint64_t largest = 0, run = 0;
+  space_.for_each([&](const Chunk& chunk) {
+    run = is_open(&chunk) ? (chunk.begins_range() ? 0 : run) + chunk.size() : 0;
+    largest = std::max(largest, run);
+  });
+  return largest;
 }
 
 bool AddressSpace::allocate_tables() {

@@ -126,6 +126,8 @@ class AddressSpace {
     return found != shelf.rend() ? &*found : nullptr;
   }
   std::uint64_t lent_pages() const { return space_.free_size(SpaceTag::kLentShelf); }
+  // How many pages of addresses, beside each other, could be taken at most. Linear in the number of chunks.
+  std::uint64_t largest_open_pages() const;
   // Includes guards that have pages.
   template <class Visit>
   void for_each_free_mapped(Visit visit) {

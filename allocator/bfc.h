@@ -43,6 +43,7 @@ class BfcChunk : public boost::intrusive::list_base_hook<>, public SizeTreeHook 
   std::uint64_t size() const { return size_; }
   std::uint64_t end() const { return offset_ + size_; }
   bool is_free() const { return free_; }
+  bool begins_range() const { return begins_range_; }
 
   // A change through this must not change the shelf of a free chunk (see set_tag).
   Tag tag;

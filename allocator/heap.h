@@ -186,6 +186,9 @@ class Heap {
   Status unmap(Block& block);
   // Bytes that no live block holds: in the pool, still to be created under the limit, and mapped at free addresses.
   Bytes free_bytes() const { return backing_->free_pages() * options_.page_bytes; }
+  // The addresses that the largest block could have, and all there are.
+  Bytes largest_free_addresses() const { return space_->largest_open_pages() * options_.page_bytes; }
+  Bytes address_bytes() const { return space_->bytes(); }
   // Created bytes that no live block holds.
   Bytes unused_bytes() const { return created_bytes() - mapped_bytes() + free_mapped_bytes(); }
   // The largest free gap between the buffers of one slab. Linear in the number of gaps.

@@ -128,6 +128,7 @@ class Runtime::State {
   bool may_use(const LoadedSettings& loaded);
   bool share_host_limit(EngineOptions* options);
   static const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
+  static void limit_to_what_is_seen(EngineOptions* options);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
   const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
@@ -236,6 +237,15 @@ const char* Runtime::State::missing_capability(const EngineOptions& options, con
   return full && !facts.can_map_host ? "the device can not map memory of the host" : nullptr;
 }
 
+// What is not seen of the program's operations is not moved.
+void Runtime::State::limit_to_what_is_seen(EngineOptions* options) {
+  if (!sees_operations() || any_variant_goes_unseen()) options->policy = kNoPolicy;
+  if (driver_tells_parameters()) return;
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                       "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
+  options->policy = kNoPolicy;
+}
+
 std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   const DriverTable* table = real_table();
   if (table == nullptr) {
@@ -261,13 +271,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
       return nullptr;
     }
   }
-  if (!sees_operations() || any_variant_goes_unseen()) options.policy = kNoPolicy;
-  if (!driver_tells_parameters()) {
-    THERMOCLINE_LOG_ONCE(
-        LogLevel::kWarning,
-        "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");
-    options.policy = kNoPolicy;
-  }
+  limit_to_what_is_seen(&options);
   const Findings findings = probe_mapping(driver, *facts, options.annotate);
   const char* lacks = nullptr;
   if (const bool can = do_without(findings, &options, &lacks);

@@ -70,6 +70,8 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.min_offload_bytes = options.min_offload_bytes;
   facts.now = collect();
   facts.free_pages = heap.free_bytes();
+  facts.address_bytes = heap.address_bytes();
+  facts.largest_addresses = heap.largest_free_addresses();
   facts.has_net = net.on();
   facts.host_refused = migration.host_refused();
   facts.largest_hole = heap.largest_hole();

@@ -57,6 +57,12 @@ Bytes limit_of(const RefusalFacts& facts) {
   return facts.now.budget_bytes - std::min(facts.now.external_bytes, facts.now.budget_bytes);
 }
 
+// What a block could have of the free addresses: a guard page follows one that is filled.
+Bytes most_addresses(const RefusalFacts& facts) {
+  const Bytes guard = facts.wanted == facts.wanted_pages ? facts.page_bytes : 0;
+  return facts.largest_addresses - std::min(facts.largest_addresses, guard);
+}
+
 void advise(std::string* text, const std::string& what) { *text += "  do     " + what + "\n"; }
 
 // What there is already is no advice: then all that is live, and what is wanted, at once.
@@ -112,6 +118,10 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kSmallStay:
       why = amount(facts.small_stay) + " are in blocks below min_offload_bytes, which stay on the device";
       break;
+    case Cause::kAddresses:
+      why = "of " + amount(facts.address_bytes) + " of addresses that could be reserved, no more than " +
+            amount(facts.largest_addresses) + " are free beside each other";
+      break;
     case Cause::kDevice:
       why = "the driver gave no more than " + amount(facts.now.device_bytes) + " of a budget of " + budget +
             ": something else uses the device";
@@ -162,6 +172,9 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "min_offload_bytes = \"" + setting(facts.page_bytes) + "\" (THERMOCLINE_MIN_OFFLOAD_BYTES); it is " +
                        amount(facts.min_offload_bytes));
       advise_budget(text, facts, facts.wanted_pages + others);
+      break;
+    case Cause::kAddresses:
+      advise(text, "let the process have more addresses (ulimit -v unlimited), or reserve fewer in the program");
       break;
     case Cause::kDevice:
       advise(text, "end what else uses the device (nvidia-smi lists it), or budget = \"" +
@@ -230,6 +243,7 @@ Cause cause_of(const RefusalFacts& facts) {
   const Bytes pinned = facts.stays - std::min(facts.stays, facts.small_stay);
   if (pinned + wanted > limit) return Cause::kPinned;
   if (facts.evicts && facts.stays + wanted > limit) return Cause::kSmallStay;
+  if (!facts.one_operation && most_addresses(facts) < wanted) return Cause::kAddresses;
   if (facts.free_pages >= wanted) return Cause::kDevice;
   if (!facts.evicts) {
     return facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit ? Cause::kFragmentation
@@ -250,8 +264,8 @@ Cause cause_of(const RefusalFacts& facts) {
 
 Bytes would_have_fitted(const RefusalFacts& facts) {
   const Bytes limit = limit_of(facts);
-  if (!facts.evicts) return facts.free_pages;
-  const Bytes device = limit - std::min(limit, facts.stays);
+  if (!facts.evicts) return std::min(facts.free_pages, most_addresses(facts));
+  const Bytes device = std::min(limit - std::min(limit, facts.stays), most_addresses(facts));
   const Bytes shared = facts.now.host_shared_limit_bytes;
   const bool is_limited = facts.now.host_limit_bytes != 0;
   Bytes host_limit = granted_under(facts.now.host_limit_bytes, facts.has_net);

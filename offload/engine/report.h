@@ -20,6 +20,7 @@ enum class Cause : std::uint8_t {
   kOwnMappings,       // it would fit without memory that the program maps itself
   kPinned,            // it would fit without what has to stay on the device
   kSmallStay,         // ... and without blocks that are too small to leave
+  kAddresses,         // no piece of free addresses is large enough
   kDevice,            // the budget has room, the driver has not: others use the device
   kFragmentation,     // nothing may leave, and free space lies between live buffers in shared pages
   kPolicyNone,        // nothing may leave
@@ -46,6 +47,7 @@ struct RefusalFacts {
   bool has_net = false;    // copies on the host take whole pages (host_grant.h)
   Bytes host_refused = 0;  // the last piece of pinned host memory that could not be had; 0: it could
   Bytes largest_hole = 0;  // in pages that small buffers share
+  Bytes address_bytes = 0, largest_addresses = 0;  // all addresses of the pool, and the largest free piece
   std::uint64_t slabs = 0, slab_buffers = 0;
 
   struct Holder {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <regex>
 #include <string>
@@ -271,6 +272,17 @@ TEST(Report, ADeviceThatOthersUseIsNotBlamedOnTheBudget) {
   });
   EXPECT_NE(report.find("something else uses the device\n  do     end what else uses the device"), std::string::npos)
       << report;
+}
+
+// A gigabyte of addresses: what is live leaves no piece that is large enough, though the budget has room.
+TEST(Report, AddressesThatRunOutAreNamed) {
+  ASSERT_EQ(setenv("THERMOCLINE_SIMULATE_FAULTS", "address-bits 30", 1), 0);
+  const std::string report = refused({.budget_bytes = 600 * kMiB, .policy = kReactivePolicy}, [](Program& program) {
+    for (int i = 0; i < 3; ++i) program.use_new(480 * kMiB);
+  });
+  unsetenv("THERMOCLINE_SIMULATE_FAULTS");
+  EXPECT_NE(report.find("of 1.00 GiB of addresses that could be reserved, no more than "), std::string::npos) << report;
+  EXPECT_NE(report.find("do     let the process have more addresses"), std::string::npos) << report;
 }
 
 // The number in the report is granted, and a page more is not.
