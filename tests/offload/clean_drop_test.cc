@@ -294,39 +294,10 @@ TEST_P(CleanDropTest, LaunchesMayFail) {
 }
 
 // Host memory for what is live, and no more: a stale copy goes when another one needs its place.
-// A machine that pins no more than `most` bytes in all, by either way.
-namespace scarce {
-
-Bytes most;
-Bytes pinned;
-decltype(DriverTable::cuMemHostAlloc) host_alloc;
-decltype(DriverTable::cuMemCreate) create;
-
-bool takes(Bytes bytes) {
-  if (pinned + bytes > most) return false;
-  pinned += bytes;
-  return true;
-}
-void change(DriverTable* table) {
-  pinned = 0;
-  host_alloc = table->cuMemHostAlloc;
-  create = table->cuMemCreate;
-  table->cuMemHostAlloc = [](void** out, std::size_t bytes, unsigned flags) {
-    return takes(bytes) ? host_alloc(out, bytes, flags) : CUDA_ERROR_OUT_OF_MEMORY;
-  };
-  table->cuMemCreate = [](CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties,
-                          unsigned long long flags) {
-    const bool on_host = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
-    return !on_host || takes(bytes) ? create(out, bytes, properties, flags) : CUDA_ERROR_OUT_OF_MEMORY;
-  };
-}
-
-}  // namespace scarce
-
 // The least with which this program runs without digests, too: no more is asked for because copies become stale.
 TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
-  scarce::most = GetParam() == HostFallback::kOff ? 56 * kMiB : 66 * kMiB;
-  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {}, scarce::change);
+  pinned_memory.most = GetParam() == HostFallback::kOff ? 56 * kMiB : 70 * kMiB;
+  start({.budget_bytes = 8 * kPage, .policy = kReactivePolicy, .host_fallback = GetParam()}, {}, limit_pinned_memory);
   std::vector<DeviceAddress> all;
   for (unsigned char i = 0; i < 9; ++i) {
     all.push_back(allocate(3 * kPage));
@@ -336,7 +307,7 @@ TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
     for (unsigned char i = 0; i < 9; ++i) ASSERT_TRUE(holds(all[i], 3 * kPage, i)) << turn;
   }
   EXPECT_GT(statistics().digests, 0u);
-  EXPECT_LE(statistics().peak_host_bytes, scarce::most);
+  EXPECT_LE(statistics().peak_host_bytes, pinned_memory.most);
 }
 
 TEST_P(CleanDropTest, AdversarialOrders) {

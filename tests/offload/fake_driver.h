@@ -65,4 +65,31 @@ inline void refuse_modules(DriverTable* table) {
   table->cuModuleLoadData = [](CUmodule*, const void*) { return CUDA_ERROR_UNSUPPORTED_PTX_VERSION; };
 }
 
+// A machine that pins no more than `most` bytes in all, in whichever way.
+struct PinnedMemory {
+  decltype(DriverTable::cuMemHostAlloc) host_alloc = nullptr;
+  decltype(DriverTable::cuMemCreate) create = nullptr;
+  Bytes most = 0, taken = 0;
+
+  bool take(Bytes bytes) {
+    if (taken + bytes > most) return false;
+    taken += bytes;
+    return true;
+  }
+};
+inline PinnedMemory pinned_memory;
+
+inline void limit_pinned_memory(DriverTable* table) {
+  pinned_memory = {.host_alloc = table->cuMemHostAlloc, .create = table->cuMemCreate, .most = pinned_memory.most};
+  table->cuMemHostAlloc = [](void** out, std::size_t bytes, unsigned flags) {
+    return pinned_memory.take(bytes) ? pinned_memory.host_alloc(out, bytes, flags) : CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  table->cuMemCreate = [](CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties,
+                          unsigned long long flags) {
+    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE && !pinned_memory.take(bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    return pinned_memory.create(out, bytes, properties, flags);
+  };
+}
+
 }  // namespace thermocline
