@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <iterator>
 
 namespace thermocline {
 namespace {
@@ -27,12 +28,14 @@ struct Release {
 
 constexpr double kSliver = 0.5;  // in bytes: less than this is rounding error
 
-// A queue with removal at both ends that knows its sum.
+// A queue in order of time, with removal at both ends, that knows its sum.
 class Releases {
  public:
   void push(double at, double bytes) {
     if (bytes <= 0) return;
-    items_.push_back({at, bytes});
+    auto later = items_.end();
+    while (later != items_.begin() && std::prev(later)->at > at) --later;
+    items_.insert(later, {at, bytes});
     sum_ += bytes;
   }
   double sum() const { return sum_; }
@@ -252,14 +255,17 @@ class Simulation {
     State& state = buffers_[gap.buffer];
     if (!state.alive || state.missing > kSliver) return;
     const double part = part_of(gap.buffer);
+    state.left = compute_;
+    if (gap.clean_parts > 0) leaving_.push(compute_, gap.clean_parts * part);
+    state.missing = part * gap.parts;
+    if (gap.clean_parts == gap.parts) return;
     out_ = std::max({out_, compute_, host_});
-    for (std::uint32_t i = 0; i < gap.parts; ++i) {
+    for (std::uint32_t i = gap.clean_parts; i < gap.parts; ++i) {
       host_ += kHostNsPerCopy;
       out_ += density_of(gap.buffer) * part / link_.out_bytes_per_ns;
       leaving_.push(out_, part);
     }
     state.left = out_;
-    state.missing = part * gap.parts;
   }
 
   const Profile& profile_;

@@ -185,9 +185,39 @@ class Planner {
       if (chosen[g] == 0) continue;
       const Gap& gap = chooser_.gaps()[g];
       const std::uint32_t before = (gap.arrive + places_ - 1) % places_;
-      plan.gaps.push_back({gap.buffer, chosen[g], gap.leave, gap.arrive % places_, before, gap.returns});
+      plan.gaps.push_back({.buffer = gap.buffer,
+                           .parts = chosen[g],
+                           .leave = gap.leave,
+                           .arrive = gap.arrive % places_,
+                           .return_at = before,
+                           .returns = gap.returns});
     }
+    find_clean_parts(&plan);
     return plan;
+  }
+
+  // A buffer that has returned is clean until something may write to it. The gaps of one buffer are in order of time.
+  void find_clean_parts(Plan* plan) const {
+    for (std::size_t first = 0, end; first < plan->gaps.size(); first = end) {
+      const std::uint32_t name = plan->gaps[first].buffer;
+      for (end = first; end < plan->gaps.size() && plan->gaps[end].buffer == name;) ++end;
+      // What lives across the end of the iteration alone is another buffer in the next one.
+      const bool always = profile_.buffers[name].always;
+      if (!always && profile_.buffers[name].birth > profile_.buffers[name].death) continue;
+      for (std::size_t i = always ? first : first + 1; i < end; ++i) {
+        const PlannedGap& before = plan->gaps[i == first ? end - 1 : i - 1];
+        PlannedGap& gap = plan->gaps[i];
+        if (!may_write_between(profile_.buffers[name], before.arrive, gap.leave))
+          gap.clean_parts = std::min(before.parts, gap.parts);
+      }
+    }
+  }
+  // From one place to another, which may be in the next iteration.
+  static bool may_write_between(const ProfiledBuffer& buffer, std::uint32_t from, std::uint32_t to) {
+    return std::ranges::any_of(buffer.uses, [&](std::uint32_t place) {
+      const bool between = from <= to ? from <= place && place <= to : from <= place || place <= to;
+      return between && buffer.may_write_at(place);
+    });
   }
 
   // Among plans with equal expected durations the first one tried is kept.

@@ -25,7 +25,9 @@ struct PlannedGap {
   std::uint32_t leave = 0;      // place of the use after which it is copied out
   std::uint32_t arrive = 0;     // place of its next use
   std::uint32_t return_at = 0;  // the fetch may begin after this operation; leave <= return_at < arrive, cyclically
-  bool returns = true;          // false: it is not used again, and `arrive` is the place after its death
+  // Of these, so many have a current host copy by then, because nothing has written to them since they returned last.
+  std::uint32_t clean_parts = 0;
+  bool returns = true;  // false: it is not used again, and `arrive` is the place after its death
 };
 
 // Bytes that are evicted in the gap.

@@ -15,6 +15,22 @@ std::uint32_t bounded(std::uint64_t operations) {
 
 }  // namespace
 
+void ProfiledBuffer::add_use(std::uint32_t place, bool only_reads_it) {
+  if (uses.empty() || uses.back() != place) {
+    uses.push_back(place);
+    only_reads.push_back(only_reads_it);
+  } else {
+    only_reads.back() = only_reads.back() && only_reads_it;
+  }
+}
+
+bool ProfiledBuffer::may_write_at(std::uint32_t place) const {
+  const auto use = std::lower_bound(uses.begin(), uses.end(), place);
+  if (use == uses.end() || *use != place) return false;
+  const auto index = static_cast<std::size_t>(use - uses.begin());
+  return index >= only_reads.size() || !only_reads[index];
+}
+
 Reuse ProfileRecorder::add(std::span<const Operand> operands, std::size_t own, std::uint64_t nanoseconds,
                            Bytes live_bytes) {
   if (operations_.size() >= PeriodDetector::kHistory) forget();
@@ -84,7 +100,7 @@ Profile ProfileRecorder::make(std::size_t period) const {
     }
     if (name == kNoBuffer) {
       name = static_cast<std::uint32_t>(profile.buffers.size());
-      profile.buffers.push_back({operand.bytes, operand.contents, false, 0, 0, {}, 0});
+      profile.buffers.push_back({.bytes = operand.bytes, .contents = operand.contents});
     }
     names[operand.serial] = name;
     profile.buffers[name].latest_serial = operand.serial;
@@ -103,8 +119,7 @@ Profile ProfileRecorder::make(std::size_t period) const {
       const std::uint32_t name = name_of(operands[i], same_shape ? &earlier[i] : nullptr);
       profile.operand_buffers.push_back(name);
       if (name == kNoBuffer) continue;
-      ProfiledBuffer& buffer = profile.buffers[name];
-      if (buffer.uses.empty() || buffer.uses.back() != place) buffer.uses.push_back(place);
+      profile.buffers[name].add_use(place, operands[i].only_read);
     }
   }
   profile.first_operand.push_back(static_cast<std::uint32_t>(profile.operand_buffers.size()));

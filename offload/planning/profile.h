@@ -25,8 +25,9 @@ struct ProfiledBuffer {
   Bytes contents = 0;  // what a copy of it transfers
   bool always = false;
   std::uint32_t birth = 0, death = 0;
-  std::vector<std::uint32_t> uses;  // places, ascending, each once
-  std::uint64_t latest_serial = 0;  // of the block that had this role last
+  std::vector<std::uint32_t> uses{};  // places, ascending, each once
+  std::vector<bool> only_reads{};     // by use: whether the operation is known not to write
+  std::uint64_t latest_serial = 0;    // of the block that had this role last
   // Its addresses lost their pages before, so they have to be mapped again.
   bool begins_remapped = false;
   // The program itself holds the contents until after this place: they leave no earlier. kAlwaysHeld: they stay.
@@ -36,6 +37,9 @@ struct ProfiledBuffer {
 
   static constexpr std::uint32_t kAlwaysHeld = ~std::uint32_t{0};
 
+  // By operation `place`, no earlier than the last one.
+  void add_use(std::uint32_t place, bool only_reads_it);
+  bool may_write_at(std::uint32_t place) const;
   // The fraction of its memory that crosses the link.
   double density() const { return static_cast<double>(contents) / static_cast<double>(bytes); }
 };
@@ -62,6 +66,7 @@ class ProfileRecorder {
     Bytes bytes;           // of its pages
     Bytes contents;        // of these: what a copy of it transfers
     bool planned;          // may be planned: a buffer with pages of its own
+    bool only_read = false;
   };
 
   // In program order, one call for each operation. `live_bytes`: of all live blocks. Returns what the operation reuses;

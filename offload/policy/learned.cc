@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/policy/learned.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "driver/check.h"
@@ -17,6 +18,8 @@ constexpr std::uint64_t kFenceEveryNs = 100'000;
 // (two hundred microseconds).
 constexpr std::uint64_t kFarAheadNs = 10'000'000;
 constexpr std::size_t kMostMarks = 4096;
+constexpr unsigned kMostCorrections = 4;
+constexpr std::size_t kTolerated = 8;  // a mistake about one in so many of what leaves
 constexpr std::size_t kSweptAtOnce = 4;
 
 std::uint64_t scramble(std::uint64_t x) {
@@ -59,8 +62,11 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
     const Block& block = *state->block;
     // What a slab holds changes while it is away.
     const Bytes contents = block.is_slab() ? block.bytes() : block.contents_end();
-    scratch_.push_back(
-        {block.serial(), block.bytes(), contents, block.bytes() >= min_offload_bytes_ && state->pins == 0});
+    scratch_.push_back({.serial = block.serial(),
+                        .bytes = block.bytes(),
+                        .contents = contents,
+                        .planned = block.bytes() >= min_offload_bytes_ && state->pins == 0,
+                        .only_read = state->only_reads() || state->was_found_unchanged()});
   }
   token_ = token_of(arrival);
   timed_ = arrival.info.nanoseconds != 0;
@@ -106,6 +112,7 @@ void LearnedPolicy::match(std::size_t before) {
   }
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
+  if (following_ && period_detector_.position() == 0) learn_anew_if_mistaken();
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }
@@ -149,6 +156,25 @@ void LearnedPolicy::learn() {
       known.actors[name->second] = {&residency_.state_of(block), block.serial()};
     }
   });
+  known.unchanged.clear();
+  for (const Actor& actor : known.actors) {
+    known.unchanged.push_back(actor.alive() && actor.state->was_found_unchanged());
+  }
+}
+
+// What leaves is planned as copied out unless nothing writes to it. Digests show which buffers nothing has changed only
+// once they have left twice, or that something does by now.
+void LearnedPolicy::learn_anew_if_mistaken() {
+  Known& known = known_[current_];
+  if (planning_.begun() || known.corrections >= kMostCorrections || rewriting() != nullptr) return;
+  std::size_t mistaken = 0;
+  for (const PlannedGap& gap : known.plan.gaps) {
+    const Actor& actor = known.actors[gap.buffer];
+    if (actor.alive() && actor.state->was_found_unchanged() != known.unchanged[gap.buffer]) ++mistaken;
+  }
+  if (mistaken == 0 || mistaken < known.plan.gaps.size() / kTolerated) return;
+  ++known.corrections;
+  learn();
 }
 
 void LearnedPolicy::adopt() {
@@ -211,7 +237,9 @@ void LearnedPolicy::submitted(StreamIndex stream) {
 void LearnedPolicy::act_as_planned(StreamIndex stream) {
   // Where nothing leaves nobody waits for room.
   if (known_[current_].plan.gaps.empty() && rewriting() == nullptr) return;
-  if (unfenced_ns_ >= kFenceEveryNs) {
+  const std::size_t index = period_detector_.position();
+  const std::size_t place = rewriting() == nullptr ? index : rewriting()->place_of[index];
+  if (unfenced_ns_ >= kFenceEveryNs || leaves_clean(place)) {
     unfenced_ns_ = 0;
     static_cast<void>(clock_.fence(stream));
     marks_.push_back({{stream, clock_.submitted(stream)}, submitted_ns_});
@@ -219,8 +247,13 @@ void LearnedPolicy::act_as_planned(StreamIndex stream) {
     // What has left will want its addresses back when there is less time than now.
     if (!assignment_.is_settled(current_) && heap_.has_stale() && is_far_ahead()) heap_.sweep_stale(kSweptAtOnce);
   }
-  const std::size_t index = period_detector_.position();
-  act_at(rewriting() == nullptr ? index : rewriting()->place_of[index]);
+  act_at(place);
+}
+
+// Something leaves after this operation without a copy, whose end would tell when its pages are free.
+bool LearnedPolicy::leaves_clean(std::size_t place) const {
+  const Plan& plan = known_[current_].plan;
+  return std::ranges::any_of(plan.leaves[place], [&](std::uint32_t gap) { return plan.gaps[gap].clean_parts > 0; });
 }
 
 void LearnedPolicy::ran_again(std::uint32_t n) {
@@ -231,9 +264,13 @@ void LearnedPolicy::ran_again(std::uint32_t n) {
 // `index`: of an operation of the plan's profile.
 void LearnedPolicy::act_at(std::size_t index) {
   const Known& known = known_[current_];
+  ++acted_;
   for (const std::uint32_t gap : known.plan.leaves[index]) leave(known.plan.gaps[gap]);
   for (const std::uint32_t gap : known.plan.returns[index]) {
-    if (const Actor* actor = actor_of(known.plan.gaps[gap])) returns_.push_back(*actor);
+    const Actor* const actor = actor_of(known.plan.gaps[gap]);
+    const std::uint64_t places = known.plan.leaves.size();
+    const std::uint64_t distance = (known.plan.gaps[gap].arrive + places - index - 1) % places + 1;
+    if (actor != nullptr) returns_.push_back({*actor, acted_ + distance});
   }
   poll_returns();
 }
@@ -255,8 +292,8 @@ void LearnedPolicy::leave(const PlannedGap& gap) {
 // A host that is just ahead of the device asks again soon; one that is far ahead would ask too late, and can wait.
 void LearnedPolicy::poll_returns() {
   while (!returns_.empty()) {
-    const Actor& actor = returns_.front();
-    if (actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
+    const auto& [actor, used_at] = returns_.front();
+    if (used_at > acted_ && actor.alive() && !residency_.prefetch(*actor.state, false, FetchReason::kPlanned)) {
       if (assignment_.is_settled(current_) || !is_far_ahead()) return;
       if (!residency_.prefetch(*actor.state, true, FetchReason::kPlanned)) return;
     }

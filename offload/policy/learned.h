@@ -98,11 +98,13 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
   // The blocks that these buffers of the profile are in now.
   std::vector<BlockState*> blocks_of(std::span<const std::uint32_t> names) const;
   void drop_as_planned();
+  bool leaves_clean(std::size_t place) const;
   const Actor* actor_of(const PlannedGap& gap) const;
   void act_at(std::size_t index);
   std::uint64_t token_of(const Arrival& arrival) const;
   std::uint64_t nanoseconds_of(const Arrival& arrival) const;
   void learn();
+  void learn_anew_if_mistaken();
   void adopt();
   // `before`: the position so far.
   void match(std::size_t before);
@@ -134,13 +136,23 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     Profile profile;
     Plan plan;
     std::vector<Actor> actors;  // by buffer of the profile
+    // By buffer: whether it was taken to be unchanged though operations may write to it; and how often the plan has been
+    // made anew because that was wrong.
+    std::vector<bool> unchanged;
+    unsigned corrections = 0;
   };
   std::array<Known, PeriodDetector::kIterations> known_;  // by the period detector's number
   std::size_t current_ = 0;                               // the iteration that is followed
   Background<Plan> planning_;                             // uses the profile of known_[planned_]
   std::size_t planned_ = 0;
   std::uint64_t adopt_at_ = 0;  // the plan that was begun is taken at that many operations
-  std::deque<Actor> returns_;   // to be prefetched, in order of next use
+  // To be prefetched, in order of next use. What had to be fetched for its use before its turn came has returned.
+  struct Return {
+    Actor actor;
+    std::uint64_t used_at;  // by acted_
+  };
+  std::deque<Return> returns_;
+  std::uint64_t acted_ = 0;  // places of plans that have been passed
   bool following_ = false;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool timed_ = false;             // its duration was given

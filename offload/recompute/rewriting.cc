@@ -39,6 +39,7 @@ class Rewriter {
     for (std::uint32_t i = 0; i < profile_.buffers.size(); ++i) {
       out_.names.push_back(segment_[i] = i);
       out_.profile.buffers[i].uses.clear();
+      out_.profile.buffers[i].only_reads.clear();
     }
     open_.assign(lineage_.buffers.size(), 0);
     for (std::uint32_t q = 0; q < places; ++q) {
@@ -47,7 +48,12 @@ class Rewriter {
       out_.place_of.push_back(at);
       out_.runs_before.push_back(q == 0 ? at : at - out_.place_of[q - 1] - 1);
       begin_place(q, profile_.nanoseconds[q]);
-      for (const std::uint32_t name : profile_.operands(q)) use(name == kNoBuffer ? name : segment_[name]);
+      for (const std::uint32_t name : profile_.operands(q)) {
+        if (name == kNoBuffer)
+          use(name, true);
+        else
+          use(segment_[name], profile_.buffers[name].may_write_at(q));
+      }
       for (const std::uint32_t d : begins_[q]) drop(d, q);
     }
     out_.profile.first_operand.push_back(static_cast<std::uint32_t>(out_.profile.operand_buffers.size()));
@@ -77,11 +83,9 @@ class Rewriter {
     out_.profile.nanoseconds.push_back(nanoseconds);
     out_.profile.unplanned_bytes.push_back(profile_.unplanned_bytes[of]);
   }
-  void use(std::uint32_t segment) {
+  void use(std::uint32_t segment, bool may_write = true) {
     out_.profile.operand_buffers.push_back(segment);
-    if (segment == kNoBuffer) return;
-    std::vector<std::uint32_t>& uses = out_.profile.buffers[segment].uses;
-    if (uses.empty() || uses.back() != last_place()) uses.push_back(last_place());
+    if (segment != kNoBuffer) out_.profile.buffers[segment].add_use(last_place(), !may_write);
   }
   // From now on the profile's buffer is a new one: its life is split here.
   std::uint32_t new_segment(std::uint32_t name, Bytes bytes, Bytes contents, std::uint32_t held_until = 0) {

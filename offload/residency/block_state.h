@@ -112,6 +112,9 @@ struct BlockState {
   bool wants(const EvictionUnit& part) const { return whole || part.named == listed; }
   bool overwrites(const EvictionUnit& part) const { return !whole && part.named == listed && part.overwritten; }
   bool writes(const EvictionUnit& part) const { return whole ? may_write : part.may_write; }
+  bool only_reads() const;
+  // Nothing had changed it when it left last, whatever was submitted that may write (clean_drop.cc).
+  bool was_found_unchanged() const;
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;
 
@@ -139,6 +142,17 @@ inline bool BlockState::has_wanted() const {
     if (wants(part) && (!part.mapped() || (part.hollow && !overwrites(part)))) return false;
   }
   return true;
+}
+inline bool BlockState::only_reads() const {
+  for (const EvictionUnit& part : parts()) {
+    if (wants(part) && writes(part)) return false;
+  }
+  return true;
+}
+inline bool BlockState::was_found_unchanged() const {
+  return std::ranges::all_of(parts(), [](const EvictionUnit& part) {
+    return part.evidence.proven || part.evidence.copied.outcome == TakenDigest::Outcome::kEqual;
+  });
 }
 inline Bytes BlockState::wanted_bytes() const {
   if (whole) return block->bytes();

@@ -61,22 +61,25 @@ Status Residency::make_room(EvictionUnit& part, bool* untouched) {
 
 Status Residency::climb(Bytes missing, bool enough_pending, bool* progress) {
   if (!options_.may_evict) return {};
-  // What has been brought back for a use to come goes after what is still on its way out.
-  for (const bool wanted : {false, true}) {
-    if (*progress = drop_clean_if(missing, wanted); *progress) return {};
-    if (Status status = drop_first_leaving(wanted, progress); !status.ok() || *progress) return status;
+  for (const Victims victims : {Victims::kPlanned, Victims::kOthers, Victims::kPrefetched}) {
+    if (*progress = drop_clean(missing, victims); *progress) return {};
+    if (Status status = drop_first_leaving(victims, progress); !status.ok() || *progress) return status;
   }
   if (Status status = drop_partial(progress); !status.ok() || *progress) return status;
   if (enough_pending) return {};
   return start_copies(missing, progress);
 }
 
-// Drops clean parts, oldest first, until `missing` bytes have become free: those that have been brought back for a use
-// to come (`wanted`), or the others. True if any has.
-bool Residency::drop_clean_if(Bytes missing, bool wanted) {
+Residency::Victims Residency::victims_of(const EvictionUnit& part) {
+  if (part.prefetched) return Victims::kPrefetched;
+  return part.leaves_for == EvictReason::kPlanned ? Victims::kPlanned : Victims::kOthers;
+}
+
+// Oldest first, until `missing` bytes have become free. True if any has.
+bool Residency::drop_clean(Bytes missing, Victims victims) {
   Bytes dropped = 0;
   for_each_victim(clean_, [&](EvictionUnit& part) {
-    if (part.prefetched != wanted || !may_leave(part)) return true;
+    if (victims_of(part) != victims || !may_leave(part)) return true;
     if (!migration_.has_left(part) || !idle(part)) return true;
     if (trusting_) {
       give_up(part);
@@ -86,16 +89,17 @@ bool Residency::drop_clean_if(Bytes missing, bool wanted) {
     dropped += part.bytes();
     return dropped < missing;
   });
-  if (trusting_ && !wanted) dropped += give_up_leaving(missing - std::min(missing, dropped));
+  if (trusting_ && victims != Victims::kPrefetched)
+    dropped += give_up_leaving(missing - std::min(missing, dropped), victims);
   return dropped > 0;
 }
 
 // What has been submitted to be copied out, oldest first.
-Bytes Residency::give_up_leaving(Bytes missing) {
+Bytes Residency::give_up_leaving(Bytes missing, std::optional<Victims> victims) {
   Bytes dropped = 0;
   if (missing == 0) return dropped;
   for_each_victim(clean_, [&](EvictionUnit& part) {
-    if (part.prefetched || !may_leave(part)) return true;
+    if (part.prefetched || (victims && victims_of(part) != *victims) || !may_leave(part)) return true;
     dropped += part.bytes();
     give_up(part);
     return dropped < missing;
@@ -143,10 +147,10 @@ Status Residency::await(const EvictionUnit& part) {
 }
 
 // Waits for the copy out that began first, and for what still reads the part, and drops it.
-Status Residency::drop_first_leaving(bool wanted, bool* progress) {
+Status Residency::drop_first_leaving(Victims victims, bool* progress) {
   Status status;
   for_each_victim(clean_, [&](EvictionUnit& part) {
-    if (part.prefetched != wanted || !may_leave(part)) return true;
+    if (victims_of(part) != victims || !may_leave(part)) return true;
     status = migration_.finish(part);
     if (status.ok()) status = await(part);
     *progress = status.ok() && drop(part);

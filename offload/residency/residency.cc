@@ -301,7 +301,8 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
       return false;
     } else if (!fetch(part)) {
       // What has left by now gives its room to what comes.
-      if (!drop_clean_if(part.bytes(), false) || !fetch(part)) return false;
+      const Victims victims = reason == FetchReason::kPlanned ? Victims::kPlanned : Victims::kOthers;
+      if (!drop_clean(part.bytes(), victims) || !fetch(part)) return false;
     }
   }
   return true;

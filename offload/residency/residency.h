@@ -12,8 +12,9 @@
 //      device;
 //   2. clean units whose uses have completed, oldest first: no copy and no wait. Trusting: after these, units whose
 //      copy out has been submitted;
-//   3. wait for the copy out that began first. After that, 2 and 3 for units that were prefetched, which are spared
-//      until then: whoever planned the prefetch expects the wait, but not a second fetch;
+//   3. wait for the copy out that began first.
+//      2 and 3 are done for the units that the plan has chosen to leave; then for others, which the plan counts on to
+//      stay; then for units that were prefetched: whoever planned that expects the wait, but not a second fetch;
 //   4. take pages from units that have only some of their pages, and no contents in them yet;
 //   5. wait for free space, if the driver refused what step 1 needs;
 //   6. begin to copy out the oldest idle units, as many as needed;
@@ -133,6 +134,10 @@ class Residency {
   void validate() const;
 
  private:
+  // Clean parts, in the order in which they go: those that the plan has chosen, for it counts on the others; the others;
+  // those that have been brought back for a use to come.
+  enum class Victims : std::uint8_t { kPlanned, kOthers, kPrefetched };
+  static Victims victims_of(const EvictionUnit& part);
   bool may_leave(const EvictionUnit& part) const;
   // The operation being prepared wants it.
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
@@ -168,9 +173,9 @@ class Residency {
   void for_each_victim(PartList& list, Visit visit);
   // Rungs 2 to 4, then 6 unless `enough_pending`; each step makes room or begins to. False when none could.
   Status climb(Bytes missing, bool enough_pending, bool* progress);
-  bool drop_clean_if(Bytes missing, bool wanted);
-  Bytes give_up_leaving(Bytes missing);
-  Status drop_first_leaving(bool wanted, bool* progress);
+  bool drop_clean(Bytes missing, Victims victims);
+  Bytes give_up_leaving(Bytes missing, std::optional<Victims> victims = {});
+  Status drop_first_leaving(Victims victims, bool* progress);
   Status drop_partial(bool* progress);
   Status start_copies(Bytes missing, bool* progress);
   // Clean drop (clean_drop.cc).

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ struct Model {
   int first = 0;  // number of its first buffer
   int layers = 24;
   int parts = 10;  // eviction units of the weights of a layer
-  double us = 14000;
+  Bytes part = kPart;
+  double us = 14000, norm_us = 20;
   std::string kernel = "gemm";
   int weights(int layer) const { return first + layer; }
   int activations(int layer) const { return first + layers + layer % 2; }
@@ -38,7 +40,7 @@ class Loop {
   // `streams`: layers are distributed to them in turn, as far as their activations allow.
   explicit Loop(std::vector<Model> models, int streams = 1) : models_(std::move(models)), streams_(streams) {
     for (const Model& model : models_) {
-      for (int i = 0; i < model.layers; ++i) born(model.weights(i), static_cast<Bytes>(model.parts) * kPart);
+      for (int i = 0; i < model.layers; ++i) born(model.weights(i), static_cast<Bytes>(model.parts) * model.part);
       for (int i = 0; i < 2; ++i) born(model.activations(i), kActivations);
     }
     born(kWorkspace, kActivations);
@@ -56,7 +58,7 @@ class Loop {
   Loop& pass(const Model& model) {
     for (int i = 0; i < model.layers; ++i) {
       const int stream = i % streams_;
-      lines_.push_back(op("norm", {model.activations(i)}, {model.activations(i)}, 20, stream));
+      lines_.push_back(op("norm", {model.activations(i)}, {model.activations(i)}, model.norm_us, stream));
       lines_.push_back(op(model.kernel, {model.activations(i), model.weights(i)},
                           {model.activations(i + 1), kWorkspace}, model.us, stream));
     }
@@ -123,7 +125,7 @@ class Belady {
   std::set<std::pair<int, int>> resident_;
 };
 
-ReplayResult run(const Trace& trace, const PolicyEntry* policy, Bytes budget) {
+ReplayResult run(const Trace& trace, const PolicyEntry* policy, Bytes budget, bool exact) {
   StepProgram program;
   std::string reason;
   EXPECT_TRUE(plan_steps(trace, kSteps, &program, &reason)) << reason;
@@ -131,6 +133,7 @@ ReplayResult run(const Trace& trace, const PolicyEntry* policy, Bytes budget) {
   options.device.library = THERMOCLINE_SIMULATED_CUDA;
   options.device.profile = "h200";
   options.device.check = true;
+  options.exact = exact;
   options.engine.policy = policy;
   options.engine.budget_bytes = budget;
   ReplayResult result;
@@ -145,9 +148,10 @@ struct Measured {
   double ms = 0, unlimited_ms = 0;
 };
 
-Measured measure(const Trace& trace, Bytes budget) {
-  const ReplayResult unlimited = run(trace, kNoPolicy, 0);
-  Measured measured{.planned = run(trace, kLearnedPolicy, budget)};
+// `exact`: the engine is told that weights are only read.
+Measured measure(const Trace& trace, Bytes budget, bool exact = false) {
+  const ReplayResult unlimited = run(trace, kNoPolicy, 0, exact);
+  Measured measured{.planned = run(trace, kLearnedPolicy, budget, exact)};
   EXPECT_EQ(measured.planned.checksum, unlimited.checksum);
   EXPECT_LE(measured.planned.peak_device_bytes, budget);
   const auto learned = learned_after_steps(measured.planned.steps);
@@ -189,6 +193,26 @@ TEST(EqualLayers, OnSeveralStreams) {
   const Trace trace = Loop({Model{}}, 3).trace();
   const Measured measured = measure(trace, trace.peak_live_bytes / 10 * 6);
   EXPECT_LE(measured.ms, 1.02 * measured.unlimited_ms);
+}
+
+// The device computes for a moment, so the link is all that counts. Nothing goes out, a fixed share stays, and the rest
+// comes in without a pause: the room of two layers is for the one in use and the one that arrives.
+TEST(EqualLayers, ThatAreOnlyReadComeInAsFastAsTheLinkAllows) {
+  constexpr double kLinkBytesPerMs = 55.6e6;  // of the h200, each way (simulator/profile.cc)
+  for (const Bytes part : {8 * kMiB, kPart}) {
+    const Model model{.layers = 16, .parts = 1, .part = part, .us = 5, .norm_us = 1};
+    const Trace trace = Loop({model}).trace();
+    for (const int room : {12, 8, 5}) {
+      SCOPED_TRACE(std::to_string(part / kMiB) + " MiB, room for " + std::to_string(room));
+      const Bytes budget = static_cast<Bytes>(room) * part + 3 * kActivations;
+      const Measured measured = measure(trace, budget, true);
+      const ReplayStep& last = measured.planned.steps.back();
+      EXPECT_EQ(last.evicted_bytes, 0u);
+      const Bytes turning = static_cast<Bytes>(model.layers - (room - 2)) * part;
+      EXPECT_LE(last.restored_bytes, turning);
+      EXPECT_LE(measured.ms, 1.02 * static_cast<double>(turning) / kLinkBytesPerMs);
+    }
+  }
 }
 
 // More layers than the period detector compares distances.
