@@ -36,6 +36,10 @@ for budget in '' $((layers * layer_mib / 2))MiB $((layers * layer_mib / 4))MiB; 
   for digests in off auto; do measure layers "$budget" "$digests" -- "${program[@]}"; done
 done
 for seed in 1 2 3; do measure "layers, seed $seed" $((layers * layer_mib / 4))MiB auto --seed "$seed" --check -- "${program[@]}"; done
+# Layers of 16 MiB.
+for budget in $((layers * 16 / 2))MiB $((layers * 16 / 4))MiB; do
+  for digests in off auto; do measure "large layers" "$budget" "$digests" -- "$build/bin/examples/layers" "$layers" 2048 "$passes"; done
+done
 for digests in off auto; do measure digits 22MiB "$digests" -- "$build/bin/examples/digits" --epochs 2; done
 
 jq -rs --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --arg date "$(date -u +%F)" '
