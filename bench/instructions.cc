@@ -3,7 +3,7 @@
 // instructions (scripts/count_instructions.sh): these counts do not depend on how busy the machine is. Allocations are
 // counted with compare_allocators.
 //
-// instructions operate|launch-BYTES|launch-BYTES-slab TIMES
+// instructions operate|launch-BYTES|launch-BYTES-slab|launch-BYTES-roomy TIMES
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +24,8 @@ template <class Work>
 namespace {
 
 constexpr StreamHandle kStream{0x100};
+// More than half of the device: from then on the policy learns.
+constexpr Bytes kLearnedFrom = kDeviceMemory / 2 + kMiB;
 
 template <class Work>
 void repeat(unsigned long times, Work work) {
@@ -34,6 +36,7 @@ void repeat(unsigned long times, Work work) {
 
 void operate(unsigned long times) {
   const auto engine = make_engine();
+  allocate(*engine, kLearnedFrom, kStream);
   const MemoryAccess accesses[] = {{allocate(*engine, 3 * kMiB, kStream)}, {allocate(*engine, 1024, kStream)}};
   unsigned long i = 0;
   repeat(times, [&] {
@@ -44,8 +47,11 @@ void operate(unsigned long times) {
 }
 
 // One kernel with one parameter of so many bytes in which four words are addresses of 4 MiB, or one of them of 1 MiB in a
-// slab.
-void launch(unsigned long times, std::size_t bytes, bool slab) {
+// slab. `roomy`: most of the device is free.
+void launch(unsigned long times, std::size_t bytes, bool slab, bool roomy) {
+  CUdeviceptr most = 0;
+  THERMOCLINE_CHECK(roomy || cuMemAlloc(&most, kLearnedFrom) == CUDA_SUCCESS,
+                    "There is room in the benchmark's device.");
   std::mt19937_64 random(5);
   std::vector<unsigned char> parameter(bytes);
   for (unsigned char& byte : parameter) byte = static_cast<unsigned char>(random() % 256);
@@ -74,9 +80,9 @@ int main(int argc, char** argv) {
   if (shape == "operate") {
     thermocline::bench::operate(times);
   } else if (std::sscanf(shape.c_str(), "launch-%lu", &bytes) == 1 && bytes >= 32) {
-    thermocline::bench::launch(times, bytes, shape.ends_with("-slab"));
+    thermocline::bench::launch(times, bytes, shape.ends_with("-slab"), shape.ends_with("-roomy"));
   } else {
-    std::fputs("usage: instructions operate|launch-BYTES|launch-BYTES-slab TIMES\n", stderr);
+    std::fputs("usage: instructions operate|launch-BYTES[-slab|-roomy] TIMES\n", stderr);
     return 2;
   }
 }

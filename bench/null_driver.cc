@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include <cuda.h>
+#include "bench/null_driver.h"
 
 #define THERMOCLINE_ENTRY extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
 
 namespace {
 
 constexpr std::size_t kPage = std::size_t{2} << 20;
-constexpr std::size_t kDeviceMemory = std::size_t{1} << 39;
 
 thread_local std::uint64_t calls = 0;
 std::uint64_t next_address = std::uint64_t{0x7E} << 40;

@@ -4,4 +4,7 @@
 
 #include <cstdint>
 
+// What its device has, in bytes.
+inline constexpr std::uint64_t kDeviceMemory = std::uint64_t{1} << 39;
+
 extern "C" std::uint64_t null_driver_calls();

@@ -57,6 +57,7 @@ calls() { # name, shape, times
   calls "operator" operate 5000
   calls "launch, 256 bytes" launch-256 5000
   calls "launch, 4 KiB" launch-4096 5000
+  calls "launch, 256 bytes, most of memory free" launch-256-roomy 5000
   # Nothing is learned from it for ever.
   calls "launch, 256 bytes, one buffer in a slab" launch-256-slab 5000
 } | jq -s --arg built "$built" '{built: $built, command: "scripts/count_instructions.sh build/release", instructions: add}' >"$folder/found.json"

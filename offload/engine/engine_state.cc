@@ -129,10 +129,17 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
 
 Engine::State::~State() { residency.release_host_copies(); }
 
+bool Engine::State::expects_shortage() {
+  if (!may_run_short) {
+    may_run_short = pressed || residency.any_nonresident() || 2 * (held_block_bytes + external_bytes) > budget_bytes;
+  }
+  return may_run_short;
+}
+
 Status Engine::State::prepare(StreamHandle handle) {
   ++operation;
   if (versions != nullptr && !info.again) note_arrival();
-  if (policy->wants().arrivals && !info.again) {
+  if (policy->wants().arrivals && !info.again && expects_shortage()) {
     const InPlace as_planned(clock, options.waits_without_lock);
     policy->arriving({info, accesses, operands, live_bytes(), live_block_bytes()});
   }

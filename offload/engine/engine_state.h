@@ -56,6 +56,7 @@ class Engine::State {
   const void* host_copy() const;
   Bytes host_copy_run(AddressRange range);
   // Makes `operands` resident and `stream` wait for what it must.
+  bool expects_shortage();
   Status prepare(StreamHandle stream);
   void commit(bool completed);
 
@@ -162,6 +163,9 @@ class Engine::State {
   // Something has been absent when it was wanted. From then on buffers' lifetimes matter more than what an allocation
   // costs: one that is parked would be kept, or copied, as if it were alive.
   bool pressed = false;
+  // Half of the budget has been live at once: then the policy is told of operations. What it learns from them would not
+  // be used before, and costs a fifth of a launch.
+  bool may_run_short = false;
   std::span<const MemoryAccess> given;  // of the operation in preparation, where `versions` is there
   bool given_everything = false;        // it accesses all that lives
   // Dropped buffers that the operation in preparation writes, and does not read.

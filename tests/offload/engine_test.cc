@@ -191,6 +191,27 @@ TEST_F(EngineTest, MeasuresHowLongOperationsTake) {
   EXPECT_LT(static_cast<double>(s.predicted_step_ns), 1.1 * compute_ns);
 }
 
+// A program that has plenty of memory does not pay for plans.
+TEST_F(EngineTest, LearnsNothingBeforeHalfOfTheBudgetHasBeenLive) {
+  constexpr int kLayers = 12;
+  start({.budget_bytes = 32 * kPage});
+  std::vector<DeviceAddress> layers;
+  for (int i = 0; i < kLayers; ++i) layers.push_back(allocate(kPage));
+  const auto steps = [&] {
+    for (int i = 0; i < 5 * 2 * kLayers; ++i) {
+      const int place = i % (2 * kLayers), layer = place < kLayers ? place : 2 * kLayers - 1 - place;
+      const OperationInfo info{.kind = static_cast<std::uint64_t>(place + 1), .nanoseconds = 1'000'000};
+      ASSERT_TRUE(submit({{layers[layer], kPage}}, Access::kUnknown, info, 1000).ok());
+    }
+  };
+  steps();
+  EXPECT_EQ(engine_->statistics().plans, 0u);
+  allocate(5 * kPage);
+  steps();
+  EXPECT_EQ(engine_->statistics().plans, 1u) << "before it runs short";
+  EXPECT_EQ(engine_->statistics().evictions, 0u);
+}
+
 TEST_F(EngineTest, KeepsAPlanForEachKindOfStep) {
   constexpr int kLayers = 12;
   start({.budget_bytes = 32 * kPage});
