@@ -58,6 +58,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
     if (!slabs) own_pages_ = operands_.size();
   }
   scratch_.clear();
+  const bool takes_digests = residency_.takes_digests();
   for (const BlockState* state : operands_) {
     const Block& block = *state->block;
     // What a slab holds changes while it is away.
@@ -66,7 +67,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
                         .bytes = block.bytes(),
                         .contents = contents,
                         .planned = block.bytes() >= min_offload_bytes_ && state->pins == 0,
-                        .only_read = state->only_reads() || state->was_found_unchanged()});
+                        .only_read = state->only_reads() || (takes_digests && state->was_found_unchanged())});
   }
   token_ = token_of(arrival);
   timed_ = arrival.info.nanoseconds != 0;
@@ -112,7 +113,7 @@ void LearnedPolicy::match(std::size_t before) {
   }
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
-  if (following_ && period_detector_.position() == 0) learn_anew_if_mistaken();
+  if (following_ && period_detector_.position() == 0 && residency_.takes_digests()) learn_anew_if_mistaken();
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }

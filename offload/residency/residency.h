@@ -106,6 +106,8 @@ class Residency {
   bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
   bool is_trusting() const { return trusting_; }
+  // Whether buffers may be found unchanged (BlockState::was_found_unchanged).
+  bool takes_digests() const { return digests_.on(); }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
   void trust() { trusting_ = true; }
   // Unless trusting for good: from now on some are not. Nothing leads to pages of others any more, and what is away is
