@@ -75,6 +75,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       migration(foundation->driver, clock, host, net),
       residency(heap, clock, digests, migration, net,
                 ResidencyOptions{.may_evict = options.policy->evicts(),
+                                 .evict_no_more = options.evict_no_more,
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes,
                                  .observer = options.movements}),
@@ -462,6 +463,7 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
 
 // Small buffers stay: their slab's other page owners may be in use.
 Status Engine::State::evict(DeviceAddress address) {
+  if (residency.has_stopped()) return Status::not_supported();
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   if (state->block->bytes() >= options.min_offload_bytes)

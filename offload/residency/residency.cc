@@ -277,6 +277,7 @@ bool Residency::fetch(EvictionUnit& part) {
 }
 
 void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
+  if (has_stopped()) return;
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
@@ -341,6 +342,7 @@ void Residency::release_host_copies() {
 }
 
 bool Residency::may_leave(const EvictionUnit& part) const {
+  if (has_stopped()) return false;
   const BlockState& state = *part.whole;
   return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
          !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);

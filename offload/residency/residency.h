@@ -20,6 +20,7 @@
 //   7. out of memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -37,6 +38,7 @@ namespace thermocline {
 
 struct ResidencyOptions {
   bool may_evict = true;
+  const std::atomic<bool>* evict_no_more = nullptr;  // EngineOptions
   bool trusting = false;
   Bytes min_offload_bytes = 0;
   MovementObserver* observer = nullptr;
@@ -104,6 +106,10 @@ class Residency {
   // else that is false, too.
   bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
+  // Nothing leaves any more, although it might have.
+  bool has_stopped() const {
+    return options_.evict_no_more != nullptr && options_.evict_no_more->load(std::memory_order_relaxed);
+  }
   bool is_trusting() const { return trusting_; }
   // Strict: for a while all accesses are known, and pages are given away as if trusting.
   void trust() { trusting_ = true; }
