@@ -124,6 +124,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->net.full();
+  // Under a full host fallback what is begun ends where it is (residency.cc).
+  state->host.trim_later(options.waits_without_lock && !state->net.full());
   *out = std::move(state);
   return {};
 }

@@ -349,9 +349,10 @@ bool Residency::may_leave(const EvictionUnit& part) const {
 }
 
 // What stood may have passed by now: then there is more room than was seen. So there is when what had to be waited for
-// has passed.
+// has passed, and on the host when what is unused there has been returned.
 Status Residency::unless_stood(Status status, bool stood) {
-  return (stood || clock_.has_deferred()) && status.is_out_of_memory() ? Status::not_ready() : status;
+  return (stood || clock_.has_deferred() || migration_.wants_trim()) && status.is_out_of_memory() ? Status::not_ready()
+                                                                                                  : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.
