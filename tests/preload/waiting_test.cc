@@ -123,5 +123,20 @@ TEST(Waiting, SourcesAreNotReadWhereTheWaitForThemFails) {
   EXPECT_GT(refused, 0) << "one of the waits is that one";
 }
 
+TEST(Waiting, AWatchedBufferIsRefusedWhereItsPatternIsNotWaitedFor) {
+  int refused = 0;
+  for (int n = 5; n <= 8; ++n) {
+    const std::string plan = "fail cuStreamSynchronize call " + std::to_string(n) + " INVALID_HANDLE";
+    const ProcessResult result =
+        run_program({api_path("copies/ranges")},
+                    {.preload = {LIBRARY_FILE},
+                     .budget = "",
+                     .order = 0,
+                     .environment = {"THERMOCLINE_SIMULATE_FAULTS=" + plan, "THERMOCLINE_DEBUG=guard"}});
+    refused += result.err.find("program: 400 from cuMemAlloc") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0) << "one of the waits is that one";
+}
+
 }  // namespace
 }  // namespace thermocline::test
