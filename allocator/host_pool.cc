@@ -184,6 +184,9 @@ void HostPool::free(void* at) {
 }
 
 void HostPool::trim(Bytes keep) { state_->steps.trim(keep); }
+bool HostPool::trim_later(bool later) { return state_->steps.trim_later(later); }
+bool HostPool::wants_trim() const { return state_->steps.wants_trim(); }
+bool HostPool::make_way() { return state_->steps.make_way(); }
 bool HostPool::claim(Bytes bytes) { return state_->steps.claim(bytes); }
 Bytes HostPool::limit() const { return state_->steps.limit(); }
 Bytes HostPool::live_bytes() const { return state_->live.load(std::memory_order_relaxed); }

@@ -44,6 +44,23 @@ class HostPool {
   // Returns unused registrations to the driver, the largest first, except for `keep` bytes of them. The driver may wait
   // for the device; other threads are served meanwhile.
   void trim(Bytes keep = 0);
+  // Refusals because of unused registrations of other sizes (HostSteps): with `later` the caller makes way for them, and
+  // asks again, where it holds no lock. For callers that all hold the same one.
+  bool trim_later(bool later);
+  bool wants_trim() const;
+  bool make_way();
+  // While an object of this class lives, they are returned at once.
+  class TrimsInPlace {
+   public:
+    explicit TrimsInPlace(HostPool& pool) : pool_(pool), before_(pool.trim_later(false)) {}
+    ~TrimsInPlace() { pool_.trim_later(before_); }
+    TrimsInPlace(const TrimsInPlace&) = delete;
+    TrimsInPlace& operator=(const TrimsInPlace&) = delete;
+
+   private:
+    HostPool& pool_;
+    const bool before_;
+  };
   // Reserves `bytes` of the shared limit for this process, whether or not they are allocated; valid until the next
   // claim. False: the limit does not allow it, and the last claim stays valid.
   bool claim(Bytes bytes);

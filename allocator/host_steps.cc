@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "allocator/host_ledger.h"
@@ -33,6 +34,7 @@ bool HostSteps::free_step(std::uint64_t at) {
 }
 
 void* HostSteps::take(Bytes bytes, Bytes alignment) {
+  wants_trim_.store(false, std::memory_order_relaxed);
   if (bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const std::uint64_t pages = round_up(bytes, kPage) / kPage;
   const std::uint64_t alignment_pages = std::max<std::uint64_t>(alignment / kPage, 1);
@@ -48,6 +50,7 @@ void* HostSteps::take(Bytes bytes, Bytes alignment) {
 }
 
 void* HostSteps::take_mappable(Bytes bytes) {
+  wants_trim_.store(false, std::memory_order_relaxed);
   const MutexLock lock(mutex_);
   if (source_ == nullptr || bytes == 0 || bytes > (Bytes{1} << 62)) return nullptr;
   const Bytes unit = source_->page_bytes();
@@ -89,6 +92,10 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit) {
       step = std::max(bytes, round_up(step / 2, unit));
     }
     // Empty registrations of other sizes may use up the limit.
+    if (trims_later_ && any_in_the_way()) {
+      wants_trim_.store(true, std::memory_order_relaxed);
+      return false;
+    }
     trim_locked();
   }
   // Each refused attempt costs as much as a registration, so from now on only ordinary memory is used.
@@ -96,7 +103,11 @@ bool HostSteps::add_step(Bytes bytes, Bytes unit) {
   return false;
 }
 
-// Called where the limit or the driver has refused an allocation. The engine makes that allocation with its lock held.
+bool HostSteps::any_in_the_way() const {
+  return leaving_ > 0 || std::ranges::any_of(steps_, [](const auto& one) { return one.second.used_pages == 0; });
+}
+
+// Called where the limit or the driver has refused an allocation, which may be made with locks held.
 void HostSteps::trim_locked() {
   const WaitsInPlace for_an_allocation;
   for (auto step = steps_.begin(); step != steps_.end();) {
@@ -197,6 +208,7 @@ std::vector<HostSteps::Leaving> HostSteps::let_leave(Bytes keep) {
 void HostSteps::has_left(const Leaving& step, bool given) {
   const MutexLock lock(mutex_);
   leaving_ -= step.bytes;
+  if (leaving_ == 0) left_.notify_all();
   if (given) {
     pinned_ -= step.bytes;
     enter(pinned_, claimed_);
@@ -210,6 +222,22 @@ void HostSteps::has_left(const Leaving& step, bool given) {
 
 void HostSteps::trim(Bytes keep) {
   for (const Leaving& step : let_leave(keep)) has_left(step, free_step(step.at));
+}
+
+bool HostSteps::trim_later(bool later) {
+  const MutexLock lock(mutex_);
+  return std::exchange(trims_later_, later);
+}
+
+bool HostSteps::make_way() {
+  {
+    const MutexLock lock(mutex_);
+    if (!any_in_the_way()) return false;
+  }
+  trim(0);
+  MutexLock lock(mutex_);
+  left_.wait(lock, [this] { return leaving_ == 0; });
+  return true;
 }
 
 Bytes HostSteps::pinned_bytes() const {

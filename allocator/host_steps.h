@@ -11,6 +11,8 @@
 // Thread-safe. The lock is innermost (jemalloc calls in here with its own locks held).
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <unordered_map>
@@ -66,6 +68,14 @@ class HostSteps {
   // Returns empty steps to the driver, the largest first, until at most `keep` bytes of them are left. The driver may
   // wait for the device in this call, so the lock is not held during it.
   void trim(Bytes keep = 0);
+  // Where the limit or the driver refuses a step, empty ones of other sizes may be what stands in the way. `later`: that
+  // is only noted, and the caller, who may hold locks, makes way without them and asks again; else they are returned at
+  // once. The value from before.
+  bool trim_later(bool later);
+  // The last refusal came while steps were empty, or on their way to the driver.
+  bool wants_trim() const { return wants_trim_.load(std::memory_order_relaxed); }
+  // Returns empty steps to the driver, and waits for those that others are returning. False: there were none.
+  bool make_way();
   // Reserves memory that may be needed later, so that other processes do not take it. False: not available, and nothing
   // has changed.
   bool claim(Bytes bytes);
@@ -104,6 +114,7 @@ class HostSteps {
   void has_left(const Leaving& step, bool given);
   bool enter(Bytes pinned, Bytes claimed);
   void give_back(std::map<std::uint64_t, Step>::iterator step);
+  bool any_in_the_way() const;
   void trim_locked();
 
   const Driver* driver_;
@@ -115,12 +126,15 @@ class HostSteps {
 
   MappableHost* const source_;  // where the existing mappable steps came from
   bool driver_refused_ = false;
+  std::atomic<bool> wants_trim_{false};
 
   mutable Mutex mutex_{"steps of pinned memory", lock_level::kHostSteps};  // guards all below
   Space space_;                                                            // in pages of host addresses
   std::map<std::uint64_t, Step> steps_;                                    // by address
   std::unordered_map<std::uint64_t, Chunk*> extents_;                      // by the address handed out
-  Bytes leaving_ = 0;  // of steps that are being returned to the driver
+  bool trims_later_ = false;
+  Bytes leaving_ = 0;                 // of steps that are being returned to the driver
+  std::condition_variable_any left_;  // none is any more
   Bytes pinned_ = 0;
   Bytes peak_pinned_ = 0;
   Bytes taken_ = 0;

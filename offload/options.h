@@ -2,6 +2,7 @@
 // The options of an engine, given when it is created.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "driver/units.h"
@@ -42,6 +43,9 @@ struct EngineOptions {
   Bytes budget_bytes = 0;
   // Decides what is evicted, and when; of the table or the caller's own. Outlives the engine.
   const PolicyEntry* policy = kLearnedPolicy;
+  // Set, by whoever and without a lock, once memory may be used in ways that nobody sees: from then on nothing leaves the
+  // device, and what is away comes back where there is room. Outlives the engine. Null: that never happens.
+  const std::atomic<bool>* evict_no_more = nullptr;
   Safety safety = Safety::kStrict;
   // Off by default here, although the setting's default is auto: it reads host memory, which devices with tagged memory
   // do not have.

@@ -134,7 +134,7 @@ CUresult await_former(const ActiveEngine& active, void* address) {
   if (CUresult result = create(&aside, CU_STREAM_NON_BLOCKING); result != CUDA_SUCCESS) return result;
   CUresult result = stand_for_work(active, handle_of(aside), address);
   if (result == CUDA_SUCCESS) result = real<Function::cuStreamSynchronize>(aside);
-  active.engine->synchronized(handle_of(aside));
+  if (result == CUDA_SUCCESS) active.engine->synchronized(handle_of(aside));
   active.engine->retire(handle_of(aside));
   real<Function::cuStreamDestroy_v2>(aside);
   return result;

@@ -4,7 +4,7 @@
 //
 // Also: driver functions that a program looked up and that functions.h does not list, because the driver is newer than
 // that table. They work as without the library, but their effects on memory are not seen; so they are counted and
-// named.
+// named. So are later variants of functions that it lists.
 #pragma once
 
 #include <string>

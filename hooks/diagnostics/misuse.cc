@@ -205,9 +205,16 @@ Status allocate_watched(const ActiveEngine& active, Bytes bytes, std::optional<S
   if (!guarded) return status;
   fill(active, *out, bytes, kNew, stream);
   fill(active, *out + bytes, kRedzoneBytes, kBehind, stream);
-  // The next owner may use it on any stream.
-  if (!stream.has_value()) real<Function::cuStreamSynchronize>(nullptr);
-  return status;
+  if (stream.has_value()) return status;
+  // The next owner may use it on any stream, and must find the pattern's writes done.
+  const Status filled(static_cast<int>(real<Function::cuStreamSynchronize>(nullptr)));
+  if (filled.ok()) return filled;
+  {
+    const MutexLock lock(watch().mutex);
+    watch().records.remove(*out, now);
+  }
+  static_cast<void>(active.engine->free(*out, stream));
+  return filled;
 }
 
 Status free_watched(const ActiveEngine& active, DeviceAddress address, std::optional<StreamHandle> stream) {

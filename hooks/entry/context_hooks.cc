@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a context ends, all memory in it ends. The engine's memory is released while the context still exists, that is,
 // before the driver's own call. A primary context ends when it has been released as often as it was retained, so
-// retains are counted. Other contexts that the program creates on the same device do not affect the primary one.
+// retains are counted. If it was active before the first of them, somebody holds it whose calls are not seen: then the
+// engine stays until the driver says that the context is not active any more. Other contexts that the program creates on the same device do not affect the primary one.
 #include <array>
 #include <atomic>
 #include <map>
@@ -25,6 +26,8 @@ constexpr std::size_t kMostDevices = 64;
 struct Retained {
   std::atomic<int> count{0};
   std::atomic<CUcontext> newest{nullptr};
+  // Somebody had retained it before.
+  std::atomic<bool> by_others{false};
 };
 std::array<Retained, kMostDevices> retained{};
 
@@ -57,6 +60,11 @@ std::optional<bool> is_active(CUdevice device) {
   return active != 0;
 }
 
+// Before each retain that is seen. While other threads make the first one, too, theirs may be taken for an unseen one's.
+void look_for_others(CUdevice device, Retained* seen) {
+  if (seen->count.load() == 0) seen->by_others.store(is_active(device) == true);
+}
+
 // The primary context; null if nobody has retained it. Retains and releases it, which is the only way to get its
 // handle; if the driver refuses, the handle from the last retain is returned.
 CUcontext primary_of(CUdevice device) {
@@ -87,7 +95,9 @@ CUresult release(CUdevice device, Call call) {
   Retained* const seen = retained_of(device);
   return guarded([&] {
     const CUcontext context = primary_of(device);
-    if (context != nullptr && seen != nullptr && seen->count.load() == 1) Runtime::get().end_context(context);
+    const bool is_held = seen != nullptr && seen->by_others.load();
+    if (context != nullptr && !is_held && seen != nullptr && seen->count.load() == 1)
+      Runtime::get().end_context(context);
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
     if (seen != nullptr && seen->count.load() > 0) seen->count.fetch_sub(1);
@@ -191,9 +201,11 @@ CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   using namespace thermocline;
-  const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
   Retained* const seen = retained_of(dev);
-  if (result != CUDA_SUCCESS || seen == nullptr || Inside::now()) return result;
+  if (seen == nullptr || Inside::now()) return real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
+  look_for_others(dev, seen);
+  const CUresult result = real<Function::cuDevicePrimaryCtxRetain>(pctx, dev);
+  if (result != CUDA_SUCCESS) return result;
   seen->count.fetch_add(1);
   if (pctx != nullptr) seen->newest.store(*pctx);
   return result;
@@ -221,9 +233,11 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
 
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
   using namespace thermocline;
-  const CUresult result = real<Function::cuGreenCtxCreate>(phCtx, desc, dev, flags);
   Retained* const seen = retained_of(dev);
-  if (result != CUDA_SUCCESS || seen == nullptr || phCtx == nullptr || Inside::now()) return result;
+  if (seen == nullptr || Inside::now()) return real<Function::cuGreenCtxCreate>(phCtx, desc, dev, flags);
+  look_for_others(dev, seen);
+  const CUresult result = real<Function::cuGreenCtxCreate>(phCtx, desc, dev, flags);
+  if (result != CUDA_SUCCESS || phCtx == nullptr) return result;
   seen->count.fetch_add(1);
   return guarded([&] {
     const MutexLock lock(green_contexts().mutex);

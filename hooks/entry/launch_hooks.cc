@@ -11,6 +11,8 @@
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/kernels.h"
 #include "hooks/submit/macros.h"
+#include "hooks/submit/multi_device.h"
+#include "hooks/submit/unwaited.h"
 
 namespace thermocline {
 
@@ -133,16 +135,15 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
   };
   const EngineSet* const engines = engines_now();
   if (engines == nullptr || launchParamsList == nullptr) return call();
-  bool reached = false, is_ours = false;
+  bool reached = false;
+  AccessList accesses;
   const CUresult result = guarded([&]() -> CUresult {
-    AccessList accesses;
     for (unsigned int i = 0; i < numDevices; ++i) {
       const CUDA_LAUNCH_PARAMS& one = launchParamsList[i];
       if (!add_arguments(*engines, one.function, {one.kernelParams, nullptr}, &accesses))
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     accesses.filter([engines](DeviceAddress address) { return engines->owner(address) != nullptr; });
-    is_ours = !accesses.empty();
     return keep(accesses, "a launch on several devices", [&] {
       reached = true;
       return call();
@@ -152,7 +153,10 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launch
     const CUstream stream = launchParamsList[i].hStream;
     if (!reached) invalidate_capture(legacy(stream));
     // The launch's streams are not tracked, so it must have completed before anything else is done with the buffers.
-    if (result == CUDA_SUCCESS && is_ours) real<Function::cuStreamSynchronize>(stream);
+    if (result != CUDA_SUCCESS || accesses.empty()) continue;
+    if (real<Function::cuStreamSynchronize>(stream) == CUDA_SUCCESS) continue;
+    const CUcontext home = place_of(*engines, legacy(stream)).context;
+    for (const ActiveEngine* active : *engines) remember_unwaited(*active, part_of(accesses, *active), home);
   }
   return result;
 }

@@ -26,6 +26,7 @@
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/multi_device.h"
+#include "hooks/submit/unwaited.h"
 
 namespace thermocline {
 namespace {
@@ -136,7 +137,7 @@ CUresult free_behind(const EngineSet& engines, const ActiveEngine& owner, const 
   const CUresult result = span.open(engines, engines.bit_of(&owner), accesses, {});
   if (result != CUDA_SUCCESS) return result;
   const StreamHandle proxy = span.stream_in(owner.engine);
-  span.commit(false);
+  if (const CUresult waited = span.commit(false); waited != CUDA_SUCCESS) return waited;
   const CurrentContext context(owner);
   return static_cast<CUresult>(owner.engine->free(at, proxy).code());
 }
@@ -149,17 +150,21 @@ CUresult free_ours(const EngineSet& engines, const ActiveEngine& active, DeviceA
     const CurrentContext context(active, place);
     const Inside inside;
     const CaptureTruce truce;
+    if (const CUresult waited = wait_for_unwaited(active, at); waited != CUDA_SUCCESS) return waited;
+    const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != &active;
+    // The stream is not tracked, so the host waits for the work in it. If it can not, the buffer stays.
+    if (is_elsewhere && watches_misuse()) {
+      const CUresult waited = real<Function::cuStreamSynchronize>(to_cu(*stream));
+      if (waited != CUDA_SUCCESS) return waited;
+    }
     const std::optional<CUresult> kept = keep_from_unseen_users(active, at, stream.has_value());
     if (kept.has_value() && *kept != CUDA_SUCCESS) return *kept;
     if (Recorder* const recorder = Recorder::of(active.engine); recorder != nullptr) recorder->freed(at, stream);
     if (kept.has_value()) return CUDA_SUCCESS;
-    const bool is_elsewhere = stream.has_value() && place.here != nullptr && place.here != &active;
     if (is_elsewhere && !watches_misuse()) {
       const Undisturbed undisturbed;
       return free_behind(engines, active, place, at, *stream);
     }
-    // The stream is not tracked, so the host waits for the work in it.
-    if (is_elsewhere) real<Function::cuStreamSynchronize>(to_cu(*stream));
     const std::optional<StreamHandle> behind = is_elsewhere ? std::nullopt : stream;
     const Status status = watches_misuse() ? free_watched(active, at, behind) : active.engine->free(at, behind);
     return static_cast<CUresult>(status.code());

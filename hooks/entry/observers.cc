@@ -14,6 +14,7 @@
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_streams.h"
 #include "hooks/submit/stream_queues.h"
+#include "hooks/submit/unwaited.h"
 
 namespace thermocline {
 namespace {
@@ -64,10 +65,13 @@ constexpr EngineObserver kStreamQueues{
 constexpr EngineObserver kProxyStreams{
     .context_ended = [](CUcontext context, bool is_gone) { end_proxy_streams_in(context, is_gone); }};
 
+constexpr EngineObserver kUnwaited{.engine_ended = [](const ActiveEngine& one) { forget_unwaited_of(one); },
+                                   .context_ended = [](CUcontext context, bool) { forget_unwaited_in(context); }};
+
 constexpr EngineObserver kFallbacks{.fill_in = [](EngineStatistics* statistics) { add_fallbacks(statistics); }};
 
-constexpr std::array kObservers = {kCaptures, kPeers,     kRecorder,     kLiveStatistics, kIdleThread,
-                                   kMisuse,   kPoolUsage, kStreamQueues, kProxyStreams,   kFallbacks};
+constexpr std::array kObservers = {kCaptures,  kPeers,        kRecorder,     kLiveStatistics, kIdleThread, kMisuse,
+                                   kPoolUsage, kStreamQueues, kProxyStreams, kUnwaited,       kFallbacks};
 
 }  // namespace
 

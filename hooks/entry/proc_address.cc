@@ -3,6 +3,7 @@
 // returns is a hooked function, the hook for exactly that function is returned instead.
 #include <atomic>
 #include <cstring>
+#include <string>
 
 #include "hooks/diagnostics/fallbacks.h"
 #include "hooks/interpose/log.h"
@@ -75,11 +76,12 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
   // A variant that is newer than the table is not hooked, like any unknown function, and its effects are not seen.
   if (version <= kNewestKnownVersion) return;
   a_variant_goes_unseen();
-  THERMOCLINE_LOG_ONCE(
-      LogLevel::kWarning,
-      "the driver has a variant of %s that is not known; it is left alone, and nothing is evicted where "
-      "the library has not begun",
-      base);
+  count_unknown_function(std::string(base) + " of CUDA " + std::to_string(version / 1000) + '.' +
+                         std::to_string(version % 1000 / 10));
+  THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
+                       "the driver has a variant of %s that is not known; it is left alone, and nothing is evicted "
+                       "from now on",
+                       base);
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ namespace {
 constinit std::atomic<bool> unseen_variant{false};
 }
 void a_variant_goes_unseen() noexcept { unseen_variant.store(true, std::memory_order_relaxed); }
-bool any_variant_goes_unseen() noexcept { return unseen_variant.load(std::memory_order_relaxed); }
+const std::atomic<bool>& any_variant_goes_unseen() noexcept { return unseen_variant; }
 
 const char* name_of(Function function) { return kNames[static_cast<std::size_t>(function)]; }
 

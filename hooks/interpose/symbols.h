@@ -65,9 +65,10 @@ void* hook_for_base(std::string_view base, const void* answer, int version, std:
 // the program asks with a version newer than the table, which may have another signature.
 void* hook_by_name(std::string_view base, int version, std::uint64_t flags);
 
-// A program was given a variant of a hooked function that is not hooked, so its calls will not be seen.
+// A program was given a variant of a hooked function that is not hooked, so its calls will not be seen. For good, and
+// known to every engine at once (EngineOptions::evict_no_more).
 void a_variant_goes_unseen() noexcept;
-bool any_variant_goes_unseen() noexcept;
+const std::atomic<bool>& any_variant_goes_unseen() noexcept;
 
 // The driver's function; null if the driver lacks it.
 void* real_address(Function function);

@@ -231,7 +231,7 @@ bool Runtime::State::share_host_limit(EngineOptions* options) {
 const char* Runtime::State::missing_capability(const EngineOptions& options, const DeviceFacts& facts) {
   if (counted(Counter::kUnknownFunctions) > 0) return "the program has asked for driver functions that are not known";
   if (!sees_operations()) return "the program's operations are not seen";
-  if (any_variant_goes_unseen()) return "the driver has a variant of a function that is not known";
+  if (any_variant_goes_unseen().load()) return "the driver has a variant of a function that is not known";
   if (!driver_tells_parameters()) return "the driver does not tell what kernels are given";
   const bool full = options.host_fallback == HostFallback::kFull;
   return full && !facts.can_map_host ? "the device can not map memory of the host" : nullptr;
@@ -239,7 +239,8 @@ const char* Runtime::State::missing_capability(const EngineOptions& options, con
 
 // What is not seen of the program's operations is not moved.
 void Runtime::State::limit_to_what_is_seen(EngineOptions* options) {
-  if (!sees_operations() || any_variant_goes_unseen()) options->policy = kNoPolicy;
+  if (!sees_operations() || any_variant_goes_unseen().load()) options->policy = kNoPolicy;
+  options->evict_no_more = &any_variant_goes_unseen();
   if (driver_tells_parameters()) return;
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
                        "the driver does not tell what kernels are given (CUDA 12.4 and later do); nothing is evicted");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "driver/locks.h"
+#include "hooks/submit/unwaited.h"
 
 namespace thermocline {
 
@@ -19,6 +20,7 @@ CUresult MultiDeviceOperation::open(const EngineSet& engines, EngineBits bits, c
   // An engine that waits does so while the locks of the engines before it are held.
   const WaitsInPlace of_several;
   CUresult result = CUDA_SUCCESS;
+  accesses_ = &accesses;
   engines.for_each(bits, [&](const ActiveEngine& active) {
     if (result == CUDA_SUCCESS) result = open_one(active, part_of(accesses, active), info, unknown);
   });
@@ -59,15 +61,24 @@ bool MultiDeviceOperation::follow(Share& share) {
   return share.proxy->await_done() == CUDA_SUCCESS;
 }
 
-void MultiDeviceOperation::commit(bool completed) {
+CUresult MultiDeviceOperation::commit(bool completed) {
   const WaitsInPlace of_several;
+  CUresult waited = CUDA_SUCCESS;
+  boost::container::small_vector<const ActiveEngine*, 2> left_behind;
   for (Share& share : shares_) {
     // If the proxy can not be made to wait for the stream's work, the host waits for it.
-    if (share.proxy != nullptr && !follow(share)) real<Function::cuStreamSynchronize>(to_cu(stream_));
+    if (share.proxy != nullptr && !follow(share)) {
+      const CUresult result = real<Function::cuStreamSynchronize>(to_cu(stream_));
+      if (result != CUDA_SUCCESS) left_behind.push_back(share.active);
+      if (result != CUDA_SUCCESS) waited = result;
+    }
     const CurrentContext context(*share.active);
     share.operation.commit(completed);
   }
   shares_.clear();
+  for (const ActiveEngine* active : left_behind)
+    remember_unwaited(*active, part_of(*accesses_, *active), place_.context);
+  return waited;
 }
 
 StreamHandle MultiDeviceOperation::stream_in(const Engine* engine) const {
@@ -85,8 +96,8 @@ MultiDeviceOperation::~MultiDeviceOperation() {
     real<Function::cuStreamSynchronize>(to_cu(stream_));
     for (const auto& [active, proxy] : passing_) {
       const CurrentContext context(*active);
-      real<Function::cuStreamSynchronize>(to_cu(proxy->handle()));
-      proxy->end(*active);
+      // A stream in which something may be running stays, with what its engine knows of it.
+      if (real<Function::cuStreamSynchronize>(to_cu(proxy->handle())) == CUDA_SUCCESS) proxy->end(*active);
     }
   } catch (const BrokenInvariant&) {
     // Declared already: the operation has been submitted, and nothing may be thrown from here.

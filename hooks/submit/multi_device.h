@@ -22,13 +22,14 @@ class MultiDeviceOperation {
   MultiDeviceOperation& operator=(const MultiDeviceOperation&) = delete;
 
   // Begins in these engines, each with its part of the accesses; or (`unknown`) with all its live buffers. On an error
-  // the operation must not be submitted.
+  // the operation must not be submitted. `accesses` must live until it has been committed.
   CUresult open(const EngineSet& engines, EngineBits bits, const AccessList& accesses, const OperationInfo& info,
                 bool unknown = false);
   // An engine knows that the stream, or its proxy, is ordered after a blocked stream.
   bool is_held_up() const;
-  // The operation has been submitted. `completed`: it has also run.
-  void commit(bool completed);
+  // The operation has been submitted. `completed`: it has also run. An error: the memory of some other device is used
+  // by work that could be waited for neither by its engine nor by the host; it stays (unwaited.h).
+  CUresult commit(bool completed);
 
   // The handle by which the engine knows the stream; the stream itself if the engine is not part of the operation.
   StreamHandle stream_in(const Engine* engine) const;
@@ -45,6 +46,7 @@ class MultiDeviceOperation {
 
   const StreamPlace place_;
   const StreamHandle stream_;
+  const AccessList* accesses_ = nullptr;
   boost::container::small_vector<Share, 2> shares_;
   boost::container::small_vector<std::pair<const ActiveEngine*, ProxyStream*>, 2>
       passing_;  // proxy streams that must be ended

@@ -56,8 +56,8 @@ ProxyCopy::~ProxyCopy() {
   if (proxy_ == nullptr || proxy_->is_lasting()) return;
   const WaitsInPlace with_the_owner_held;
   try {
-    real<Function::cuStreamSynchronize>(to_cu(handle()));
-    proxy_->end(owner_);
+    // As in multi_device.cc.
+    if (real<Function::cuStreamSynchronize>(to_cu(handle())) == CUDA_SUCCESS) proxy_->end(owner_);
   } catch (const BrokenInvariant&) {
     // Declared already: the copy has been submitted, and nothing may be thrown from here.
     return;

@@ -27,6 +27,7 @@
 #include "hooks/submit/proxy_copy.h"
 #include "hooks/submit/stream_queues.h"
 #include "hooks/submit/sync_memops.h"
+#include "hooks/submit/unwaited.h"
 #include "offload/engine/audit.h"
 
 namespace thermocline {
@@ -87,7 +88,8 @@ CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
 // Submits in a context without an engine, or an unknown one, whose streams are not tracked. So the buffers are pinned
 // and the host waits: before the call for other uses of their pages and for fetches in progress, and after it for the
 // call itself. Correct but slow.
-CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const AccessList& accesses, Call call) {
+CUresult submit_elsewhere(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
+                          const AccessList& accesses, Call call) {
   if (accesses.empty()) return call();
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
                        "memory is used in another context than its own; the host waits for each such operation");
@@ -101,7 +103,11 @@ CUresult submit_elsewhere(const EngineSet& engines, StreamHandle stream, const A
     if (CUresult result = wait_for(*active, part); result != CUDA_SUCCESS) return result;
   }
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) real<Function::cuStreamSynchronize>(to_cu(stream));
+  if (result != CUDA_SUCCESS || real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS) return result;
+  for (const ActiveEngine* active : engines) {
+    if (const AccessList part = part_of(accesses, *active); !part.empty())
+      remember_unwaited(*active, part, place.context);
+  }
   return result;
 }
 
@@ -131,9 +137,10 @@ bool waits_for_the_stream(Host host) {
 
 // Called with the operation's lock held, so that the memory it needs stays there. The stream is not blocked
 // (open_when_it_goes_on).
-void wait_for_what_was_prepared(StreamHandle stream) {
+CUresult wait_for_what_was_prepared(StreamHandle stream, Host host) {
+  if (host != Host::kReadsAtOnce) return CUDA_SUCCESS;
   const WaitsInPlace goes_on;
-  real<Function::cuStreamSynchronize>(to_cu(stream));
+  return real<Function::cuStreamSynchronize>(to_cu(stream));
 }
 
 constexpr std::chrono::microseconds kBetweenTries{100};
@@ -167,7 +174,7 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   const auto open = [&](const OperationInfo& asked) { return begin_patiently(asked, begin, &operation); };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
     return result;
-  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
+  if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
   Recorder* const recorder = Recorder::of(active.engine);
   if (recorder != nullptr) recorder->submitting(stream, info, accesses.all());
   const void* const copy = operation->host_copy();
@@ -192,10 +199,13 @@ CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& pl
   if (waits_for_the_stream(host)) real<Function::cuStreamSynchronize>(to_cu(stream));
   const CaptureTruce truce;
   const CurrentContext context(owner);
+  // The copy may have been submitted where the wait for it fails.
+  OperationInfo proxied = info;
+  proxied.may_fail_halfway = true;
   ProxyCopy proxy_stream(owner, place, stream);
   if (!proxy_stream.is_there()) return CUDA_ERROR_OUT_OF_MEMORY;
   return submit_here(
-      owner, proxy_stream.handle(), host, accesses, info,
+      owner, proxy_stream.handle(), host, accesses, proxied,
       [&](const OperationInfo& asked) { return owner.engine->begin(proxy_stream.handle(), accesses.all(), asked); },
       [&] { return proxy_stream.run(copy, waits); });
 }
@@ -242,7 +252,7 @@ CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPl
   };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &span, open); result != CUDA_SUCCESS)
     return result;
-  if (host == Host::kReadsAtOnce) wait_for_what_was_prepared(stream);
+  if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
   SharedRecording recording(engines, bits, *span, accesses, info);
   const CUresult result = call();
   if (result != CUDA_SUCCESS) {
@@ -270,7 +280,7 @@ CUresult submit_seen(const EngineSet& engines, EngineBits bits, const StreamPlac
   if (watches_misuse()) look_at(accesses, stream);
   if (place.refused) return call();
   const ActiveEngine* const owner = instead.in_another == nullptr ? nullptr : out_of_reach(engines, bits, place);
-  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, stream, accesses, call);
+  if (owner == nullptr && place.here == nullptr) return submit_elsewhere(engines, place, stream, accesses, call);
   CUresult result = CUDA_SUCCESS;
   if (owner != nullptr) {
     result = submit_by_proxy_stream(*owner, place, stream, host, accesses, info, *instead.in_another);

@@ -56,14 +56,24 @@ template <class Ask>
 Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
   if (!state_->options.waits_without_lock) return ask();
   StreamClock& clock = state_->clock;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  HostPool& host = state_->host;
+  int in_vain = 0;
+  for (int attempt = 0; attempt < kMostAttempts && in_vain < 2; ++attempt) {
     Status status;
     {
       const StreamClock::Deferring waits(clock, true);
       status = ask();
     }
-    if (status != Status::not_ready() || !clock.has_deferred()) [[likely]]
+    if (status != Status::not_ready()) [[likely]]
       return status;
+    if (!clock.has_deferred()) {
+      // The driver may wait for all of the device before it frees pinned memory: for ever where the program goes on later.
+      if (!host.wants_trim() || clock.any_blocked()) return status;
+      lock.unlock();
+      in_vain = host.make_way() ? 0 : in_vain + 1;
+      lock.lock();
+      continue;
+    }
     const EventHandle event = clock.lend_deferred();
     lock.unlock();
     status = state_->foundation->driver.synchronize(event);
@@ -72,6 +82,7 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
     if (!status.ok()) return status;
   }
   const WaitsInPlace at_last;
+  const HostPool::TrimsInPlace there_too(host);
   return ask();
 }
 
@@ -198,6 +209,7 @@ void Engine::written_by_graph(std::span<const std::vector<MemoryAccess>> kernels
   if (!state.looks_at_tables) return;
   state.hear();
   const WaitsInPlace behind_a_launch;
+  const HostPool::TrimsInPlace there_too(state.host);
   const auto is_small = [&](const MemoryAccess& access) {
     const Buffer* const buffer = state.heap.find(access.address);
     return buffer != nullptr && buffer->requested() <= References::kMostTableBytes;

@@ -141,7 +141,8 @@ class Engine {
   void let_go(std::uint64_t hold);
 
   // The program knows that the buffer is not used for a while: it is copied out now, behind its uses, and goes before
-  // others when room is needed. not_supported: the policy is none.
+  // others when room is needed. not_supported: the policy is none, or nothing leaves any more
+  // (EngineOptions::evict_no_more).
   Status evict(DeviceAddress address);
   // The same where its contents can be recomputed: they are dropped, and its pages are free at once. not_supported:
   // they can not be, or recompute is off; nothing has happened.

@@ -75,6 +75,7 @@ Engine::State::State(std::unique_ptr<Foundation> foundation_in, const EngineOpti
       migration(foundation->driver, clock, host, net),
       residency(heap, clock, digests, migration, net,
                 ResidencyOptions{.may_evict = options.policy->evicts(),
+                                 .evict_no_more = options.evict_no_more,
                                  .trusting = options.safety == Safety::kTrusting,
                                  .min_offload_bytes = options.min_offload_bytes,
                                  .observer = options.movements}),
@@ -123,6 +124,8 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->net.full();
+  // Under a full host fallback what is begun ends where it is (residency.cc).
+  state->host.trim_later(options.waits_without_lock && !state->net.full());
   *out = std::move(state);
   return {};
 }
@@ -469,6 +472,7 @@ Status Engine::State::own_block_at(DeviceAddress address, BlockState** out) {
 
 // Small buffers stay: their slab's other page owners may be in use.
 Status Engine::State::evict(DeviceAddress address) {
+  if (residency.has_stopped()) return Status::not_supported();
   BlockState* state = nullptr;
   if (Status status = own_block_at(address, &state); !status.ok() || state == nullptr) return status;
   if (state->block->bytes() >= options.min_offload_bytes)

@@ -298,7 +298,7 @@ bool Engine::State::drop_block(BlockState& state) {
   const std::span<const EvictionUnit> parts = state.parts();
   const bool pinned_parts = std::ranges::any_of(parts, [](const EvictionUnit& part) { return part.pins > 0; });
   if (state.dropped || block.is_slab() || state.pins > 0 || pinned_parts || clock.is_blocked(block.uses)) return false;
-  if (!residency.is_trusting()) return false;
+  if (!residency.is_trusting() || residency.has_stopped()) return false;
   Versions::BufferNumber number = 0;
   heap.for_each_buffer(block, [&number](const Buffer& buffer) { number = buffer.number(); });
   if (versions->current(number) == kNoVersion || !versions->drop(number)) return false;

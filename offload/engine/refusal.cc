@@ -66,7 +66,8 @@ RefusalFacts Engine::State::facts_of(const char* what, Bytes wanted, bool one_op
   facts.page_bytes = heap.page_bytes();
   facts.wanted_pages = round_up(wanted, facts.page_bytes);
   facts.device_total = device_total;
-  facts.evicts = options.policy->evicts();
+  facts.has_stopped = residency.has_stopped();
+  facts.evicts = options.policy->evicts() && !facts.has_stopped;
   facts.min_offload_bytes = options.min_offload_bytes;
   facts.now = collect();
   facts.free_pages = heap.free_bytes();

@@ -133,6 +133,9 @@ void append_reason(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kPolicyNone:
       why = "everything is in use, and under policy none nothing may leave the device";
       break;
+    case Cause::kStopped:
+      why = "everything is in use, and nothing leaves the device any more, because memory may be used unseen";
+      break;
     case Cause::kHostLimit:
       why = "what would have to leave the device has no room on the host";
       break;
@@ -183,7 +186,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
     case Cause::kFragmentation:
       advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       advise(text, "or allocate small buffers that live long before those that do not, so that they share pages");
-      advise_policy(text, facts);
+      if (!facts.has_stopped) advise_policy(text, facts);
       break;
     case Cause::kPolicyNone:
       advise_policy(text, facts);
@@ -204,6 +207,7 @@ void append_advice(std::string* text, const RefusalFacts& facts, Cause cause) {
       advise(text, "host_limit = \"" + std::to_string(facts.now.host_bytes / kMiB) +
                        "MiB\" makes it known in time that there is no more");
       break;
+    case Cause::kStopped:
     case Cause::kOther:
       advise_budget(text, facts, facts.now.block_bytes + facts.wanted_pages + facts.now.external_bytes);
       break;
@@ -246,8 +250,8 @@ Cause cause_of(const RefusalFacts& facts) {
   if (!facts.one_operation && most_addresses(facts) < wanted) return Cause::kAddresses;
   if (facts.free_pages >= wanted) return Cause::kDevice;
   if (!facts.evicts) {
-    return facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit ? Cause::kFragmentation
-                                                                                   : Cause::kPolicyNone;
+    if (facts.now.live_bytes - facts.now.external_bytes + facts.wanted <= limit) return Cause::kFragmentation;
+    return facts.has_stopped ? Cause::kStopped : Cause::kPolicyNone;
   }
   const Bytes host_limit = facts.now.host_limit_bytes;
   const bool over_limit =

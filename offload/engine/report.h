@@ -24,6 +24,7 @@ enum class Cause : std::uint8_t {
   kDevice,            // the budget has room, the driver has not: others use the device
   kFragmentation,     // nothing may leave, and free space lies between live buffers in shared pages
   kPolicyNone,        // nothing may leave
+  kStopped,           // ... any more
   kHostLimit,         // what would have to leave has no room under the host limit
   kSharedHostLimit,   // ... or under the one that processes share
   kHostRefused,       // the driver refused pinned host memory under the limit
@@ -37,8 +38,9 @@ struct RefusalFacts {
   Bytes wanted = 0;        // as asked; of an operation, its blocks
   Bytes wanted_pages = 0;  // in whole pages
   Bytes page_bytes = 0;
-  Bytes device_total = 0;  // memory of the device
-  bool evicts = false;     // the policy does
+  Bytes device_total = 0;    // memory of the device
+  bool evicts = false;       // the policy does, and it has not stopped
+  bool has_stopped = false;  // memory may be used unseen (EngineOptions::evict_no_more)
   Bytes min_offload_bytes = 0;
   EngineStatistics now;
   Bytes small_stay = 0;    // blocks below min_offload_bytes, pinned ones apart

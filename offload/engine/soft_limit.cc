@@ -42,7 +42,8 @@ Status Engine::State::make_operands_resident(FetchReason reason) {
 Status Engine::State::return_to_budget() {
   Status status = residency.make_room_for_limit(limit_of_pages());
   over_budget = !status.ok();
-  const bool is_later = status.is_out_of_memory() || (status == Status::not_ready() && !clock.has_deferred());
+  const bool is_put_off = clock.has_deferred() || host.wants_trim();
+  const bool is_later = status.is_out_of_memory() || (status == Status::not_ready() && !is_put_off);
   return is_later ? Status() : status;
 }
 

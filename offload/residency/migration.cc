@@ -161,9 +161,9 @@ void* Migration::allocate_host(Bytes bytes, Bytes page_bytes) {
   collect_retired();
   for (bool collected = !net_.on();;) {
     if (net_.on()) {
-      if (void* host = host_.allocate_pages(page_bytes); host != nullptr) return host;
+      if (void* host = host_.allocate_pages(page_bytes); host != nullptr || host_.wants_trim()) return host;
     }
-    if (void* host = host_.allocate(bytes); host != nullptr) return host;
+    if (void* host = host_.allocate(bytes); host != nullptr || host_.wants_trim()) return host;
     const auto waits_for = first_that_goes_on();
     if (waits_for == retired_.end()) {
       if (std::exchange(collected, true)) return nullptr;

@@ -66,6 +66,8 @@ class Migration {
 
   // How much pinned host memory was asked for in vain the last time; 0: it was there.
   Bytes host_refused() const { return host_refused_; }
+  // Without the engine's lock there would be more host memory (HostPool::make_way).
+  bool wants_trim() const { return host_.wants_trim(); }
 
   const MigrationStatistics& statistics() const { return statistics_; }
 

@@ -277,6 +277,7 @@ bool Residency::fetch(EvictionUnit& part) {
 }
 
 void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
+  if (has_stopped()) return;
   if (state.pins > 0 || clock_.is_blocked(state.block->uses)) return;
   for (EvictionUnit& part : state.parts().first(std::min(parts, state.count))) {
     if (!part.mapped() || !part.defined || part.pins > 0) continue;
@@ -342,15 +343,17 @@ void Residency::release_host_copies() {
 }
 
 bool Residency::may_leave(const EvictionUnit& part) const {
+  if (has_stopped()) return false;
   const BlockState& state = *part.whole;
   return state.pins == 0 && part.pins == 0 && !is_held(part) && state.block->bytes() >= options_.min_offload_bytes &&
          !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
 }
 
 // What stood may have passed by now: then there is more room than was seen. So there is when what had to be waited for
-// has passed.
+// has passed, and on the host when what is unused there has been returned.
 Status Residency::unless_stood(Status status, bool stood) {
-  return (stood || clock_.has_deferred()) && status.is_out_of_memory() ? Status::not_ready() : status;
+  return (stood || clock_.has_deferred() || migration_.wants_trim()) && status.is_out_of_memory() ? Status::not_ready()
+                                                                                                  : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.

@@ -21,6 +21,7 @@
 //   7. out of memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -38,6 +39,7 @@ namespace thermocline {
 
 struct ResidencyOptions {
   bool may_evict = true;
+  const std::atomic<bool>* evict_no_more = nullptr;  // EngineOptions
   bool trusting = false;
   Bytes min_offload_bytes = 0;
   MovementObserver* observer = nullptr;
@@ -105,6 +107,10 @@ class Residency {
   // else that is false, too.
   bool prefetch(BlockState& state, bool may_wait, FetchReason reason);
 
+  // Nothing leaves any more, although it might have.
+  bool has_stopped() const {
+    return options_.evict_no_more != nullptr && options_.evict_no_more->load(std::memory_order_relaxed);
+  }
   bool is_trusting() const { return trusting_; }
   // Whether buffers may be found unchanged (BlockState::was_found_unchanged).
   bool takes_digests() const { return digests_.on(); }
@@ -145,7 +151,8 @@ class Residency {
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
   void set_prefetched(EvictionUnit& part, bool prefetched);
   static void set_hollow(EvictionUnit& part, bool hollow);
-  // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on.
+  // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on. And where something
+  // has been put off until the engine's lock is open.
   Status unless_stood(Status status, bool stood);
   void cut(BlockState& state);
   void place(EvictionUnit& part, Place where);

@@ -130,6 +130,12 @@ Problem add_elsewhere(const Words& words, FaultPlan* plan) {
   return {};
 }
 
+Problem add_newer(const Words& words, FaultPlan* plan) {
+  plan->newer.emplace(plain_name(words[1]));
+  plan->driver_version = kNewerDriverVersion;
+  return {};
+}
+
 Problem set_version(const Words& words, FaultPlan* plan) {
   const std::size_t point = words[1].find('.');
   int major = 0, minor = 0;
@@ -186,6 +192,7 @@ constexpr Statement kStatements[] = {
     {"random", 3, "random COUNT SEED", add_random},
     {"without", 2, "without virtual-memory|host-mappings|memory-pools|FUNCTION", set_without},
     {"elsewhere", 2, "elsewhere FUNCTION", add_elsewhere},
+    {"newer", 2, "newer FUNCTION", add_newer},
     {"driver-version", 2, "driver-version 12.4", set_version},
     {"granularity", 2, "granularity 32MiB", set_granularity},
     {"address-bits", 2, "address-bits 40", set_address_bits},

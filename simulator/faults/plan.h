@@ -17,6 +17,8 @@
 namespace simulator {
 
 inline constexpr int kDriverVersion = 13000;
+// Of a driver that has variants of functions which nobody knows yet.
+inline constexpr int kNewerDriverVersion = 14000;
 
 struct FaultRule {
   enum class When : std::uint8_t { kCall, kFrom, kEvery, kChance };
@@ -31,6 +33,7 @@ struct FaultPlan {
   std::vector<FaultRule> rules;
   std::set<std::string, std::less<>> without;    // excluded functions
   std::set<std::string, std::less<>> elsewhere;  // functions that cuGetProcAddress finds at addresses of no symbol
+  std::set<std::string, std::less<>> newer;      // functions of which a later CUDA version has another variant
   bool no_virtual_memory = false;
   bool no_host_mappings = false;
   bool no_memory_pools = false;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -173,6 +174,55 @@ TEST_F(HostPoolTest, EmptyStepsMakeRoomForAnotherSizeAtTheLimit) {
   EXPECT_NE(large, nullptr);
   EXPECT_LE(fake.peak_host_taken(), 128 * kMiB);
   pool->free(large);
+}
+
+TEST_F(HostPoolTest, EmptyStepsMakeWayWhereTheCallerHoldsNoLock) {
+  make(128 * kMiB);
+  EXPECT_FALSE(pool->trim_later(true));
+  void* const small = pool->allocate(60 * kMiB);
+  ASSERT_NE(small, nullptr);
+  EXPECT_FALSE(pool->wants_trim());
+  pool->free(small);
+  EXPECT_EQ(pool->allocate(120 * kMiB), nullptr);
+  EXPECT_TRUE(pool->wants_trim());
+  EXPECT_EQ(fake.calls("cuMemFreeHost"), 0u) << "a lock may be held";
+  EXPECT_TRUE(pool->make_way());
+  void* const large = pool->allocate(120 * kMiB);
+  ASSERT_NE(large, nullptr);
+  EXPECT_FALSE(pool->wants_trim());
+  EXPECT_EQ(pool->allocate(60 * kMiB), nullptr) << "nothing is empty";
+  EXPECT_FALSE(pool->wants_trim());
+  EXPECT_FALSE(pool->make_way());
+  pool->free(large);
+  {
+    const HostPool::TrimsInPlace here(*pool);
+    void* const larger = pool->allocate(121 * kMiB);
+    EXPECT_NE(larger, nullptr);
+    pool->free(larger);
+  }
+  EXPECT_EQ(pool->allocate(127 * kMiB), nullptr);
+}
+
+// Whoever asks while a step is on its way to the driver waits for that, and finds the room.
+TEST_F(HostPoolTest, WhatOthersGiveBackMakesWay) {
+  make(64 * kMiB);
+  pool->trim_later(true);
+  pool->free(pool->allocate(60 * kMiB));
+  std::thread other;
+  fake.on_host_free = [&] {
+    ASSERT_EQ(pool->allocate(50 * kMiB), nullptr);
+    EXPECT_TRUE(pool->wants_trim());
+    other = std::thread([this] {
+      static_cast<void>(pool->make_way());
+      void* const at = pool->allocate(50 * kMiB);
+      EXPECT_NE(at, nullptr);
+      pool->free(at);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  pool->trim();
+  fake.on_host_free = nullptr;
+  other.join();
 }
 
 TEST_F(HostPoolTest, ASmallerStepIsTriedWhenTheDriverRefuses) {

@@ -9,7 +9,7 @@
 
 namespace thermocline {
 
-inline std::function<void()> before_each_wait;
+inline std::function<void()> before_each_wait, before_each_host_free = [] {};
 
 inline DriverTable telling_of_waits(const DriverTable& below) {
   static decltype(DriverTable::cuEventSynchronize) synchronize;
@@ -22,6 +22,7 @@ inline DriverTable telling_of_waits(const DriverTable& below) {
     return synchronize(event);
   };
   table.cuMemFreeHost = [](void* at) {
+    before_each_host_free();
     before_each_wait();
     return free_host(at);
   };

@@ -4,6 +4,7 @@
 #include "offload/policy/eviction_policy.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <random>
@@ -162,6 +163,26 @@ TEST_F(PolicyTest, APolicyOfTheCallersGivesTheSameResults) {
   }
   EXPECT_GT(RandomPolicy::sorted, 0u);
   EXPECT_GT(RandomPolicy::fetched, 0u);
+}
+
+TEST_F(PolicyTest, OnceMemoryMayBeUsedUnseenNothingLeavesWhateverItSays) {
+  for (const Safety safety : {Safety::kStrict, Safety::kTrusting}) {
+    std::atomic<bool> unseen{false};
+    RandomPolicy::seed = 1;
+    start({.budget_bytes = 16 * kPage, .policy = &kRandom, .evict_no_more = &unseen, .safety = safety});
+    std::vector<DeviceAddress> all;
+    for (int i = 0; i < 4; ++i) all.push_back(allocate(3 * kPage));
+    const auto use_all = [&] {
+      for (int i = 0; i < 40; ++i) ASSERT_TRUE(operate({{all[i % all.size()], 3 * kPage}}).ok());
+    };
+    use_all();
+    const Bytes before = engine_->statistics().evicted_bytes;
+    ASSERT_GT(before, 0u) << "all of them fit: they leave because the policy says so";
+    unseen = true;
+    use_all();
+    EXPECT_EQ(engine_->statistics().evicted_bytes, before);
+    TearDown();
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine does with dropped contents when an operation arrives that may access more than it names.
 #include <array>
+#include <atomic>
 
 #include "offload/relauncher.h"
 #include "tests/offload/engine_fixture.h"
@@ -11,7 +12,11 @@ namespace {
 class RecomputeEngineTest : public EngineTest, private Relauncher {
  protected:
   void SetUp() override {
-    start({.budget_bytes = 64 * kMiB, .host_is_readable = false, .recompute = Recompute::kAuto, .relauncher = this});
+    start({.budget_bytes = 64 * kMiB,
+           .evict_no_more = &unseen_,
+           .host_is_readable = false,
+           .recompute = Recompute::kAuto,
+           .relauncher = this});
     from_ = allocate(kSize);
     to_ = allocate(kSize);
     other_ = allocate(kSize);
@@ -45,6 +50,7 @@ class RecomputeEngineTest : public EngineTest, private Relauncher {
   static constexpr Bytes kSize = 8 * kMiB;
   static constexpr std::uint64_t launched_ = 2;  // the number of make() among the device's operators
   DeviceAddress from_, to_, other_;
+  std::atomic<bool> unseen_{false};
 };
 
 TEST_F(RecomputeEngineTest, WhatIsDroppedIsThereWhenAnybodyMayAccessIt) {
@@ -67,6 +73,13 @@ TEST_F(RecomputeEngineTest, WhatNobodyNamedMayBeUsedUntilThatHasPassed) {
   EXPECT_TRUE(engine_->drop(to_).ok());
   make();
   EXPECT_EQ(recomputed(), 0u) << "what is overwritten is not recomputed before";
+}
+
+TEST_F(RecomputeEngineTest, OnceMemoryMayBeUsedUnseenNothingIsDropped) {
+  make();
+  unseen_ = true;
+  EXPECT_EQ(engine_->drop(to_), Status::not_supported());
+  EXPECT_TRUE(engine_->find(to_)->resident);
 }
 
 // By then the addresses of evicted buffers are unmapped, as if strict.

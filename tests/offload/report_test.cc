@@ -3,8 +3,7 @@
 #include "offload/engine/report.h"
 #include "driver/page_size.h"
 
-#include <gtest/gtest.h>
-
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -231,6 +230,15 @@ TEST(Report, UnderANetALargerHostLimitLeavesRoomBetweenCopies) {
 TEST(Report, PolicyNoneNeedsAnother) {
   expect_good_advice({.budget_bytes = 4 * kPage, .policy = kNoPolicy}, "under policy none nothing may leave", 0,
                      [](Program& program) {
+                       program.use_new(3 * kPage);
+                       program.use_new(2 * kPage);
+                     });
+}
+
+TEST(Report, WhereNothingLeavesAnyMoreTheBudgetHasToBeLarger) {
+  static const std::atomic<bool> unseen{true};
+  expect_good_advice({.budget_bytes = 4 * kPage, .policy = kReactivePolicy, .evict_no_more = &unseen},
+                     "nothing leaves the device any more, because memory may be used unseen", 0, [](Program& program) {
                        program.use_new(3 * kPage);
                        program.use_new(2 * kPage);
                      });

@@ -11,7 +11,7 @@ namespace {
 
 class WaitsTest : public EngineTest {
  protected:
-  void begin() {
+  void begin(Bytes budget = 8 * kPage, Bytes host_limit = 0) {
     std::string why;
     SimulatedDeviceOptions simulated;
     simulated.library = THERMOCLINE_SIMULATED_CUDA;
@@ -20,13 +20,17 @@ class WaitsTest : public EngineTest {
     table_ = telling_of_waits(device_->driver().table());
     driver_ = std::make_unique<Driver>(table_);
     before_each_wait = [this] { waits(); };
-    const EngineOptions options{.budget_bytes = 8 * kPage, .policy = kLruPolicy, .waits_without_lock = true};
+    before_each_host_free = [this] { ++host_frees_; };
+    host_frees_ = 0;
+    const EngineOptions options{
+        .budget_bytes = budget, .policy = kLruPolicy, .host_limit_bytes = host_limit, .waits_without_lock = true};
     ASSERT_TRUE(Engine::create(*driver_, options, &engine_).ok());
     engine_->set_report_handler([](const std::string&) {});
     locks_are_checked.store(true);
   }
   void TearDown() override {
     before_each_wait = [] {};
+    before_each_host_free = [] {};
     EngineTest::TearDown();
     locks_are_checked.store(false);
   }
@@ -40,7 +44,7 @@ class WaitsTest : public EngineTest {
 
   DriverTable table_;
   std::unique_ptr<Driver> driver_;
-  int waits_ = 0;
+  int waits_ = 0, host_frees_ = 0;
 };
 
 TEST_F(WaitsTest, OthersHaveTheLockWhileAnOperationWaitsForRoom) {
@@ -85,6 +89,26 @@ TEST_F(WaitsTest, OthersHaveTheLockWhilePinnedMemoryIsGivenBack) {
   ASSERT_TRUE(engine_->trim().ok());
   EXPECT_EQ(engine_->statistics().host_bytes, 0u);
   EXPECT_GT(waits_, before);
+}
+
+// Pinned memory for buffers of one size stands in the way of that for another.
+TEST_F(WaitsTest, OthersHaveTheLockWhilePinnedMemoryOfOneSizeMakesWayForAnother) {
+  constexpr Bytes kHostLimit = 35 * kPage;
+  begin(16 * kPage, kHostLimit);
+  const auto exchange = [this](Bytes bytes, int count) {
+    std::vector<DeviceAddress> all;
+    for (int i = 0; i < count; ++i) all.push_back(allocate(bytes));
+    for (int round = 0; round < 2; ++round) {
+      for (const DeviceAddress one : all) ASSERT_TRUE(operate({{one, bytes}}).ok());
+    }
+    for (const DeviceAddress one : all) ASSERT_TRUE(engine_->free(one, std::nullopt).ok());
+  };
+  exchange(10 * kPage, 3);
+  EXPECT_EQ(host_frees_, 0);
+  exchange(15 * kPage, 2);
+  EXPECT_GT(host_frees_, 0);
+  EXPECT_EQ(engine_->statistics().out_of_memory, 0u);
+  EXPECT_LE(engine_->statistics().peak_host_bytes, kHostLimit);
 }
 
 }  // namespace

@@ -202,6 +202,19 @@ TEST(ApiPaths, DriverOpenedWithItsOwnSymbolsFirstIsSeen) {
   expect_same_bits({"api_paths/resolution/dlopened_deep"}, kBudget, kBudgetBytes);
 }
 
+TEST(ApiPaths, WhatOthersHoldOutlivesTheLastReleaseThatIsSeen) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers refuse RTLD_DEEPBIND";
+#endif
+  const std::vector<std::string> arguments = {"api_paths/contexts/primary_held_unseen"};
+  const ProcessResult plain = run_plain(arguments);
+  for (const std::uint64_t order : orders()) {
+    const ProcessResult result = run_preloaded(arguments, kBudget, order);
+    expect_same(plain, result);
+    EXPECT_GT(statistic(result, "restored_bytes"), 0u);
+  }
+}
+
 // The library leaves the memory of a second context to the driver, and says so.
 TEST(ApiPaths, SecondContextComputesTheSame) {
   const std::vector<std::string> arguments = {"api_paths/contexts/two"};

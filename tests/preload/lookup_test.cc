@@ -75,5 +75,59 @@ TEST(Lookups, FunctionsAtAddressesThatAreNotKnownAreHooked) {
   }
 }
 
+// What such a variant does is not seen, and may concern any buffer.
+ProcessResult run_beside_a_newer_variant(const char* when) {
+  return run_program({"api_paths/resolution/newer_variant", when},
+                     {.preload = {LIBRARY_FILE},
+                      .budget = "20MiB",
+                      .order = 0,
+                      .environment = {"THERMOCLINE_SIMULATE_FAULTS=newer cuLaunchKernel; newer cuMemsetD8"}});
+}
+
+std::size_t times(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++count;
+  return count;
+}
+
+void expect_said_once_and_counted(const ProcessResult& result) {
+  EXPECT_EQ(times(result.err, "that is not known; it is left alone, and nothing is evicted from now on"), 1u)
+      << result.err;
+  EXPECT_EQ(statistic(result, "unknown_functions"), 2u);
+  EXPECT_EQ(times(result.err, "not known here, and went unseen: cuLaunchKernel of CUDA 14.0, cuMemsetD8 of CUDA 14.0"),
+            1u)
+      << result.err;
+}
+
+TEST(Lookups, AVariantThatIsNotKnownStopsEvictionBeforeTheLibraryBegins) {
+  const ProcessResult result = run_beside_a_newer_variant("early");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "granted fewer\nevicted before: none\nright\nrefused of those away: none\nrefused at last: none\n"
+            "evicted since: none\n");
+  EXPECT_EQ(statistic(result, "evicted_bytes"), 0u);
+  expect_said_once_and_counted(result);
+}
+
+// What is away by then is right wherever it is used where it can be, and is used on the device again when there is room.
+TEST(Lookups, AVariantThatIsNotKnownStopsEvictionOfARunningEngine) {
+  const ProcessResult result = run_beside_a_newer_variant("late");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "granted all\nevicted before: some\nright\nrefused of those away: some\nrefused at last: none\n"
+            "evicted since: none\n");
+  EXPECT_NE(result.err.find("nothing leaves the device any more"), std::string::npos) << result.err;
+  expect_said_once_and_counted(result);
+}
+
+TEST(Lookups, WithoutSuchAVariantEvictionGoesOn) {
+  const ProcessResult result = run_beside_a_newer_variant("never");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "granted all\nevicted before: some\nright\nrefused of those away: none\nrefused at last: none\n"
+            "evicted since: some\n");
+  EXPECT_EQ(statistic(result, "unknown_functions"), 0u);
+}
+
 }  // namespace
 }  // namespace thermocline::test

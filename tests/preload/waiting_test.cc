@@ -60,5 +60,83 @@ TEST(Waiting, MemoryStaysWhereTheDriverDoesNotWait) {
   }
 }
 
+// Each of the fault plans makes another wait fail, one of them the one behind a copy that uses memory of another context.
+// That memory stays what it is: its free fails with the driver's error, and succeeds later.
+void expect_that_memory_stays(const std::vector<std::string>& arguments, const std::vector<std::string>& plans) {
+  const std::string devices = "THERMOCLINE_SIMULATE_DEVICES=2";
+  // On one device, whose driver waits by itself.
+  const ProcessResult plain = run_plain({arguments.front()});
+  for (const std::uint64_t order : orders()) {
+    int kept = 0;
+    for (const std::string& plan : plans) {
+      const ProcessResult result =
+          run_program(arguments, {.preload = {LIBRARY_FILE},
+                                  .budget = "",
+                                  .order = order,
+                                  .environment = {devices, "THERMOCLINE_SIMULATE_FAULTS=" + plan +
+                                                               "; fail cuCtxSynchronize call 2 INVALID_CONTEXT"}});
+      const std::string where = plan + ", order " + std::to_string(order) + "\n" + result.err;
+      EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos) << where;
+      // The fault may be one that the program sees.
+      if (result.status != 0 || result.out.find("copied: 0\n") == std::string::npos) continue;
+      EXPECT_EQ(result.out.substr(result.out.find("theirs")), plain.out.substr(plain.out.find("theirs"))) << where;
+      kept += result.out.find("freed: 201\nfreed: 0\n") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_EQ(kept, 1) << "in order " << order;
+  }
+}
+
+TEST(Waiting, MemoryStaysWhereTheWaitForAnotherContextFails) {
+  std::vector<std::string> plans;
+  for (int n = 5; n <= 9; ++n)
+    plans.push_back("fail cuStreamSynchronize call " + std::to_string(n) + " INVALID_HANDLE");
+  expect_that_memory_stays({api_path("contexts/used_from_another")}, plans);
+}
+
+// The memory's engine can not follow the other device's stream, and the host can not wait for it.
+TEST(Waiting, MemoryStaysWhereTheWaitForAnotherDeviceFails) {
+  std::vector<std::string> plans;
+  for (int n = 16; n <= 20; ++n) {
+    plans.push_back("fail cuStreamSynchronize from 11 INVALID_HANDLE; fail cuEventRecord call " + std::to_string(n) +
+                    " INVALID_HANDLE");
+  }
+  expect_that_memory_stays({api_path("contexts/used_from_another"), "on another device"}, plans);
+}
+
+// What the driver reads before its call returns has to be there by then.
+TEST(Waiting, SourcesAreNotReadWhereTheWaitForThemFails) {
+  const std::vector<std::string> arguments = {api_path("copies/batches")};
+  const ProcessResult plain = run_plain(arguments);
+  int refused = 0;
+  for (int n = 14; n <= 26; ++n) {
+    const std::string plan = "fail cuStreamSynchronize call " + std::to_string(n) + " INVALID_HANDLE";
+    const ProcessResult result = run_program(arguments, {.preload = {LIBRARY_FILE},
+                                                         .budget = "20MiB",
+                                                         .order = 0,
+                                                         .environment = {"THERMOCLINE_SIMULATE_FAULTS=" + plan}});
+    EXPECT_NE(result.err.find("simulated device: races=0\n"), std::string::npos) << plan << '\n' << result.err;
+    if (result.status == 0) {
+      EXPECT_EQ(result.out, plain.out) << plan;
+    }
+    refused += result.err.find("program: 400 from cuMemcpyBatchAsync") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0) << "one of the waits is that one";
+}
+
+TEST(Waiting, AWatchedBufferIsRefusedWhereItsPatternIsNotWaitedFor) {
+  int refused = 0;
+  for (int n = 5; n <= 8; ++n) {
+    const std::string plan = "fail cuStreamSynchronize call " + std::to_string(n) + " INVALID_HANDLE";
+    const ProcessResult result =
+        run_program({api_path("copies/ranges")},
+                    {.preload = {LIBRARY_FILE},
+                     .budget = "",
+                     .order = 0,
+                     .environment = {"THERMOCLINE_SIMULATE_FAULTS=" + plan, "THERMOCLINE_DEBUG=guard"}});
+    refused += result.err.find("program: 400 from cuMemAlloc") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0) << "one of the waits is that one";
+}
+
 }  // namespace
 }  // namespace thermocline::test

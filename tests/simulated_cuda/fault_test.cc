@@ -234,6 +234,24 @@ TEST_F(FaultTest, ARandomPlanIsTheSameForTheSameSeed) {
   EXPECT_NE(outcome("random 400 1"), outcome("random 400 2"));
 }
 
+TEST_F(FaultTest, ANewerVariantIsFoundByThoseWhoAskForItsVersion) {
+  plan("newer cuMemAlloc");
+  const auto find = [](const char* name, int version) {
+    void* found = nullptr;
+    EXPECT_OK(cuGetProcAddress(name, &found, version, 0, nullptr));
+    return found;
+  };
+  int version = 0;
+  EXPECT_OK(cuDriverGetVersion(&version));
+  EXPECT_EQ(version, 14000);
+  EXPECT_NE(find("cuMemAlloc", 14000), find("cuMemAlloc", 13000));
+  EXPECT_NE(find("cuMemAlloc", 14000), nullptr);
+  EXPECT_EQ(find("cuMemFree", 14000), find("cuMemFree", 13000));
+  plan("seed 0");
+  void* found = nullptr;
+  EXPECT_EQ(cuGetProcAddress("cuMemAlloc", &found, 14000, 0, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(FaultTest, APlanMayBeAFile) {
   const std::string path = testing::TempDir() + "/plan_of_faults";
   std::ofstream(path) << "# the second allocation\n\nfail cuMemAlloc call 2 OUT_OF_MEMORY  # fails\n";
@@ -248,7 +266,7 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("/nowhere/plan"), "the plan of faults /nowhere/plan can not be read");
   EXPECT_EQ(complaint("brake 1"),
             "plan of faults, line 1: unknown statement 'brake'; known are fail, out-of-memory, random, without, "
-            "elsewhere, driver-version, granularity, address-bits, link, mapping, jitter, seed");
+            "elsewhere, newer, driver-version, granularity, address-bits, link, mapping, jitter, seed");
   EXPECT_EQ(complaint("fail cuMemCraete call 1 OUT_OF_MEMORY"),
             "plan of faults, line 1: the simulated driver has no function cuMemCraete that may fail");
   EXPECT_EQ(complaint("link 1;\nfail cuMemAllocAsync call 1 ILLEGAL_ADDRESS"),

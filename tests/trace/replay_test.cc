@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -249,19 +250,52 @@ INSTANTIATE_TEST_SUITE_P(Workloads, Recorded,
                          testing::Values("resnet50_b64", "unet3d_b1_128", "gpt2_b8", "nmt_b128_t50", "nmt_varlen_b128",
                                          "cifar_resnet1001_b64"));
 
+// The most that lives at once, if each buffer of half a page and more has pages of its own.
+Bytes peak_in_whole_pages(const Trace& trace) {
+  Bytes live = 0, peak = 0;
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind == EventKind::kOperator) continue;
+    const Bytes bytes = trace.buffers[event.index].bytes;
+    const Bytes taken = bytes >= kPage / 2 ? round_up(bytes, kPage) : bytes;
+    live = event.kind == EventKind::kAllocate ? live + taken : live - taken;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
 // These include few huge buffers of many sizes, none of which fits where another was freed.
-class Roomy : public testing::TestWithParam<const char*> {};
+struct Room {
+  const char* trace;
+  double most;  // of what lives at once
+};
+
+class Roomy : public testing::TestWithParam<Room> {};
 
 TEST_P(Roomy, TakesHardlyMoreThanLivesWhereEverythingFits) {
-  const Trace trace = recorded(GetParam());
+  const Trace trace = recorded(GetParam().trace);
   const ReplayResult result = unlimited(trace);
-  EXPECT_LE(static_cast<double>(result.peak_device_bytes), 1.03 * static_cast<double>(trace.peak_live_bytes));
+  const auto taken = static_cast<double>(result.peak_device_bytes);
+  EXPECT_LE(taken, GetParam().most * static_cast<double>(trace.peak_live_bytes));
+  // Beyond 3 % it is the pages of which buffers have no more than a part.
+  if (GetParam().most > 1.03) {
+    EXPECT_LE(taken, 1.003 * static_cast<double>(peak_in_whole_pages(trace)));
+  }
   EXPECT_EQ(result.statistics.host_waits, 0u);
 }
 
+// DenseNet and GoogLeNet have many buffers of 6.125, 3.06 and 24.5 MiB: in whole pages of 2 MiB their peaks are 3.2 and
+// 5.0 % larger (peak_in_whole_pages), and pages are not created beyond that.
 INSTANTIATE_TEST_SUITE_P(Workloads, Roomy,
-                         testing::Values("resnet50_b64", "unet3d_b1_128", "gpt2_b8", "nmt_b128_t50", "nmt_varlen_b128",
-                                         "cifar_resnet1001_b64", "vgg16_b32"));
+                         testing::Values(Room{"resnet50_b64", 1.03}, Room{"unet3d_b1_128", 1.03}, Room{"gpt2_b8", 1.03},
+                                         Room{"nmt_b128_t50", 1.03}, Room{"nmt_varlen_b128", 1.03},
+                                         Room{"cifar_resnet1001_b64", 1.03}, Room{"vgg16_b32", 1.03},
+                                         Room{"holdout/densenet121_b64", 1.035}, Room{"holdout/googlenet_b64", 1.051},
+                                         Room{"holdout/unet_b8", 1.03}, Room{"holdout/vgg16_b64", 1.03}),
+                         [](const testing::TestParamInfo<Room>& room) {
+                           std::string name = room.param.trace;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace thermocline::test

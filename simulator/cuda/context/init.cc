@@ -46,8 +46,13 @@ bool is_missing(const char* symbol) {
   return !Machine::in_host_function() && Machine::enter()->fault_plan().without.count(symbol) != 0;
 }
 
-bool is_elsewhere(const char* symbol) {
-  return !Machine::in_host_function() && Machine::enter()->fault_plan().elsewhere.count(symbol) != 0;
+// The function is not at its symbol: always, or the variant that this version asks for.
+bool is_elsewhere(const char* symbol, int version) {
+  if (Machine::in_host_function()) return false;
+  const auto machine = Machine::enter();
+  const simulator::FaultPlan& plan = machine->fault_plan();
+  return plan.elsewhere.count(symbol) != 0 ||
+         (version >= simulator::kNewerDriverVersion && plan.newer.count(symbol) != 0);
 }
 
 // A few instructions that go there, at another address each time. They stay.
@@ -78,7 +83,7 @@ CUresult proc_address(const char* symbol, void** pfn, int version, cuuint64_t fl
   const bool per_thread = flags == kPerThread || (flags == 0 && per_thread_by_default);
   const EntryPoint found =
       is_missing(symbol) ? EntryPoint() : simulator::cuda::find_entry_point(symbol, version, per_thread);
-  *pfn = found.address != nullptr && is_elsewhere(symbol) ? way_to(found.address) : found.address;
+  *pfn = found.address != nullptr && is_elsewhere(symbol, version) ? way_to(found.address) : found.address;
   if (status != nullptr) {
     *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
               : found.is_known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
