@@ -397,8 +397,13 @@ CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, Oper
 }
 
 CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             CallIn in_another, CallFrom from_host) {
-  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = &from_host});
+                             CallIn in_another, const CallFrom* from_host) {
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});
+}
+
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                             const CallFrom* from_host) {
+  return submit_what(stream, host, accesses, info, call, {.from_host = from_host});
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {

@@ -34,10 +34,13 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, Operation
 // (proxy_streams.h).
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                      CallIn in_another);
-// A copy of one range to the host. `from_host`: submits the same copy from the host copy of a source that is evicted;
-// whatever the call waits for is then waited for afterwards.
+// A copy to the host. `from_host`: submits the same copy from the host copy of a source that is evicted; whatever the
+// call waits for is then waited for afterwards. Null: evicted sources are fetched.
 CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             CallIn in_another, CallFrom from_host);
+                             CallIn in_another, const CallFrom* from_host);
+// The same for a copy of a batch, which is never made in another stream.
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                             const CallFrom* from_host);
 // For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);
 

@@ -134,6 +134,12 @@ Bytes Engine::host_copy_run(AddressRange range) const {
   return state_->host_copy_run(range);
 }
 
+bool Engine::is_on_host(AddressRange range) const {
+  if (!owns(range.at) || range.bytes == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return state_->is_on_host(range);
+}
+
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   if (state_->audit != nullptr) state_->audit->unknown();

@@ -109,6 +109,8 @@ class Engine {
   // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
   // on the device, or all that lies before the first such unit. All of it where nothing is evicted.
   Bytes host_copy_run(AddressRange range) const;
+  // Whether host_copy_run finds anything evicted there.
+  bool is_on_host(AddressRange range) const;
   // For an operation of which nothing is known: everything live is accessed.
   Operation begin_unknown(StreamHandle stream);
 
