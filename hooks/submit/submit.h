@@ -45,7 +45,7 @@ CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& access
 CUresult submit_unknown(StreamHandle stream, Call call);
 
 // Before a call that lets somebody else keep the addresses: fetches their buffers and pins them. On an error the call
-// is not made.
+// is not made; if the call fails, they are unpinned.
 CUresult keep(const AccessList& accesses, const char* reason, Call call);
 
 // Whether a successful call has written all of the ranges that it names. Of a batch that fails, a part may have been

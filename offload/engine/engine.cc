@@ -236,6 +236,12 @@ void Engine::unpin(DeviceAddress address) {
   state_->unpin(address);
 }
 
+void Engine::unpin(DeviceAddress address, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const Buffer* const buffer = state_->heap.find(address);
+  if (buffer != nullptr && buffer->number() == number) state_->unpin(address);
+}
+
 Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {
   std::unique_lock lock(mutex_);
   return ask_without_waiting(lock, [&] { return state_->hold_on_device(range, reason, hold); });
