@@ -7,10 +7,10 @@
 
 #include <vector>
 
-#include "hooks/operands/values.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/runtime/runtime.h"
 #include "hooks/submit/holding.h"
+#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 
@@ -43,11 +43,11 @@ class LateFrees {
 bool wait_for_late_frees(const ActiveEngine& active);
 
 // What does not fit may do so once somebody has waited. Nobody waits where streams may be blocked: this very thread may
-// be the one that would write the value next.
+// be the one that lets them go on.
 template <class Ask>
 Status with_late_frees(const ActiveEngine& active, Ask ask) {
   const Status status = ask();
-  if (!status.is_out_of_memory() || any_waits_for_values() || !wait_for_late_frees(active)) return status;
+  if (!status.is_out_of_memory() || any_stream_may_block() || !wait_for_late_frees(active)) return status;
   forget_report();
   return ask();
 }
