@@ -85,11 +85,11 @@ CUresult copy_runs_to_host(StreamHandle stream, Host host, To to, CUdeviceptr fr
                       const auto in_another = [&](CUstream another) {
                         return real<Function::cuMemcpyAsync>(address_of(target), source, now, another);
                       };
-                      if (now != length) return submit_copy(stream, host, std::move(accesses), info, call, in_another);
-                      return submit_copy_to_host(stream, host, std::move(accesses), info, call, in_another, from_host);
+                      return submit_copy_to_host(stream, host, std::move(accesses), info, call, in_another,
+                                                 now == length ? &from_host : nullptr);
                     });
   };
-  return copy_to_host(stream, host, reinterpret_cast<void*>(address_of(to)), from, bytes, info_of_copy<F>(), run);
+  return copy_to_host(stream, host, address_of(to), from, bytes, info_of_copy<F>(), run);
 }
 
 // With unified addresses, the addresses determine the direction.

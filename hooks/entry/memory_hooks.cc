@@ -22,6 +22,7 @@
 #include "hooks/operands/escaped.h"
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/runtime/refusals.h"
 #include "hooks/submit/allocation.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
@@ -91,7 +92,10 @@ CUresult allocate_in(CUcontext current, CUdeviceptr* out, std::size_t bytes, std
                               : active->engine->allocate(bytes, stream, &address);
     };
     Status status = patiently(allocate);
-    if (status.is_out_of_memory() && wait_for_late_frees(*active)) status = patiently(allocate);
+    if (status.is_out_of_memory() && wait_for_late_frees(*active)) {
+      forget_report();
+      status = patiently(allocate);
+    }
     if (status.ok()) *out = address.value;
     if (Recorder* const recorder = Recorder::of(active->engine); recorder != nullptr && status.ok()) {
       recorder->allocated(address, bytes, stream);

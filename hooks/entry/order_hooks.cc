@@ -154,11 +154,27 @@ THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, v
   wait_for_queue(stream_of(hStream));
   return real<kFunction>(hStream, fn, userData);
 })
+THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc_v2, _ptsz,
+                      (CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode), {
+                        streams_may_block();
+                        wait_for_queue(stream_of(hStream));
+                        return real<kFunction>(hStream, fn, userData, syncMode);
+                      })
 THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
                       (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
                         streams_may_block();
                         wait_for_queue(stream_of(hStream));
                         return real<kFunction>(hStream, callback, userData, flags);
+                      })
+
+// The stream may be blocked until another API signals.
+THERMOCLINE_HOOK_PAIR(cuWaitExternalSemaphoresAsync, _ptsz,
+                      (const CUexternalSemaphore* extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS* paramsArray,
+                       unsigned int numExtSems, CUstream stream),
+                      {
+                        streams_may_block();
+                        wait_for_queue(stream_of(stream));
+                        return real<kFunction>(extSemArray, paramsArray, numExtSems, stream);
                       })
 
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {

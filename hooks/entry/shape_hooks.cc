@@ -2,10 +2,11 @@
 // Copies of rows and layers, and batches of copies.
 #include <algorithm>
 
+#include "hooks/capture/capture_state.h"
 #include "hooks/runtime/guarded.h"
-#include "hooks/submit/in_parts.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/shapes.h"
+#include "hooks/submit/to_host.h"
 
 namespace thermocline {
 namespace {
@@ -26,7 +27,16 @@ Bytes layers_of(const Copy& copy) {
   return copy.Depth;
 }
 
+template <class Copy>
+void take_bytes(Copy* copy, const Region& region) {
+  if (region.bytes == 0) return;
+  copy->srcXInBytes += region.first_byte;
+  copy->dstXInBytes += region.first_byte;
+  copy->WidthInBytes = region.bytes;
+}
+
 CUDA_MEMCPY2D part_of(CUDA_MEMCPY2D copy, const Region& region) {
+  take_bytes(&copy, region);
   copy.srcY += region.first_row;
   copy.dstY += region.first_row;
   copy.Height = region.rows;
@@ -36,6 +46,7 @@ CUDA_MEMCPY2D part_of(CUDA_MEMCPY2D copy, const Region& region) {
 // CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER.
 template <class Copy>
 Copy part_of(Copy copy, const Region& region) {
+  take_bytes(&copy, region);
   copy.srcY += region.first_row;
   copy.dstY += region.first_row;
   copy.srcZ += region.first_layer;
@@ -50,21 +61,36 @@ void begin_at(CUmemcpy3DOperand* operand, const CUextent3D& whole, const Region&
   auto& pointer = operand->op.ptr;
   if (pointer.rowLength == 0) pointer.rowLength = whole.width;
   if (pointer.layerHeight == 0) pointer.layerHeight = whole.height;
-  pointer.ptr += (region.first_layer * pointer.layerHeight + region.first_row) * pointer.rowLength;
+  pointer.ptr += (region.first_layer * pointer.layerHeight + region.first_row) * pointer.rowLength + region.first_byte;
 }
 
 CUDA_MEMCPY3D_BATCH_OP part_of(CUDA_MEMCPY3D_BATCH_OP copy, const Region& region) {
   begin_at(&copy.dst, copy.extent, region);
   begin_at(&copy.src, copy.extent, region);
+  if (region.bytes != 0) copy.extent.width = region.bytes;
   copy.extent.height = region.rows;
   copy.extent.depth = region.layers;
   return copy;
 }
 
 template <Function F, class Copy, class... Arguments>
+CUresult copy_rows_to_host(StreamHandle stream, Host host, const ShapedCopy& shape, const Copy* copy,
+                           Arguments... arguments) {
+  const auto run = [&](const Region& region, const OperationInfo& info, const CallFrom* from_host) {
+    const Copy part = part_of(*copy, region);
+    return submit_copy_to_host(
+        stream, host, std::move(shape_of(&part).accesses), info, [&] { return real<F>(&part, arguments...); },
+        [&](CUstream another) { return in_stream(&part, another); }, from_host);
+  };
+  return copy_to_host(stream, host, shape.to, shape.from, info_of_copy<F>(), run);
+}
+
+template <Function F, class Copy, class... Arguments>
 CUresult submit_shape(StreamHandle stream, Host host, ShapedCopy shape, const Copy* copy, Arguments... arguments) {
   // Arrays belong to their own device.
   if (shape.accesses.moves().empty()) return operate<F>(stream, host, std::move(shape.accesses), copy, arguments...);
+  if (is_copy_to_host(shape) && !is_recording(stream))
+    return copy_rows_to_host<F>(stream, host, shape, copy, arguments...);
   const auto submit_part = [&](const Copy* part) {
     return submit_copy(
         stream, host, std::move(shape.accesses), info_of_copy<F>(), [&] { return real<F>(part, arguments...); },
@@ -150,6 +176,91 @@ struct Batch {
   }
 };
 
+// Whether a copy of a batch is served from the host copy as far as it is evicted. The legacy stream, for which the
+// driver refuses batches, is left to the driver.
+bool may_read_host_copy(StreamHandle stream, CUdeviceptr to, CUdeviceptr from) {
+  return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(to, from);
+}
+bool may_read_host_copy(StreamHandle stream, const ShapedCopy& shape) {
+  return static_cast<std::uintptr_t>(stream) > 1 && is_copy_to_host(shape);
+}
+
+// Whether one of the copies is.
+bool any_reads_host_copy(StreamHandle stream, const Batch& batch) {
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    if (may_read_host_copy(stream, batch.to[i], batch.from[i]) && is_on_host(batch.from[i], batch.bytes[i]))
+      return true;
+  }
+  return false;
+}
+bool any_reads_host_copy(StreamHandle stream, const CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ShapedCopy shape = shape_of(&copies[i]);
+    if (may_read_host_copy(stream, shape) && is_on_host(shape.from.at, span_of(shape.from.box))) return true;
+  }
+  return false;
+}
+
+// `at_once`: everything fits on the device, and nothing is better read from a host copy; or it must be one operation.
+template <class Reads>
+CUresult ask_whether_at_once(StreamHandle stream, const AccessList& accesses, bool* at_once, Reads any_reads) {
+  const CUresult asked = ask_whether_at_once(stream, accesses, at_once);
+  if (asked != CUDA_SUCCESS || !*at_once || engines_now() == nullptr || is_recording(stream)) return asked;
+  return guarded([&] {
+    *at_once = !any_reads();
+    return CUDA_SUCCESS;
+  });
+}
+
+// One copy of a batch; the parts that are not evicted are copied with the same driver function.
+template <Function F, class Call>
+CUresult copy_one(StreamHandle stream, Host host, const Batch& batch, std::size_t i, Call call) {
+  CUdeviceptr to = batch.to[i], from = batch.from[i];
+  std::size_t bytes = batch.bytes[i], first = 0;
+  Batch one{&to, &from, &bytes, 1, batch.attributes_of(i), &first, 1};
+  AccessList accesses;
+  const auto submit_part = [&](std::size_t begin, std::size_t length, const OperationInfo& info,
+                               const CallFrom* from_host) {
+    accesses.clear();
+    accesses.copy(batch.to[i] + begin, batch.from[i] + begin, length);
+    const auto part = [&](std::size_t done, std::size_t now) {
+      to = batch.to[i] + begin + done;
+      from = batch.from[i] + begin + done;
+      bytes = now;
+      accesses.clear();
+      accesses.copy(to, from, bytes);
+      return submit_copy_to_host(
+          stream, host, std::move(accesses), info, [&] { return call(one); }, now == length ? from_host : nullptr);
+    };
+    return in_parts(stream, accesses, batch.to[i] + begin, batch.from[i] + begin, length, part);
+  };
+  if (bytes == 0 || !may_read_host_copy(stream, to, from)) return submit_part(0, bytes, info_of_copy<F>(), nullptr);
+  return copy_to_host(stream, host, to, from, bytes, info_of_copy<F>(),
+                      [&](std::size_t begin, std::size_t length, const OperationInfo& info, const CallFrom& from_host) {
+                        return submit_part(begin, length, info, &from_host);
+                      });
+}
+
+// The same for copies of rows and layers.
+template <Function F, class Call>
+CUresult copy_one(StreamHandle stream, Host host, const CUDA_MEMCPY3D_BATCH_OP& copy, Call call) {
+  ShapedCopy shape = shape_of(&copy);
+  const auto submit_part = [&](CUDA_MEMCPY3D_BATCH_OP part, const OperationInfo& info, const CallFrom* from_host) {
+    return submit_copy_to_host(
+        stream, host, std::move(shape.accesses), info, [&] { return call(&part, std::size_t{1}); }, from_host);
+  };
+  const auto submit_region = [&](const Region& region, const OperationInfo& info, const CallFrom* from_host) {
+    const CUDA_MEMCPY3D_BATCH_OP part = part_of(copy, region);
+    shape.accesses = shape_of(&part).accesses;
+    return submit_part(part, info, from_host);
+  };
+  if (shape.accesses.moves().empty()) return submit_part(copy, info_of_copy<F>(), nullptr);
+  if (may_read_host_copy(stream, shape))
+    return copy_to_host(stream, host, shape.to, shape.from, info_of_copy<F>(), submit_region);
+  return in_parts(stream, shape.accesses, shape.to, shape.from,
+                  [&](const Region& region) { return submit_region(region, info_of_copy<F>(), nullptr); });
+}
+
 // Submitted at once if everything fits on the device, otherwise one copy after the other: their order is unspecified.
 // `call` makes the driver call for a batch. `failed`, if the function has it, is the index of the copy that failed.
 template <Function F, class Call>
@@ -157,24 +268,14 @@ CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed
   AccessList accesses = named_by(batch.to, batch.from, batch.bytes, batch.count);
   const Host host = host_of(batch.attributes, batch.kinds);
   bool at_once = true;
-  if (const CUresult asked = ask_whether_at_once(stream, accesses, &at_once); asked != CUDA_SUCCESS) return asked;
-  if (at_once || !batch.is_complete()) {
-    return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(batch); });
+  if (batch.is_complete()) {
+    const CUresult asked =
+        ask_whether_at_once(stream, accesses, &at_once, [&] { return any_reads_host_copy(stream, batch); });
+    if (asked != CUDA_SUCCESS) return asked;
   }
+  if (at_once) return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(batch); });
   for (std::size_t i = 0; i < batch.count; ++i) {
-    CUdeviceptr to = batch.to[i], from = batch.from[i];
-    std::size_t bytes = batch.bytes[i], first = 0;
-    Batch one{&to, &from, &bytes, 1, batch.attributes_of(i), &first, 1};
-    accesses.clear();
-    accesses.copy(to, from, bytes);
-    const CUresult result = in_parts(stream, accesses, to, from, bytes, [&](std::size_t done, std::size_t now) {
-      to = batch.to[i] + done;
-      from = batch.from[i] + done;
-      bytes = now;
-      accesses.clear();
-      accesses.copy(to, from, bytes);
-      return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(one); });
-    });
+    const CUresult result = copy_one<F>(stream, host, batch, i, call);
     if (result == CUDA_SUCCESS) continue;
     if (failed != nullptr) *failed = i;
     return result;
@@ -182,31 +283,22 @@ CUresult copy_batch(StreamHandle stream, const Batch& batch, std::size_t* failed
   return CUDA_SUCCESS;
 }
 
-// The same for copies of rows and layers.
 template <Function F, class Call>
 CUresult copy_batch(StreamHandle stream, CUDA_MEMCPY3D_BATCH_OP* copies, std::size_t count, std::size_t* failed,
                     Call call) {
   AccessList accesses = named_by(copies, count);
   const Host host = host_of(copies, count);
-  bool at_once = true;
-  if (const CUresult asked = ask_whether_at_once(stream, accesses, &at_once); asked != CUDA_SUCCESS) return asked;
+  bool at_once = copies == nullptr;
+  if (!at_once) {
+    const CUresult asked =
+        ask_whether_at_once(stream, accesses, &at_once, [&] { return any_reads_host_copy(stream, copies, count); });
+    if (asked != CUDA_SUCCESS) return asked;
+  }
   if (at_once) {
     return submit(stream, host, std::move(accesses), info_of_copy<F>(), [&] { return call(copies, count); });
   }
   for (std::size_t i = 0; i < count; ++i) {
-    ShapedCopy shape = shape_of(&copies[i]);
-    const auto submit_part = [&](CUDA_MEMCPY3D_BATCH_OP part) {
-      return submit(stream, host, std::move(shape.accesses), info_of_copy<F>(),
-                    [&] { return call(&part, std::size_t{1}); });
-    };
-    const bool has_rows = !shape.accesses.moves().empty();
-    const CUresult result = !has_rows
-                                ? submit_part(copies[i])
-                                : in_parts(stream, shape.accesses, shape.to, shape.from, [&](const Region& region) {
-                                    const CUDA_MEMCPY3D_BATCH_OP part = part_of(copies[i], region);
-                                    shape.accesses = shape_of(&part).accesses;
-                                    return submit_part(part);
-                                  });
+    const CUresult result = copy_one<F>(stream, host, copies[i], call);
     if (result == CUDA_SUCCESS) continue;
     if (failed != nullptr) *failed = i;
     return result;

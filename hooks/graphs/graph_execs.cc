@@ -173,6 +173,20 @@ bool device_launches(CUgraphExec exec) {
   return found != known.all.end() && found->second.device_launches;
 }
 
+GraphNames names_of(CUgraphExec exec) {
+  GraphNames names;
+  Executables& known = executables();
+  const MutexLock lock(known.mutex);
+  const auto found = known.all.find(exec);
+  if (found == known.all.end()) return names;
+  names.are_all = !found->second.is_ambiguous;
+  for (const auto& [node, contents] : found->second.nodes) {
+    names.are_all = names.are_all && contents.is_known;
+    for (const MemoryAccess& memory_access : contents.accesses) names.accesses.add(memory_access);
+  }
+  return names;
+}
+
 GraphAccess access_of(CUgraphExec exec) {
   GraphAccess access;
   Executables& known = executables();

@@ -23,6 +23,13 @@ void graph_exec_destroyed(CUgraphExec exec);
 // Kernels on the device may launch it, which the library does not see.
 bool device_launches(CUgraphExec exec);
 
+// What all nodes name, those that are disabled too.
+struct GraphNames {
+  bool are_all = false;  // otherwise the graph names more than is known
+  AccessList accesses;
+};
+GraphNames names_of(CUgraphExec exec);
+
 struct GraphAccess {
   bool is_known = false;
   AccessList accesses;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooks/capture/capture_state.h"
+#include "hooks/graphs/device_graphs.h"
 #include "hooks/graphs/graph_contents.h"
 #include "hooks/graphs/graph_execs.h"
 #include "hooks/graphs/graph_memory.h"
@@ -22,7 +23,6 @@ namespace thermocline {
 namespace {
 
 constexpr const char* kGiven = "being given to a graph";
-constexpr const char* kDeviceLaunches = "a graph names it that the device launches";
 
 bool is_hooked() { return !Inside::now(); }
 
@@ -49,26 +49,6 @@ void note(CUgraphExec exec, Note body) {
   if (result != CUDA_SUCCESS) graph_exec_destroyed(exec);
 }
 
-// Launches from the device are not seen, so everything that the graph names stays on the device.
-CUresult keep_for_device(const GraphContents& contents, Call call) {
-  THERMOCLINE_LOG_ONCE(LogLevel::kInfo, "a graph is launched by the device; what it names stays on the device");
-  AccessList accesses;
-  for (const auto& [node, one] : contents) {
-    if (!one.is_known) {
-      THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
-                           "a graph that the device launches has a node that can not be read; it is refused");
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    for (const MemoryAccess& access : one.accesses) accesses.add(access);
-  }
-  return keep(accesses, kDeviceLaunches, call);
-}
-
-CUresult keep_for_device(CUgraphExec exec, CUgraph graph, Call call) {
-  if (!is_hooked() || !device_launches(exec)) return call();
-  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), call); });
-}
-
 CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags, Call call) {
   if (!is_hooked() || exec == nullptr) return call();
   const bool for_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
@@ -79,18 +59,45 @@ CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags,
     return result;
   };
   if (!for_device) return make();
-  return guarded([&] { return keep_for_device(contents_of(Runtime::get().engines(), graph), make); });
+  return guarded([&] {
+    PinnedBuffers pinned;
+    const CUresult result = pin_for_device(contents_of(Runtime::get().engines(), graph), make, &pinned);
+    if (result == CUDA_SUCCESS) device_graph_changed(*exec, pinned);
+    return result;
+  });
 }
 
 CUresult update(CUgraphExec exec, CUgraph graph, Call call) {
-  const CUresult result = keep_for_device(exec, graph, call);
+  if (is_hooked() && device_launches(exec)) {
+    return guarded([&] {
+      PinnedBuffers pinned;
+      GraphContents contents = contents_of(Runtime::get().engines(), graph);
+      const CUresult result = pin_for_device(contents, call, &pinned);
+      if (result != CUDA_SUCCESS) return result;
+      device_graph_changed(exec, pinned);
+      graph_updated(exec, std::move(contents));
+      return result;
+    });
+  }
+  const CUresult result = call();
   if (result != CUDA_SUCCESS || !is_hooked()) return result;
   note(exec, [&](const EngineSet* engines) { graph_updated(exec, contents_of(engines, graph)); });
   return result;
 }
 
 CUresult set_child(CUgraphExec exec, CUgraphNode node, CUgraph child, Call call) {
-  const CUresult result = keep_for_device(exec, child, call);
+  if (is_hooked() && device_launches(exec)) {
+    return guarded([&] {
+      PinnedBuffers pinned;
+      const GraphContents contents = contents_of(Runtime::get().engines(), child);
+      const CUresult result = pin_for_device(contents, call, &pinned);
+      if (result != CUDA_SUCCESS) return result;
+      graph_node_set(exec, node, {}, contents);
+      device_graph_changed_in_part(exec, pinned);
+      return result;
+    });
+  }
+  const CUresult result = call();
   if (result != CUDA_SUCCESS || !is_hooked()) return result;
   note(exec, [&](const EngineSet* engines) { graph_node_set(exec, node, {}, contents_of(engines, child)); });
   return result;
@@ -103,8 +110,11 @@ CUresult set_node(CUgraphExec exec, CUgraphNode node, Read read, Call call) {
   if (device_launches(exec)) {
     return guarded([&] {
       const NodeContents contents = read(Runtime::get().engines());
-      const CUresult result = keep_for_device({{node, contents}}, call);
-      if (result == CUDA_SUCCESS) graph_node_set(exec, node, contents);
+      PinnedBuffers pinned;
+      const CUresult result = pin_for_device({{node, contents}}, call, &pinned);
+      if (result != CUDA_SUCCESS) return result;
+      graph_node_set(exec, node, contents);
+      device_graph_changed_in_part(exec, pinned);
       return result;
     });
   }
@@ -378,11 +388,12 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode
   return result;
 }
 
-// Must come before the driver's call, after which the handle may be reused at once.
+// Must be forgotten before the driver's call, after which the handle may be reused at once.
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
   using namespace thermocline;
-  if (is_hooked()) graph_exec_destroyed(hGraphExec);
-  return real<Function::cuGraphExecDestroy>(hGraphExec);
+  if (!is_hooked()) return real<Function::cuGraphExecDestroy>(hGraphExec);
+  graph_exec_destroyed(hGraphExec);
+  return destroy_device_graph(hGraphExec, [&] { return real<Function::cuGraphExecDestroy>(hGraphExec); });
 }
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {

@@ -159,8 +159,12 @@
   X(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags, 11010, kPerThread, "on hStream") \
   X(cuLaunchHostFunc, cuLaunchHostFunc, 10000, kLegacy, "on hStream") \
   X(cuLaunchHostFunc_ptsz, cuLaunchHostFunc, 10000, kPerThread, "on hStream") \
+  X(cuLaunchHostFunc_v2, cuLaunchHostFunc, 13010, kLegacy, "on hStream") \
+  X(cuLaunchHostFunc_v2_ptsz, cuLaunchHostFunc, 13010, kPerThread, "on hStream") \
   X(cuStreamAddCallback, cuStreamAddCallback, 5000, kLegacy, "on hStream") \
   X(cuStreamAddCallback_ptsz, cuStreamAddCallback, 7000, kPerThread, "on hStream") \
+  X(cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync, 10000, kLegacy, "on stream") \
+  X(cuWaitExternalSemaphoresAsync_ptsz, cuWaitExternalSemaphoresAsync, 10000, kPerThread, "on stream") \
   X(cuStreamDestroy, cuStreamDestroy, 2000, kAny, "ends hStream") \
   X(cuStreamDestroy_v2, cuStreamDestroy, 4000, kAny, "ends hStream") \
   X(cuCtxSynchronize, cuCtxSynchronize, 2000, kAny, "waits for every stream") \
@@ -430,8 +434,7 @@
     "cuStreamGetFlags cuStreamGetGreenCtx cuStreamGetId cuStreamGetPriority cuSurfObjectGetResourceDesc " \
     "cuTexObjectGetResourceDesc cuTexRefGetAddress cuTexRefGetAddress_v2") \
   X("runs on the host", \
-    "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams " \
-    "cuLaunchHostFunc_v2") \
+    "cuGraphAddHostNode cuGraphExecHostNodeSetParams cuGraphHostNodeGetParams cuGraphHostNodeSetParams") \
   X("which context is current is asked for at each call", \
     "cuCtxGetApiVersion cuCtxGetCacheConfig cuCtxGetDevResource cuCtxGetDevice_v2 " \
     "cuCtxGetExecAffinity cuCtxGetFlags cuCtxGetId cuCtxGetLimit cuCtxGetSharedMemConfig " \
@@ -468,7 +471,7 @@
     "cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode " \
     "cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams " \
     "cuGraphExternalSemaphoresSignalNodeSetParams cuGraphExternalSemaphoresWaitNodeSetParams " \
-    "cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync") \
+    "cuSignalExternalSemaphoresAsync") \
   X("a value of the graph's own", \
     "cuGraphConditionalHandleCreate") \
   X("a stream that has done nothing", \

@@ -14,6 +14,8 @@ extern "C" {
 #if CUDA_VERSION < 13010
 CUresult CUDAAPI cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset,
                                         CUdeviceptr memptr, size_t size, unsigned long long flags);
+CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode);
+CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode);
 #endif
 
 #if CUDA_VERSION < 13020

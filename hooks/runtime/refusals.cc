@@ -57,6 +57,8 @@ void keep_report(const std::string& report) {
   *kept = report;
 }
 
+void forget_report() noexcept { delete std::exchange(kept, nullptr); }
+
 void give_out_report() noexcept {
   if (kept == nullptr || Inside::now()) return;
   const Undisturbed undisturbed;

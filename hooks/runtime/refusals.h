@@ -11,6 +11,8 @@ using RefusalCallback = void (*)(const char* report, void* user);
 
 // The engine's report handler: stores the report for this thread.
 void keep_report(const std::string& report);
+// What was refused is granted after all.
+void forget_report() noexcept;
 // Called outside the engine: writes the stored report of this thread to the log and the callback.
 void give_out_report() noexcept;
 // `callback` null: none.

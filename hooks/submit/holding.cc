@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/submit/holding.h"
 
+#include <optional>
+
 #include "hooks/capture/capture_state.h"
 #include "hooks/runtime/backoff.h"
+#include "hooks/submit/late_frees.h"
+#include "hooks/submit/multi_device.h"
 
 namespace thermocline {
 
@@ -19,7 +23,8 @@ CUresult HeldForCall::hold(const EngineSet& engines, const AccessList& accesses,
     held_.reserve(held_.size() + 1);
     std::uint64_t hold = 0;
     const AddressRange range{access.address, access.bytes};
-    const Status status = patiently([&] { return active->engine->hold_on_device(range, reason, &hold); });
+    const Status status = with_late_frees(
+        *active, [&] { return patiently([&] { return active->engine->hold_on_device(range, reason, &hold); }); });
     if (!status.ok()) return static_cast<CUresult>(status.code());
     held_.emplace_back(active, hold);
   }
@@ -35,6 +40,54 @@ HeldForCall::~HeldForCall() {
     // Declared already: the driver's call has been made, and nothing may be thrown from here.
     return;
   }
+}
+
+void PinnedBuffer::unpin() const noexcept {
+  try {
+    if (Runtime::get().is_there(active) && !Runtime::get().broken()) active->engine->unpin(at, number);
+  } catch (const BrokenInvariant&) {
+    // As above.
+    return;
+  }
+}
+
+// An address may be one past the end of a buffer, where there need not be another one: only addresses in live buffers
+// are pinned.
+CUresult PinnedBuffers::pin_in(const ActiveEngine& active, const AccessList& accesses) {
+  const CurrentContext context(active);
+  if (context.is_refused()) return CUDA_SUCCESS;
+  const Inside inside;
+  const CaptureTruce truce;
+  for (const MemoryAccess& access : accesses.all()) {
+    const std::optional<BufferFacts> buffer = active.engine->find(access.address);
+    if (!buffer.has_value() || !numbers_.insert({&active, buffer->number}).second) continue;
+    pinned_.reserve(pinned_.size() + 1);
+    const Status status = with_late_frees(
+        active, [&] { return patiently([&] { return active.engine->pin_for_now(buffer->address, reason_); }); });
+    if (!status.ok()) return static_cast<CUresult>(status.code());
+    pinned_.push_back({&active, buffer->address, buffer->number});
+  }
+  return CUDA_SUCCESS;
+}
+
+// The same in all engines that own a part of it, on whichever device.
+CUresult PinnedBuffers::pin(const EngineSet& engines, const AccessList& accesses, const char* reason) {
+  reason_ = reason;
+  for (const ActiveEngine* active : engines) {
+    const AccessList part = part_of(accesses, *active);
+    if (part.empty()) continue;
+    if (const CUresult result = pin_in(*active, part); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Nothing is fetched: all of them are pinned already.
+void PinnedBuffers::stay() {
+  for (const PinnedBuffer& buffer : pinned_) static_cast<void>(buffer.active->engine->pin(buffer.at, reason_));
+}
+
+PinnedBuffers::~PinnedBuffers() {
+  for (const PinnedBuffer& buffer : pinned_) buffer.unpin();
 }
 
 }  // namespace thermocline

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the driver may check during a call that submits no work: a copy or a set is validated when it is added to
 // a graph (cuGraphAddMemcpyNode: to which context the memory belongs). The buffers are on the device until the call has
-// returned.
+// returned. Memory whose addresses somebody else keeps is pinned for longer.
 #pragma once
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,38 @@ class HeldForCall {
 
  private:
   std::vector<std::pair<const ActiveEngine*, std::uint64_t>> held_;
+};
+
+// A buffer that is pinned once. Buffers that were freed, also if there is another one at the address, are no longer.
+struct PinnedBuffer {
+  const ActiveEngine* active;
+  DeviceAddress at;
+  std::uint64_t number;
+
+  void unpin() const noexcept;
+};
+
+// Buffers that are fetched and pinned. When the object ends they are unpinned, unless they are to stay.
+class PinnedBuffers {
+ public:
+  PinnedBuffers() = default;
+  ~PinnedBuffers();
+  PinnedBuffers(const PinnedBuffers&) = delete;
+  PinnedBuffers& operator=(const PinnedBuffers&) = delete;
+
+  // The live buffers in which the accesses begin, each once. `reason` is a string literal.
+  CUresult pin(const EngineSet& engines, const AccessList& accesses, const char* reason);
+  // Until they are freed.
+  void stay();
+  // Until the caller unpins them.
+  std::vector<PinnedBuffer> take() { return std::exchange(pinned_, {}); }
+
+ private:
+  CUresult pin_in(const ActiveEngine& active, const AccessList& accesses);
+
+  const char* reason_ = "";
+  std::vector<PinnedBuffer> pinned_;
+  std::set<std::pair<const ActiveEngine*, std::uint64_t>> numbers_;
 };
 
 }  // namespace thermocline

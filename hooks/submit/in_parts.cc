@@ -28,41 +28,19 @@ Bytes unit_bytes_from(CUdeviceptr at) {
   return owner == nullptr ? 0 : owner->engine->unit_bytes_from(DeviceAddress{at});
 }
 
-CUdeviceptr row_of(const Placed& end, const Region& region) {
-  return end.at + (region.first_layer * end.box.layer_rows + region.first_row) * end.box.pitch;
-}
-
-// How many pieces of `bytes`, `stride` bytes apart, end within `room`.
-Bytes pieces_within(Bytes room, Bytes bytes, Bytes stride, Bytes most) {
-  if (room < bytes) return 0;
-  return stride == 0 ? most : std::min((room - bytes) / stride + 1, most);
-}
-
-// Whole layers of one end, or rows where not even one layer, that lie in the eviction unit in which the region begins.
-struct Fitting {
-  Bytes layers, rows;
-};
-
-Fitting fitting(const Placed& end, const Region& region) {
+// What lies in the eviction unit in which the region begins.
+Fitting fitting_in_unit(const Placed& end, const Region& region) {
   const Box& box = end.box;
-  const Fitting all{box.layers - region.first_layer, box.rows - region.first_row};
-  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(row_of(end, region));
-  if (room == 0) return all;
-  const Bytes layer_bytes = (box.rows - 1) * box.pitch + box.width;
-  return {pieces_within(room, layer_bytes, box.layer_rows * box.pitch, all.layers),
-          pieces_within(room, box.width, box.pitch, all.rows)};
+  const Bytes room = box.width == 0 ? 0 : unit_bytes_from(begin_of(end, region));
+  return room == 0 ? Fitting{box.layers - region.first_layer, box.rows - region.first_row} : fitting(box, region, room);
 }
 
 // Extends the region from where it begins to the end of a unit of either end; at least one row.
 void fill_to_the_end_of_a_unit(const Placed& to, const Placed& from, Region* region) {
   const Placed& one = to.box.width != 0 ? to : from;
-  const Fitting a = fitting(one, *region);
-  const Fitting b = from.box.width != 0 ? fitting(from, *region) : a;
-  region->layers = region->first_row == 0 ? std::min(a.layers, b.layers) : 0;
-  region->rows = one.box.rows;
-  if (region->layers != 0) return;
-  region->layers = 1;
-  region->rows = std::max(Bytes{1}, std::min(a.rows, b.rows));
+  const Fitting a = fitting_in_unit(one, *region);
+  const Fitting b = from.box.width != 0 ? fitting_in_unit(from, *region) : a;
+  extend(one.box, {std::min(a.layers, b.layers), std::min(a.rows, b.rows)}, region);
 }
 
 }  // namespace
@@ -86,13 +64,9 @@ CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed&
   const CUresult asked = small ? CUDA_SUCCESS : ask_whether_at_once(stream, accesses, &at_once);
   if (asked != CUDA_SUCCESS) return asked;
   if (at_once) return part(whole);
-  for (Region region{}; region.first_layer < box.layers;) {
+  for (Region region{}; region.first_layer < box.layers; advance(box, &region)) {
     fill_to_the_end_of_a_unit(to, from, &region);
     if (CUresult result = part(region); result != CUDA_SUCCESS) return result;
-    region.first_row += region.rows;
-    if (region.first_row < box.rows) continue;
-    region.first_row = 0;
-    region.first_layer += region.layers;
   }
   return CUDA_SUCCESS;
 }

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "hooks/submit/shapes.h"
+#include "hooks/submit/regions.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -20,14 +20,9 @@ using Part = CallOf<std::size_t, std::size_t>;
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
                   Part part);
 
-// Rows that are done at once: of one layer, or whole layers.
-struct Region {
-  Bytes first_layer = 0, layers = 1;
-  Bytes first_row = 0, rows = 1;
-};
 using RegionPart = CallOf<const Region&>;
 
-// The same for rows. `to` and `from` have the same shape, except for an end that is an array.
+// The same for rows, of which none is divided. `to` and `from` have the same shape, except for an end that is an array.
 CUresult in_parts(StreamHandle stream, const AccessList& accesses, const Placed& to, const Placed& from,
                   RegionPart part);
 

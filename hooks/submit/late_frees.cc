@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/submit/late_frees.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <set>
@@ -19,6 +20,7 @@ struct Late {
   Mutex mutex{"late frees", lock_level::kLeaf};
   // By engine and buffer: whether somebody is waiting for it now. Entries of engines that have ended are ignored.
   std::map<std::pair<const ActiveEngine*, std::uint64_t>, bool> all THERMOCLINE_GUARDED_BY(mutex);
+  std::vector<PinnedBuffer> unpins THERMOCLINE_GUARDED_BY(mutex);  // that nobody is waiting for
 };
 Late& late() { return process_lifetime<Late>(); }
 
@@ -30,6 +32,23 @@ void free_later(const ActiveEngine& active, DeviceAddress at) {
   const MutexLock lock(late().mutex);
   late().all.insert_or_assign({&active, at.value}, false);
   any.store(true, std::memory_order_release);
+}
+
+void unpin_later(const std::vector<PinnedBuffer>& pinned) {
+  if (pinned.empty()) return;
+  std::vector<PinnedBuffer> twice;
+  {
+    const MutexLock lock(late().mutex);
+    for (const PinnedBuffer& buffer : pinned) {
+      const bool is_there = std::ranges::any_of(late().unpins, [&](const PinnedBuffer& other) {
+        return other.active == buffer.active && other.number == buffer.number;
+      });
+      (is_there ? twice : late().unpins).push_back(buffer);
+    }
+    any.store(true, std::memory_order_release);
+  }
+  // One of both is enough, so the list grows no longer than there are buffers.
+  for (const PinnedBuffer& buffer : twice) buffer.unpin();
 }
 
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at) {
@@ -45,20 +64,26 @@ LateFrees::LateFrees(const ActiveEngine& active) : active_(active) {
     if (key.first != &active || std::exchange(awaited, true)) continue;
     taken_.push_back(DeviceAddress{key.second});
   }
+  const auto of_others = [&](const PinnedBuffer& buffer) { return buffer.active != &active_; };
+  const auto mine = std::stable_partition(late().unpins.begin(), late().unpins.end(), of_others);
+  unpins_.assign(mine, late().unpins.end());
+  late().unpins.erase(mine, late().unpins.end());
 }
 
 LateFrees::~LateFrees() {
+  unpin_later(unpins_);
   if (taken_.empty()) return;
   const MutexLock lock(late().mutex);
   for (const DeviceAddress at : taken_) late().all.insert_or_assign({&active_, at.value}, false);
 }
 
 void LateFrees::waited() {
-  if (!taken_.empty()) {
+  {
     const MutexLock lock(late().mutex);
     for (const DeviceAddress at : taken_) late().all.erase({&active_, at.value});
-    if (late().all.empty()) any.store(false, std::memory_order_release);
+    if (late().all.empty() && late().unpins.empty()) any.store(false, std::memory_order_release);
   }
+  for (const PinnedBuffer& buffer : std::exchange(unpins_, {})) buffer.unpin();
   // Must not happen earlier: as soon as the engine has freed it, another thread may be given the address, and free
   // that.
   for (const DeviceAddress at : std::exchange(taken_, {})) static_cast<void>(active_.engine->free(at, std::nullopt));

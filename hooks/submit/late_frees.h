@@ -1,39 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that the program has freed but that can not be waited for yet: they have escaped (escaped.h), and while any
-// stream captures, waiting for the context is not allowed. They stay allocated until somebody has waited, or their
-// context has ended.
+// What must wait until the device is done with work that is not seen, until somebody has waited for the context, or it
+// has ended: buffers that the program has freed but that can not be waited for yet (they have escaped, escaped.h, and
+// while any stream captures, waiting for the context is not allowed), and pinned buffers that nothing names any longer
+// but what may still run.
 #pragma once
 
 #include <vector>
 
+#include "hooks/runtime/refusals.h"
 #include "hooks/runtime/runtime.h"
+#include "hooks/submit/holding.h"
+#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 
 // All work that the buffer must wait for was submitted before this call.
 void free_later(const ActiveEngine& active, DeviceAddress at);
+void unpin_later(const std::vector<PinnedBuffer>& pinned);
 // True if the program has already freed it.
 bool is_freed_late(const ActiveEngine& active, DeviceAddress at);
 
-// Takes the late frees of an engine before a wait for its whole context; puts them back if the wait fails.
+// Takes the late frees, and unpins, of an engine before a wait for its whole context; puts them back if the wait fails.
 class LateFrees {
  public:
   explicit LateFrees(const ActiveEngine& active);
-  // Puts back the buffers that were not waited for.
+  // Puts back what was not waited for.
   ~LateFrees();
   LateFrees(const LateFrees&) = delete;
   LateFrees& operator=(const LateFrees&) = delete;
 
-  bool none() const { return taken_.empty(); }
+  bool none() const { return taken_.empty() && unpins_.empty(); }
   // Everything submitted before has completed.
   void waited();
 
  private:
   const ActiveEngine& active_;
   std::vector<DeviceAddress> taken_;
+  std::vector<PinnedBuffer> unpins_;
 };
 
-// Waits, if that is allowed now; true if any memory was freed. The engine's context must be current.
+// Waits, if that is allowed now; true if any memory was freed or unpinned. The engine's context must be current.
 bool wait_for_late_frees(const ActiveEngine& active);
+
+// What does not fit may do so once somebody has waited. Nobody waits where streams may be blocked: this very thread may
+// be the one that lets them go on.
+template <class Ask>
+Status with_late_frees(const ActiveEngine& active, Ask ask) {
+  const Status status = ask();
+  if (!status.is_out_of_memory() || any_stream_may_block() || !wait_for_late_frees(active)) return status;
+  forget_report();
+  return ask();
+}
 
 }  // namespace thermocline

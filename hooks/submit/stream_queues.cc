@@ -169,6 +169,7 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 }  // namespace
 
 void streams_may_block() noexcept { may_block.store(true, std::memory_order_relaxed); }
+bool any_stream_may_block() noexcept { return may_block.load(std::memory_order_relaxed); }
 
 void wait_for_queue(StreamHandle stream) {
   // Without an engine there is no engine lock to wait for.

@@ -4,11 +4,12 @@
 // in other streams too. So a thread that wants to submit waits here first, without a lock, while the stream has so many
 // operations that the driver might wait.
 //
-// A stream always progresses by itself unless it is blocked by a value or a host function, which may in turn need the
-// thread that waits for the lock. So in a program that uses neither, nothing is counted and nobody waits.
+// A stream always progresses by itself unless it is blocked by a value, a host function or a semaphore of another API,
+// which may in turn need the thread that waits for the lock. So in a program that uses none of these, nothing is counted
+// and nobody waits.
 //
 // Operations that the hooks see and those that the engines add are counted. Not counted, because they are few: copies
-// of arrays, prefetches of managed memory, semaphores of other APIs. An event after every 32 operations shows which
+// of arrays, prefetches of managed memory, signals to other APIs. An event after every 32 operations shows which
 // have completed.
 #pragma once
 
@@ -19,6 +20,7 @@ namespace thermocline {
 
 // The program has used something that may block a stream.
 void streams_may_block() noexcept;
+bool any_stream_may_block() noexcept;
 
 // To be called before a call that adds to the stream. Waits while its queue is too full; the caller must hold no lock.
 void wait_for_queue(StreamHandle stream);

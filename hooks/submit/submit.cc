@@ -22,6 +22,7 @@
 #include "hooks/runtime/backoff.h"
 #include "hooks/runtime/refusals.h"
 #include "hooks/submit/holding.h"
+#include "hooks/submit/late_frees.h"
 #include "hooks/submit/multi_device.h"
 #include "hooks/submit/peers.h"
 #include "hooks/submit/proxy_copy.h"
@@ -34,36 +35,6 @@ namespace thermocline {
 namespace {
 
 CUresult to_cu(Status status) { return static_cast<CUresult>(status.code()); }
-
-CUresult pin_all(Engine& engine, const AccessList& accesses, const char* reason) {
-  for (const MemoryAccess& access : accesses.all()) {
-    const Status status = patiently([&] { return engine.pin(access.address, reason); });
-    if (!status.ok()) return to_cu(status);
-  }
-  return CUDA_SUCCESS;
-}
-
-// An address may be one past the end of a buffer, where there need not be another one: only addresses in live buffers
-// are pinned.
-CUresult keep_ours(const ActiveEngine& active, const AccessList& accesses, const char* reason) {
-  const CurrentContext context(active);
-  if (context.is_refused()) return CUDA_SUCCESS;
-  const Inside inside;
-  const CaptureTruce truce;
-  AccessList live = accesses;
-  live.filter([&](DeviceAddress address) { return active.engine->find(address).has_value(); });
-  return pin_all(*active.engine, live, reason);
-}
-
-// The same in all engines that own a part of it, on whichever device.
-CUresult keep_all(const EngineSet& engines, const AccessList& accesses, const char* reason) {
-  for (const ActiveEngine* active : engines) {
-    const AccessList part = engines.size() == 1 ? accesses : part_of(accesses, *active);
-    if (part.empty()) continue;
-    if (CUresult result = keep_ours(*active, part, reason); result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
-}
 
 // Waits until nothing else uses the buffers' pages and the buffers have been fetched. Waiting for the whole context
 // would fail while any thread captures, and invalidate its capture.
@@ -93,7 +64,8 @@ CUresult submit_elsewhere(const EngineSet& engines, const StreamPlace& place, St
   if (accesses.empty()) return call();
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
                        "memory is used in another context than its own; the host waits for each such operation");
-  if (CUresult result = keep_all(engines, accesses, "used in another context"); result != CUDA_SUCCESS) return result;
+  PinnedBuffers pinned;
+  if (CUresult result = pinned.pin(engines, accesses, "used in another context"); result != CUDA_SUCCESS) return result;
   const Inside inside;
   for (const ActiveEngine* active : engines) {
     const AccessList part = part_of(accesses, *active);
@@ -103,7 +75,9 @@ CUresult submit_elsewhere(const EngineSet& engines, const StreamPlace& place, St
     if (CUresult result = wait_for(*active, part); result != CUDA_SUCCESS) return result;
   }
   const CUresult result = call();
-  if (result != CUDA_SUCCESS || real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS) return result;
+  pinned.stay();
+  if (real<Function::cuStreamSynchronize>(to_cu(stream)) == CUDA_SUCCESS) return result;
   for (const ActiveEngine* active : engines) {
     if (const AccessList part = part_of(accesses, *active); !part.empty())
       remember_unwaited(*active, part, place.context);
@@ -171,7 +145,9 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
-  const auto open = [&](const OperationInfo& asked) { return begin_patiently(asked, begin, &operation); };
+  const auto open = [&](const OperationInfo& asked) {
+    return with_late_frees(active, [&] { return begin_patiently(asked, begin, &operation); });
+  };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
     return result;
   if (const CUresult waited = wait_for_what_was_prepared(stream, host); waited != CUDA_SUCCESS) return waited;
@@ -407,8 +383,13 @@ CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, Oper
 }
 
 CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             CallIn in_another, CallFrom from_host) {
-  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = &from_host});
+                             CallIn in_another, const CallFrom* from_host) {
+  return submit_what(stream, host, accesses, info, call, {.in_another = &in_another, .from_host = from_host});
+}
+
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                             const CallFrom* from_host) {
+  return submit_what(stream, host, accesses, info, call, {.from_host = from_host});
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
@@ -440,9 +421,11 @@ CUresult keep(const AccessList& accesses, const char* reason, Call call) {
   if (ours.empty()) return call();
   if (Runtime::get().broken()) return CUDA_ERROR_UNKNOWN;
   return guarded([&] {
-    if (CUresult result = keep_all(*engines, ours, reason); result != CUDA_SUCCESS) return result;
+    PinnedBuffers pinned;
+    if (CUresult result = pinned.pin(*engines, ours, reason); result != CUDA_SUCCESS) return result;
     const CUresult result = call();
     if (result != CUDA_SUCCESS) return result;
+    pinned.stay();
     for (const ActiveEngine* active : *engines) {
       if (const AccessList part = part_of(ours, *active); !part.empty()) remember_kept(*active->engine, part);
     }

@@ -34,15 +34,18 @@ CUresult submit(StreamHandle stream, Host host, AccessList&& accesses, Operation
 // (proxy_streams.h).
 CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
                      CallIn in_another);
-// A copy of one range to the host. `from_host`: submits the same copy from the host copy of a source that is evicted;
-// whatever the call waits for is then waited for afterwards.
+// A copy to the host. `from_host`: submits the same copy from the host copy of a source that is evicted; whatever the
+// call waits for is then waited for afterwards. Null: evicted sources are fetched.
 CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
-                             CallIn in_another, CallFrom from_host);
+                             CallIn in_another, const CallFrom* from_host);
+// The same for a copy of a batch, which is never made in another stream.
+CUresult submit_copy_to_host(StreamHandle stream, Host host, AccessList&& accesses, OperationInfo info, Call call,
+                             const CallFrom* from_host);
 // For work whose accesses are unknown.
 CUresult submit_unknown(StreamHandle stream, Call call);
 
 // Before a call that lets somebody else keep the addresses: fetches their buffers and pins them. On an error the call
-// is not made.
+// is not made; if the call fails, they are unpinned.
 CUresult keep(const AccessList& accesses, const char* reason, Call call);
 
 // Whether a successful call has written all of the ranges that it names. Of a batch that fails, a part may have been

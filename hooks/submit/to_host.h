@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of one range to the host. Evicted parts of the source are not fetched: they are copied from their host copy,
+// Copies to the host, of one range or of rows. Evicted parts of the source are not fetched: they are copied from their host copy,
 // in stream order. So such a copy needs no room on the device.
 #pragma once
 
@@ -14,10 +14,18 @@ namespace thermocline {
 // Divides the copy into runs that are entirely evicted or entirely resident, in order of address. `run` submits one of
 // them: it is given the operation's info, and what to do instead if the run is evicted.
 using RunOfCopy = CallOf<std::size_t, std::size_t, OperationInfo, CallFrom>;
-CUresult copy_to_host(StreamHandle stream, Host host, void* to, CUdeviceptr from, std::size_t bytes, OperationInfo info,
-                      RunOfCopy run);
+CUresult copy_to_host(StreamHandle stream, Host host, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
+                      OperationInfo info, RunOfCopy run);
+// The same for rows; a row of which a part is evicted is divided, too. Null: there is nothing to do instead.
+using RunOfRows = CallOf<const Region&, const OperationInfo&, const CallFrom*>;
+CUresult copy_to_host(StreamHandle stream, Host host, const Placed& to, const Placed& from, OperationInfo info,
+                      RunOfRows run);
 
 // Whether the copy is from an engine's memory to the host, or to memory about which nothing is known.
 bool is_copy_to_host(CUdeviceptr to, CUdeviceptr from);
+bool is_copy_to_host(const ShapedCopy& shape);
+
+// Whether any of the range is evicted.
+bool is_on_host(CUdeviceptr from, std::size_t bytes);
 
 }  // namespace thermocline

@@ -145,6 +145,12 @@ Bytes Engine::host_copy_run(AddressRange range) const {
   return state_->host_copy_run(range);
 }
 
+bool Engine::is_on_host(AddressRange range) const {
+  if (!owns(range.at) || range.bytes == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return state_->is_on_host(range);
+}
+
 Operation Engine::begin_unknown(StreamHandle stream) {
   std::unique_lock lock(mutex_);
   if (state_->audit != nullptr) state_->audit->unknown();
@@ -240,6 +246,12 @@ Status Engine::pin_for_now(DeviceAddress address, const char* reason) {
 void Engine::unpin(DeviceAddress address) {
   const std::lock_guard lock(mutex_);
   state_->unpin(address);
+}
+
+void Engine::unpin(DeviceAddress address, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const Buffer* const buffer = state_->heap.find(address);
+  if (buffer != nullptr && buffer->number() == number) state_->unpin(address);
 }
 
 Status Engine::hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold) {

@@ -109,6 +109,8 @@ class Engine {
   // Of the range, from its beginning, what one copy to the host should take: what lies in one eviction unit that is not
   // on the device, or all that lies before the first such unit. All of it where nothing is evicted.
   Bytes host_copy_run(AddressRange range) const;
+  // Whether host_copy_run finds anything evicted there.
+  bool is_on_host(AddressRange range) const;
   // For an operation of which nothing is known: everything live is accessed.
   Operation begin_unknown(StreamHandle stream);
 
@@ -135,6 +137,8 @@ class Engine {
   // The same until unpin was called as often; where pin was called as well, until it is freed.
   Status pin_for_now(DeviceAddress address, const char* reason);
   void unpin(DeviceAddress address);
+  // The same if that buffer (BufferFacts::number) is still there.
+  void unpin(DeviceAddress address, std::uint64_t number);
   // The eviction units that the range lies in come to the device and stay until let_go. A range of 0 bytes: the whole
   // buffer. `reason` is a literal, for reports.
   Status hold_on_device(AddressRange range, const char* reason, std::uint64_t* hold);

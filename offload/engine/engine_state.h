@@ -55,6 +55,7 @@ class Engine::State {
   // See Operation, and Engine.
   const void* host_copy() const;
   Bytes host_copy_run(AddressRange range);
+  bool is_on_host(AddressRange range);
   // Makes `operands` resident and `stream` wait for what it must.
   bool expects_shortage();
   Status prepare(StreamHandle stream);

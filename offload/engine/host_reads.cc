@@ -50,6 +50,10 @@ Bytes Engine::State::host_copy_run(AddressRange range) {
   return range.bytes;
 }
 
+bool Engine::State::is_on_host(AddressRange range) {
+  return host_copy_run(range) != range.bytes || evicted_at(range) != nullptr;
+}
+
 const void* Engine::State::host_copy() const {
   if (host_read == nullptr) return nullptr;
   return static_cast<const char*>(host_read->host) + (host_read_at - host_read->begin());

@@ -186,11 +186,18 @@ struct Statement {
   Problem (*apply)(const Words& words, FaultPlan* plan);
 };
 
+Problem set_accepted(const Words& words, FaultPlan* plan) {
+  if (words[1] != "device-launches") return "expected device-launches, not '" + words[1] + "'";
+  plan->device_launches = true;
+  return {};
+}
+
 constexpr Statement kStatements[] = {
     {"fail", 5, "fail FUNCTION call|from|every N ERROR, or fail FUNCTION chance P% ERROR", add_failure},
     {"out-of-memory", 3, "out-of-memory call|from|every N, or out-of-memory chance P%", add_out_of_memory},
     {"random", 3, "random COUNT SEED", add_random},
     {"without", 2, "without virtual-memory|host-mappings|memory-pools|FUNCTION", set_without},
+    {"accept", 2, "accept device-launches", set_accepted},
     {"elsewhere", 2, "elsewhere FUNCTION", add_elsewhere},
     {"newer", 2, "newer FUNCTION", add_newer},
     {"driver-version", 2, "driver-version 12.4", set_version},

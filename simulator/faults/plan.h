@@ -37,6 +37,7 @@ struct FaultPlan {
   bool no_virtual_memory = false;
   bool no_host_mappings = false;
   bool no_memory_pools = false;
+  bool device_launches = false;  // graphs for launches from the device are accepted; kernels launch none
   int driver_version = kDriverVersion;
   std::optional<Bytes> granularity;
   std::optional<unsigned> address_bits;

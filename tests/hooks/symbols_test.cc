@@ -21,6 +21,11 @@ TEST(HookByName, IsTheNewestThatTheVersionKnows) {
   EXPECT_EQ(hook_by_name("cuStreamWaitValue32", 12000, 0), hook_of_symbol("cuStreamWaitValue32_v2"));
   EXPECT_EQ(hook_by_name("cuMemcpyBatchAsync", 12080, kLegacy), hook_of_symbol("cuMemcpyBatchAsync"));
   EXPECT_EQ(hook_by_name("cuMemcpyBatchAsync", 13000, kLegacy), hook_of_symbol("cuMemcpyBatchAsync_v2"));
+  // They have different arguments.
+  EXPECT_EQ(hook_by_name("cuLaunchHostFunc", 13000, kLegacy), hook_of_symbol("cuLaunchHostFunc"));
+  EXPECT_EQ(hook_by_name("cuLaunchHostFunc", 13010, kLegacy), hook_of_symbol("cuLaunchHostFunc_v2"));
+  EXPECT_EQ(hook_by_name("cuLaunchHostFunc", 13000, kPerThread), hook_of_symbol("cuLaunchHostFunc_ptsz"));
+  EXPECT_EQ(hook_by_name("cuLaunchHostFunc", 13010, kPerThread), hook_of_symbol("cuLaunchHostFunc_v2_ptsz"));
 }
 
 TEST(HookByName, IsOfTheDefaultStreamThatWasAskedFor) {

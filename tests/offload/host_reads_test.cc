@@ -81,6 +81,17 @@ TEST_P(HostReadsTest, RunsEndWhereTheContentsGoOnElsewhere) {
   EXPECT_EQ(engine_->host_copy_run({DeviceAddress{4096}, 8192}), 8192u) << "not ours";
 }
 
+TEST_P(HostReadsTest, WhatIsPartlyEvictedIsOnTheHost) {
+  EXPECT_TRUE(engine_->is_on_host({large_, kLarge}));
+  EXPECT_TRUE(engine_->is_on_host({large_ + 4096, 100}));
+  EXPECT_FALSE(engine_->is_on_host({large_, 0}));
+  EXPECT_FALSE(engine_->is_on_host({other_, kLarge}));
+  ASSERT_TRUE(submit({{large_, 4096}}, Access::kRead, {.kind = 8}, 5).ok());
+  EXPECT_FALSE(engine_->is_on_host({large_, kPartBytes}));
+  EXPECT_TRUE(engine_->is_on_host({large_ + 4096, kPartBytes}));
+  EXPECT_FALSE(engine_->is_on_host({DeviceAddress{4096}, 8192})) << "not ours";
+}
+
 // The copy may still be reading when the buffer is freed, so its host memory must not be reused before.
 TEST_P(HostReadsTest, TheHostCopyStaysUntilItHasBeenRead) {
   ASSERT_TRUE(device_->driver().synchronize_context().ok());

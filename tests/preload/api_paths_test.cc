@@ -588,12 +588,5 @@ TEST(ApiPaths, NodesNeedRoomForWhatTheyNameAlone) {
   expect_same_bits({"api_paths/graphs/parts_of_large_buffers"}, "96MiB", kRoom);
 }
 
-// Evicted contents are copied to the host from their host copy, also if nothing could be fetched.
-TEST(ApiPaths, CopiesToTheHostOfWhatIsEvictedFetchNothing) {
-  const ProcessResult result = run_preloaded({"api_paths/copies/evicted_to_host"}, kBudget);
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_GE(statistic(result, "host_reads"), 9u) << result.err;
-}
-
 }  // namespace
 }  // namespace thermocline::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that do not fit at once, and batches of which one copy fails.
+// Copies that do not fit at once, batches of which one copy fails, and copies to the host of what is evicted.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -33,6 +33,34 @@ TEST(ApiPaths, CopiesOfRowsLargerThanTheRoomAreDoneInParts) {
   const ProcessResult squeezed = run_program(
       arguments, {.preload = {LIBRARY_FILE}, .budget = "80MiB", .environment = {"THERMOCLINE_HOST_FALLBACK=off"}});
   expect_same(run_plain(arguments), squeezed);
+}
+
+// Evicted contents are copied to the host from their host copy, also if nothing could be fetched.
+TEST(ApiPaths, CopiesToTheHostOfWhatIsEvictedFetchNothing) {
+  const ProcessResult result = run_preloaded({"api_paths/copies/evicted_to_host"}, "20MiB");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_GE(statistic(result, "host_reads"), 9u) << result.err;
+}
+
+// The same for rows, of which some lie in both the evicted and the other part of a buffer, and for batches.
+TEST(ApiPaths, CopiesOfRowsToTheHostOfWhatIsEvictedFetchNothing) {
+  constexpr std::uint64_t kRoom = 64 * kMiB;
+  const std::vector<std::string> program = {"api_paths/copies/evicted_rows_to_host"};
+  expect_same_bits(program, "64MiB", kRoom);
+  const ProcessResult result = run_preloaded(program, "64MiB");
+  EXPECT_GE(statistic(result, "host_reads"), 130u) << result.err;
+}
+
+// A driver without host functions copies on the host itself; what it refuses to copy there is fetched.
+TEST(ApiPaths, CopiesOfRowsToTheHostThatTheDriverRefusesAreMadeOnTheDevice) {
+  const std::vector<std::string> program = {"api_paths/copies/evicted_rows_to_host", "without_waits"};
+  const std::string plan =
+      "THERMOCLINE_SIMULATE_FAULTS=fail cuLaunchHostFunc from 1 NOT_SUPPORTED; fail cuMemcpy3DAsync call 1 "
+      "INVALID_VALUE";
+  const ProcessResult result =
+      run_program(program, {.preload = {LIBRARY_FILE}, .budget = "64MiB", .environment = {plan}});
+  expect_same(run_plain(program), result);
+  EXPECT_GE(statistic(result, "host_reads"), 90u) << result.err;
 }
 
 }  // namespace

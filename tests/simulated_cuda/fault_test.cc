@@ -51,6 +51,29 @@ TEST_F(FaultTest, TheNthCallFailsAndChangesNothing) {
   EXPECT_EQ(statistics().faults, 1u);
 }
 
+TEST_F(FaultTest, CopiesOfRowsFailUnderTheirOwnNames) {
+  plan("fail cuMemcpy2D call 1 INVALID_VALUE; fail cuMemcpy3D call 1 INVALID_VALUE");
+  const CUDA_MEMCPY2D rows{};
+  const CUDA_MEMCPY3D layers{};
+  EXPECT_EQ(cuMemcpy2D(&rows), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuMemcpy2D(&rows));
+  EXPECT_EQ(cuMemcpy3D(&layers), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(cuMemcpy3D(&layers));
+}
+
+TEST_F(FaultTest, GraphsForLaunchesFromTheDeviceAreAcceptedIfThePlanSaysSo) {
+  constexpr unsigned long long kForDevice = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  plan("seed 0");
+  ASSERT_OK(cuGraphCreate(&graph, 0));
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, kForDevice), CUDA_ERROR_NOT_SUPPORTED);
+  plan("accept device-launches");
+  ASSERT_OK(cuGraphCreate(&graph, 0));
+  ASSERT_OK(cuGraphInstantiateWithFlags(&exec, graph, kForDevice));
+  EXPECT_OK(cuGraphExecDestroy(exec));
+}
+
 TEST_F(FaultTest, FromACallOnAndEveryNthCallFail) {
   plan("fail cuMemAlloc from 3 CUDA_ERROR_OUT_OF_MEMORY");
   EXPECT_EQ(allocations(5), (std::vector{kOk, kOk, kFull, kFull, kFull}));
@@ -264,9 +287,10 @@ TEST_F(FaultTest, APlanMayBeAFile) {
 
 TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("/nowhere/plan"), "the plan of faults /nowhere/plan can not be read");
-  EXPECT_EQ(complaint("brake 1"),
-            "plan of faults, line 1: unknown statement 'brake'; known are fail, out-of-memory, random, without, "
-            "elsewhere, newer, driver-version, granularity, address-bits, link, mapping, jitter, seed");
+  EXPECT_EQ(
+      complaint("brake 1"),
+      "plan of faults, line 1: unknown statement 'brake'; known are fail, out-of-memory, random, without, accept, "
+      "elsewhere, newer, driver-version, granularity, address-bits, link, mapping, jitter, seed");
   EXPECT_EQ(complaint("fail cuMemCraete call 1 OUT_OF_MEMORY"),
             "plan of faults, line 1: the simulated driver has no function cuMemCraete that may fail");
   EXPECT_EQ(complaint("link 1;\nfail cuMemAllocAsync call 1 ILLEGAL_ADDRESS"),
@@ -279,8 +303,8 @@ TEST_F(FaultTest, ABadPlanIsOneClearLine) {
   EXPECT_EQ(complaint("driver-version 14.0"), "plan of faults, line 1: '14.0' is no driver version from 11.0 to 13.0");
   EXPECT_EQ(complaint("link 1 2"), "plan of faults, line 1: expected link FACTOR");
   for (const char* bad :
-       {"link 0", "link nan", "mapping -1", "address-bits 12", "without wheels", "random 0 1", "seed x",
-        "fail cuMemAlloc call 0 OUT_OF_MEMORY", "fail cuMemAlloc chance 101% OUT_OF_MEMORY"}) {
+       {"link 0", "link nan", "accept wheels", "mapping -1", "address-bits 12", "without wheels", "random 0 1",
+        "seed x", "fail cuMemAlloc call 0 OUT_OF_MEMORY", "fail cuMemAlloc chance 101% OUT_OF_MEMORY"}) {
     EXPECT_NE(complaint(bad), "") << bad;
   }
 }

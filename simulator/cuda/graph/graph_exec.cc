@@ -108,8 +108,9 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, unsigned long long flags, 
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
   if (out == nullptr || !call.state().graphs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
-  if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  constexpr unsigned long long kForDevice = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+  if ((flags & kForDevice) != 0 && !call.machine().fault_plan().device_launches) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((flags & ~(kKnownFlags | kForDevice)) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (in_order(*graph).size() != graph->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
   if ((has_memory_nodes(*graph) || has_conditional_nodes(*graph)) && is_launchable(call.state(), *graph))
     return CUDA_ERROR_NOT_SUPPORTED;

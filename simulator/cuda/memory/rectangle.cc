@@ -73,7 +73,7 @@ CUresult end_of(const Corner& corner, const Extent& extent, End* out) {
 }
 
 CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& extent, CUstream stream,
-              Blocking blocking, const char* caller = __builtin_FUNCTION()) {
+              Blocking blocking, const char* caller) {
   Call call(Needs::kContext, caller);
   if (!call) return call.result();
   if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
@@ -85,17 +85,18 @@ CUresult copy(const Corner& to_corner, const Corner& from_corner, const Extent& 
   return transfer(call, to, from, stream, blocking);
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking) {
+CUresult copy_2d(const CUDA_MEMCPY2D* c, CUstream stream, Blocking blocking,
+                 const char* caller = __builtin_FUNCTION()) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return copy(
       {c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0, nullptr, c->dstArray},
       {c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0, nullptr, c->srcArray},
-      {c->WidthInBytes, c->Height, 1}, stream, blocking);
+      {c->WidthInBytes, c->Height, 1}, stream, blocking, caller);
 }
 
 // CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have the same field names.
 template <typename Description>
-CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
+CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking, const char* caller = __builtin_FUNCTION()) {
   if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Corner to{c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
   Corner from{c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
@@ -105,7 +106,7 @@ CUresult copy_3d(const Description* c, CUstream stream, Blocking blocking) {
     to.context = c->dstContext;
     from.context = c->srcContext;
   }
-  return copy(to, from, {c->WidthInBytes, c->Height, c->Depth}, stream, blocking);
+  return copy(to, from, {c->WidthInBytes, c->Height, c->Depth}, stream, blocking, caller);
 }
 
 // Sizes are in elements of the array if one is involved, else in bytes.
