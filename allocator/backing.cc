@@ -26,6 +26,7 @@ bool borrows(Wait wait) { return wait == Wait::kBehind || wait == Wait::kBehindN
 }  // namespace
 
 Backing::~Backing() {
+  waiting_calls_ = WaitingCalls::kNone;  // there is nobody to try again
   // Adjacent chunks are unmapped together: a call costs the same whatever its length.
   for_each_mapped_range(
       [this](std::uint64_t first, std::uint64_t count) { static_cast<void>(unmap_pages(first, count)); });
@@ -62,6 +63,7 @@ void Backing::for_each_mapped_range(Visit visit) const {
 
 Status Backing::open_to(int device) {
   if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return {};
+  if (!may_map()) return Status::not_ready();
   Status status;
   const auto open = [&](std::uint64_t first, std::uint64_t count) {
     const DeviceAddress at = space_->address_of(first);
@@ -135,7 +137,7 @@ std::uint64_t Backing::free_pages() const {
 }
 
 Status Backing::gather(std::uint64_t count, Wait wait, UseSet* behind) {
-  if (space_->lent_pages() * kCreatedPerLent > pool_->created_pages()) {
+  if (space_->lent_pages() * kCreatedPerLent > pool_->created_pages() && may_unmap()) {
     if (const Status status = sweep_one(); !status.ok()) return status;
   }
   std::uint64_t spare = 0;
@@ -172,7 +174,7 @@ std::uint64_t Backing::spare_pages(std::uint64_t count, Wait wait) {
 Status Backing::fill_pool(std::uint64_t count, Wait wait, std::uint64_t* spare) {
   if (pool_->free_pages() >= count) return Status();
   // A page at a guard can not be handed out with its addresses, so it is used before more pages are created.
-  if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages()) {
+  if (space_->mapped_guards() * kCreatedPerGuard > pool_->created_pages() && may_unmap()) {
     if (const Status status = harvest_guards(count - pool_->free_pages()); !status.ok()) return status;
     if (pool_->free_pages() >= count) return Status();
   }
@@ -313,6 +315,7 @@ Status Backing::sweep_one() {
 }
 
 Status Backing::sweep(Chunk* chunk) {
+  if (!may_unmap()) return Status::not_ready();
   const Status status = driver_->unmap(space_->address_of(chunk->offset()), chunk->size() * space_->page_bytes());
   if (!status.ok()) return status;
   ++unmaps_;
@@ -342,6 +345,7 @@ Status Backing::harvest_run(const Run& run) {
 }
 
 Status Backing::unmap_pages(std::uint64_t first, std::uint64_t count) {
+  if (!may_unmap()) return Status::not_ready();
   const Status status = driver_->unmap(space_->address_of(first), count * space_->page_bytes());
   if (!status.ok()) return status;
   ++unmaps_;
@@ -359,6 +363,7 @@ Status Backing::map(Block& block, PageRange range, Wait wait, UseSet* behind, bo
   const auto missing = static_cast<std::uint64_t>(std::count(handles, handles + range.count, PageHandle{}));
   if (untouched != nullptr) *untouched = false;
   if (missing == 0) return Status();
+  if (!may_map_range(block, range, wait)) return Status::not_ready();
   const std::uint64_t first = space_->page_of(block.begin()) + range.first;
   const std::uint64_t end = first + range.count;
   // Check before any change whether there is enough memory.
@@ -445,7 +450,7 @@ bool Backing::take_back(Block& block, std::uint64_t page) {
   const Bytes page_bytes = space_->page_bytes();
   const DeviceAddress at = block.begin() + page * page_bytes;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (driver_->unmap(at, page_bytes).ok()) {
+    if (may_unmap() && driver_->unmap(at, page_bytes).ok()) {
       ++unmaps_;
       block.handles_[page] = PageHandle{};
       return true;

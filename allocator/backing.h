@@ -15,6 +15,7 @@
 #include "allocator/stream_clock.h"
 #include "allocator/timetable.h"
 #include "driver/driver.h"
+#include "driver/probes.h"
 #include "driver/status.h"
 
 namespace thermocline {
@@ -66,6 +67,7 @@ class Backing {
   Timetable& timetable() { return timetable_; }
   const DeferredUnmaps& deferred_unmaps() const { return deferred_unmaps_; }
   // See Heap.
+  void mapping_waits(WaitingCalls calls) { waiting_calls_ = calls; }
   Status open_to(int device);
   bool homes_at_hand(const Block& block, PageRange range, bool early) const;
   bool can_map_without_waiting(const Block& block, PageRange range);
@@ -114,6 +116,13 @@ class Backing {
     FreeTime time;
   };
 
+  // The driver's functions may be called, without a wait for a stream that is blocked. False: what needs the call returns
+  // not_ready, and changes nothing. Streams are blocked by their engine, under its lock, so neither becomes false within
+  // one call of the engine.
+  bool may_map() { return waiting_calls_ != WaitingCalls::kAll || !clock_->any_blocked(); }
+  bool may_unmap() { return waiting_calls_ == WaitingCalls::kNone || !clock_->any_blocked(); }
+  // All calls that mapping the range needs may be made.
+  bool may_map_range(const Block& block, PageRange range, Wait wait);
   // Appends `count` pages to taken_ and adds their pending uses to `behind`, or returns out_of_memory.
   Status gather(std::uint64_t count, Wait wait, UseSet* behind);
   // How many of `count` pages should be reused in stream order although new ones could be created.
@@ -185,6 +194,7 @@ class Backing {
   AddressSpace* space_;
   PagePool* pool_;
   bool may_alias_;
+  WaitingCalls waiting_calls_ = WaitingCalls::kNone;
   DeferredUnmaps deferred_unmaps_;
   Shown shown_;
   Timetable timetable_;

@@ -45,6 +45,15 @@ bool Backing::choose_known(const Block& block, PageRange range, Wait wait) {
   return as_left;
 }
 
+bool Backing::may_map_range(const Block& block, PageRange range, Wait wait) {
+  if (may_unmap()) return true;
+  // Addresses that still lead to their own pages need no call.
+  if (choose_known(block, range, wait)) return true;
+  const std::uint64_t begin = space_->page_of(block.begin()) + range.first;
+  return may_map() && deferred_unmaps_.stale_in(begin, begin + range.count) == nullptr &&
+         shown_.in(begin, begin + range.count) == nullptr;
+}
+
 Status Backing::sweep_strays(const Block& block, PageRange range, Wait wait) {
   const std::uint64_t begin = space_->page_of(block.begin());
   std::size_t next = 0;
@@ -151,6 +160,7 @@ Status Backing::sweep_stale(std::uint64_t begin, std::uint64_t end, Wait wait) {
 }
 
 Status Backing::unmap_stale(std::uint64_t first, std::uint64_t count) {
+  if (!may_unmap()) return Status::not_ready();
   const Status status = driver_->unmap(space_->address_of(first), count * space_->page_bytes());
   if (!status.ok()) return status;
   ++unmaps_;
@@ -182,6 +192,7 @@ void Backing::give_up(Block& block, PageRange range, const UseSet& pending) {
 
 Status Backing::show(Block& block, PageRange range, const std::vector<PageHandle>& pages) {
   THERMOCLINE_CHECK(pages.size() == range.count, "What is shown has a page for each address.");
+  if (!may_map()) return Status::not_ready();
   const Bytes page_bytes = space_->page_bytes();
   const DeviceAddress begin = block.begin() + range.first * page_bytes;
   const std::uint64_t first = space_->page_of(begin);
@@ -224,6 +235,7 @@ Status Backing::settle_shown(std::uint64_t begin, std::uint64_t end, Wait wait) 
 
 Status Backing::hide(std::uint64_t begin, std::uint64_t end) {
   while (const ShownRange* const shown = shown_.in(begin, end)) {
+    if (!may_unmap()) return Status::not_ready();
     const Status status = driver_->unmap(space_->address_of(shown->first), shown->count * space_->page_bytes());
     if (!status.ok()) return status;
     ++unmaps_;

@@ -140,6 +140,9 @@ class Heap {
   // after `pending` on the device. Until the range is mapped again, its addresses may still map to pages of another
   // block: only for programs all of whose accesses are known.
   void give_up(Block& block, PageRange range, const UseSet& pending);
+  // These functions of the driver wait for work in flight: from now on they are called only while no stream is blocked,
+  // and what needs them meanwhile returns not_ready. Streams are not blocked within a call of the heap.
+  void mapping_waits(WaitingCalls calls) { backing_->mapping_waits(calls); }
   // Gives another device access to everything that is mapped, now and later. On failure it may have access to some of
   // it.
   Status open_to(int device) { return backing_->open_to(device); }

@@ -154,8 +154,12 @@ void* HostPool::allocate(Bytes bytes) {
   return at;
 }
 
-void HostPool::try_mappable_on(StreamHandle stream) {
-  if (state_->mappable != nullptr) state_->mappable->try_on(stream);
+void HostPool::try_mappable_on(StreamHandle stream, void (*failed)()) {
+  if (state_->mappable != nullptr) state_->mappable->try_on(stream, failed);
+}
+
+void HostPool::mapping_waits(WaitingCalls calls) {
+  if (state_->mappable != nullptr) state_->mappable->mapping_waits(calls);
 }
 
 void* HostPool::allocate_pages(Bytes bytes) {

@@ -28,7 +28,9 @@ class HostPool {
   static Status create(const Driver& driver, Bytes limit, Bytes step_bytes, std::unique_ptr<HostPool>* out,
                        int node = -1, HostLedger* ledger = nullptr, std::unique_ptr<MappableHost> mappable = nullptr);
   // Mappable memory is tested on this stream before it is used (MappableHost::try_on).
-  void try_mappable_on(StreamHandle stream);
+  void try_mappable_on(StreamHandle stream, void (*failed)() = nullptr);
+  // See MappableHost.
+  void mapping_waits(WaitingCalls calls);
   // All allocations must have been freed, and no copy may still be using them.
   ~HostPool();
   HostPool(const HostPool&) = delete;

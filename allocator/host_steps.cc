@@ -123,12 +123,15 @@ bool HostSteps::enter(Bytes pinned, Bytes claimed) {
 }
 
 bool HostSteps::register_step(Bytes bytes, bool from_mappable) {
+  if (from_mappable && mappable_ == nullptr) return false;
   if (!enter(pinned_ + bytes, claimed_)) return false;
   void* at = nullptr;
   Status status;
   if (from_mappable) {
     status = source_->take(bytes, &at);
     driver_refused_ |= !status.ok();
+    // Memory that has failed its proof is not tried again.
+    if (status == Status::not_supported()) mappable_ = nullptr;
   } else {
     const PreferNode near_the_device(node_);
     status = driver_->allocate_host(bytes, &at);

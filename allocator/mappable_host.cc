@@ -18,6 +18,7 @@ MappableHost::~MappableHost() {
 
 Status MappableHost::take(Bytes bytes, void** out) {
   THERMOCLINE_CHECK(bytes != 0 && bytes % page_bytes_ == 0, "Mappable memory is taken in whole pages.");
+  if (waiting_calls_ == WaitingCalls::kAll) return Status::not_supported();
   DeviceAddress at;
   if (const Status status = driver_->reserve(bytes, page_bytes_, &at); !status.ok()) return status;
   Piece piece;
@@ -28,6 +29,10 @@ Status MappableHost::take(Bytes bytes, void** out) {
   if (status.ok() && !proven_) {
     status = prove(at, &passed);
     proven_ = status.ok();
+    if (!proven_ && !status.is_out_of_memory()) {
+      status = Status::not_supported();
+      if (failed_ != nullptr) failed_();
+    }
   }
   const MutexLock lock(mutex_);
   if (!passed) {
@@ -36,7 +41,7 @@ Status MappableHost::take(Bytes bytes, void** out) {
   }
   if (!status.ok()) {
     rest_.emplace(at.value, std::move(piece));
-    dismantle_rest();
+    if (waiting_calls_ == WaitingCalls::kNone) dismantle_rest();
     return status;
   }
   pieces_.emplace(at.value, std::move(piece));
@@ -97,6 +102,7 @@ void MappableHost::dismantle_rest() {
 }
 
 bool MappableHost::give(void* at) {
+  if (waiting_calls_ != WaitingCalls::kNone) return false;
   const MutexLock lock(mutex_);
   const auto found = pieces_.find(reinterpret_cast<std::uint64_t>(at));
   if (found == pieces_.end()) return false;

@@ -15,6 +15,7 @@
 #include "allocator/lock_levels.h"
 #include "driver/driver.h"
 #include "driver/locks.h"
+#include "driver/probes.h"
 #include "driver/status.h"
 #include "driver/units.h"
 
@@ -33,16 +34,22 @@ class MappableHost {
 
   Bytes page_bytes() const { return page_bytes_; }
 
-  // The stream on which take() tests the first piece before it returns it; without a stream it is not tested.
-  void try_on(StreamHandle stream) {
+  // The stream on which take() tests the first piece before it returns it; without a stream it is not tested. `failed`,
+  // unless null, is called where copies do not do what they should there.
+  void try_on(StreamHandle stream, void (*failed)() = nullptr) {
     stream_ = stream;
     proven_ = false;
+    failed_ = failed;
   }
+
+  // These functions of the driver wait for work in flight. What has been taken stays until the destructor, and where
+  // mapping waits no more is taken.
+  void mapping_waits(WaitingCalls calls) { waiting_calls_ = calls; }
 
   // `bytes` must be whole pages. On failure nothing has changed.
   Status take(Bytes bytes, void** out);
-  // Returns a piece as it was taken. False if `at` is no piece, or if the driver does not unmap it: then nothing has
-  // changed.
+  // Returns a piece as it was taken. False if `at` is no piece, or if the driver does not unmap it, or would wait: then
+  // nothing has changed.
   bool give(void* at);
   bool owns(const void* at) const;
 
@@ -72,7 +79,9 @@ class MappableHost {
   const Bytes page_bytes_;
   const bool readable_;
   StreamHandle stream_{};
+  void (*failed_)() = nullptr;
   std::atomic<bool> proven_{true};
+  std::atomic<WaitingCalls> waiting_calls_{WaitingCalls::kNone};
   mutable Mutex mutex_{"mappable host memory", lock_level::kMappableHost};
   Pieces pieces_;  // by address
   Pieces rest_;    // which the driver has not completely taken back yet

@@ -37,6 +37,14 @@ constexpr Assumption kTable[] = {
      "documentation is silent; page tables need memory somewhere", "takes none", "", "less fits than the budget counts",
      "alias_takes_memory_once mapping_takes_no_memory", "", "",
      "a refused handle counts as a full device; without a budget a 64th of the device stays free"},
+    {"page_tables", "mappings and reservations take no device memory that cuMemGetInfo does not report as taken",
+     "documentation is silent; a page table has an entry for each page, somewhere", "take none", "handle_bytes=64KiB",
+     "less fits than the budget counts", "mapping_takes_no_memory reserve_takes_no_memory", "", "",
+     "without a budget a 64th of the device stays free; a refused handle counts as a full device"},
+    {"unmap_whole", "a mapping is unmapped as a whole: no page of the library is part of a larger mapping",
+     "CUDA driver API, cuMemUnmap: the range of whole cuMemMap calls", "refuses a part", "",
+     "nothing: each page has a mapping of its own, so that one may go and its neighbours stay", "unmap_of_a_part_fails",
+     "", "", "none needed: the library unmaps whole mappings"},
     {"unmap_runs", "one cuMemUnmap call unmaps several adjacent mappings",
      "cuda.h 13.0, cuMemUnmap: \"the entire contiguous address range that was mapped to\"; read both ways in "
      "intel/llvm#8954; AMD's driver had a defect there (ROCm/ROCR-Runtime#285)",
@@ -46,18 +54,27 @@ constexpr Assumption kTable[] = {
      "cuda.h 13.0, cuMemUnmap: may exhibit synchronous behaviour; Xid 31 where a program relied on that "
      "(vllm-project/vllm#45615)",
      "unmaps at once; the race checker reports work in flight", "unmap=waits",
-     "if cuMemUnmap waits for the whole device: as mapping_waits", "kernel_at_unmapped_address_faults", "", "",
+     "if cuMemUnmap waits for the whole device: as mapping_waits, which probes it, too",
+     "kernel_at_unmapped_address_faults", "", "",
      "each unmap is behind an event of every stream that used the addresses"},
-    {"mapping_waits", "cuMemMap and cuMemSetAccess do not wait for the device",
+    {"mapping_waits", "cuMemMap, cuMemSetAccess and cuMemUnmap do not wait for the device",
      "cuda.h 13.0, cuMemSetAccess: may exhibit synchronous behaviour; PyTorch, c10/cuda/CUDACachingAllocator.cpp, "
      "note on expandable segments: mapping synchronizes to some degree",
-     "do not wait", "map=waits",
-     "the host waits where a plan lets it run ahead; programs that block streams by values hang without a message, "
+     "do not wait", "map=waits unmap=waits",
+     "the host waits where a plan lets it run ahead; without the fallback, programs that block streams by values hang, "
      "because the value may be written by the thread that waits, or by one that needs a lock of the library",
-     "", "",
-     "a wait shows only while work is in flight, and there is none at the start; doctor --gpu checks it with a blocked "
-     "stream",
-     "a plan in its steady state maps nothing"},
+     "", "mapping_waits", "",
+     "not at the start, when no work is in flight, but before the program first blocks a stream by a value or a host "
+     "function. Where they wait, nothing is mapped while a stream is blocked: what needs it waits without a lock, and "
+     "is "
+     "refused after ten seconds (out of memory); no engine begins any more; a plan in its steady state maps nothing"},
+    {"access_part", "cuMemSetAccess is never given a part of a mapping",
+     "cuda.h 13.0, cuMemSetAccess: \"a fully mapped address range containing all allocations\"; whether a part is "
+     "accepted "
+     "is left open",
+     "accepts a part", "", "nothing: ranges begin and end with pages of the library, and each page is a mapping",
+     "set_access_of_a_part set_access_needs_whole_range_mapped", "", "",
+     "none needed: the library names whole mappings"},
     {"access_runs", "one cuMemSetAccess call covers several adjacent mappings",
      "cuda.h 13.0, cuMemSetAccess: \"a fully mapped address range containing all allocations\"; PyTorch's expandable "
      "segments rely on it",

@@ -22,6 +22,11 @@ constexpr Assumption kTable[] = {
      "lookup_per_thread_falls_back lookup_of_later_function lookup_beyond_the_driver", "", "",
      "the hook is chosen by name, version and default stream; with an unknown variant of a known function nothing is "
      "evicted; unknown functions are counted and named (unknown_functions); with strict = true allocations fail"},
+    {"subgrids", "cuSubgridCreate, cuSubgridWorkerGridCreate and cuSubgridWorksetCreate are looked up, and not called",
+     "documentation is silent (in no header up to 13.5); observed without a device: cuDNN 9.26 and NCCL 2.30.7 look "
+     "them up when they are loaded",
+     "has none", "", "work bypasses the hooks: a buffer that it uses may be evicted", "", "",
+     "no public header declares them, so nobody can call them", "logged once where the driver has them"},
     {"proc_address_forms", "cuGetProcAddress takes four arguments before CUDA 12 and five since",
      "cuda.h 13.0, cuGetProcAddress_v2", "both forms", "", "a crash in the first call", "lookup_needs_no_status", "",
      "", "the form follows the symbol and the version that the program asked for"},
@@ -65,6 +70,10 @@ constexpr Assumption kTable[] = {
      "have them", "pools=off", "programs read wrong figures of a pool",
      "pool_starts_with_its_defaults pool_settings_come_back default_pool_is_current", "", "",
      "calls go to the driver; the program gets its error"},
+    {"mempool_handle", "MEMPOOL_HANDLE of an address is the pool that its memory was allocated from",
+     "cuda.h 13.0, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE; the current pool: cuDeviceSetMemPool", "the pool", "pools=off",
+     "a program that frees or trims by the handle finds the wrong pool", "current_pool_serves default_pool_is_current",
+     "", "", "the library answers for its buffers with the pool that the program named, or the current one"},
     {"registrations",
      "memory that is registered with another device or a network card must stay until it is deregistered",
      "documentation is silent; NCCL's graph registration hung (fzyzcjy/torch_memory_saver#88)", "has none", "",

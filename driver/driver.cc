@@ -317,6 +317,12 @@ Status Driver::wait(StreamHandle stream, EventHandle event) const {
   return status_of(table_->cuStreamWaitEvent(to_cu(stream), to_cu(event), 0));
 }
 
+Status Driver::wait_for_value(StreamHandle stream, const void* word, std::uint32_t value) const {
+  THERMOCLINE_NEED(cuStreamWaitValue32);
+  return status_of(
+      table_->cuStreamWaitValue32(to_cu(stream), reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_EQ));
+}
+
 Status Driver::query(EventHandle event) const {
   THERMOCLINE_NEED(cuEventQuery);
   return status_of(table_->cuEventQuery(to_cu(event)));

@@ -103,6 +103,8 @@ class Driver {
   Status destroy_event(EventHandle event) const;
   Status record(EventHandle event, StreamHandle stream) const;
   Status wait(StreamHandle stream, EventHandle event) const;
+  // The stream waits until the 32 bits at `word`, in pinned host memory, are `value`.
+  Status wait_for_value(StreamHandle stream, const void* word, std::uint32_t value) const;
   // ok: completed; not_ready: pending; anything else: an error.
   Status query(EventHandle event) const;
   Status synchronize(EventHandle event) const;

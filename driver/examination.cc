@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/examination.h"
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <new>
-#include <thread>
 
-#include "driver/locks.h"
+#include "driver/mapping_waits.h"
 #include "driver/owned.h"
 #include "driver/table.h"
 
@@ -84,87 +80,6 @@ Answer proc_address_forms(const DriverLibrary& library) {
           is_there ? "" : "cuGetProcAddress_v2 is missing"};
 }
 
-// A stream that waits for a value until it is released, or for 20 ms.
-class BlockedStream {
- public:
-  explicit BlockedStream(const DriverLibrary& library) : driver_(&library.driver()) {
-    using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
-    const char* const names[] = {"cuStreamWaitValue32_v2", "cuStreamWaitValue32"};
-    WaitValue wait = nullptr;
-    for (const char* const name : names) {
-      if (wait == nullptr) wait = reinterpret_cast<WaitValue>(library.symbol(name));
-    }
-    void* word = nullptr;
-    StreamHandle stream{};
-    if (wait == nullptr || !driver_->allocate_host(sizeof(std::atomic<std::uint32_t>), &word).ok()) return;
-    memory_ = HostMemoryOwner(*driver_, word);
-    word_ = new (word) std::atomic<std::uint32_t>(0);
-    if (!driver_->create_stream(&stream).ok()) return;
-    stream_ = StreamOwner(*driver_, stream);
-    is_blocked_ = wait(reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(stream)),
-                       reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS;
-    if (is_blocked_) timer_ = std::thread([this] { give_up(); });
-  }
-  ~BlockedStream() {
-    if (!is_blocked_) return;
-    release();
-    timer_.join();
-    const WaitsInPlace nothing_else_runs_there;
-    static_cast<void>(driver_->synchronize_stream(stream_.get()));
-  }
-  BlockedStream(const BlockedStream&) = delete;
-  BlockedStream& operator=(const BlockedStream&) = delete;
-
-  bool is_blocked() const { return is_blocked_; }
-  bool gave_up() const { return gave_up_; }
-
- private:
-  void release() { *word_ = 1; }
-  void give_up() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-    while (*word_ == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-      if (std::chrono::steady_clock::now() < end) continue;
-      gave_up_ = true;
-      release();
-    }
-  }
-
-  const Driver* driver_;
-  HostMemoryOwner memory_;
-  StreamOwner stream_;
-  std::atomic<std::uint32_t>* word_ = nullptr;
-  bool is_blocked_ = false;
-  std::atomic<bool> gave_up_{false};
-  std::thread timer_;
-};
-
-// Maps and unmaps while another stream is blocked. A call that waits for all work returns only after that stream has
-// given up.
-Answer mapping_waits(const DriverLibrary& library, const DeviceFacts& facts) {
-  const Driver& driver = library.driver();
-  const Bytes bytes = facts.page_bytes;
-  Answer answer = {"mapping_waits", Finding::kNotTried, ""};
-  DeviceAddress at;
-  PageHandle page{};
-  if (!driver.reserve(bytes, bytes, &at).ok()) return answer;
-  const ReservationOwner addresses(driver, at, bytes);
-  if (!driver.create_page(bytes, facts.device, &page).ok()) return answer;
-  const BlockedStream stream(library);
-  const auto note = [&](Status status, const char* call) {
-    if (status.ok() && stream.gave_up() && answer.detail.empty()) answer.detail = call;
-    return status.ok();
-  };
-  if (stream.is_blocked() && note(driver.map(at, bytes, page), "cuMemMap")) {
-    const bool has_access = note(driver.set_access(at, bytes, facts.device), "cuMemSetAccess");
-    const bool is_unmapped = note(driver.unmap(at, bytes), "cuMemUnmap");
-    if (has_access && is_unmapped) answer.finding = finding_of(answer.detail.empty());
-  }
-  static_cast<void>(driver.destroy_page(page));
-  if (!answer.detail.empty()) answer.detail += " waits for work in flight";
-  return answer;
-}
-
 Answer memory(const Driver& driver, const DeviceFacts& facts) {
   Bytes free = 0;
   Bytes total = 0;
@@ -176,10 +91,14 @@ Answer memory(const Driver& driver, const DeviceFacts& facts) {
 void add_mechanisms(const Driver& driver, const DeviceFacts& facts, std::vector<Answer>* answers) {
   Findings findings = probe_mapping(driver, facts);
   probe_host_memory(driver, facts, &findings);
+  const MappingInFlight in_flight = probe_mapping_in_flight(driver, facts);
+  findings.set(Mechanism::kMappingInFlight, in_flight.finding);
   for (const MechanismText& text : mechanism_texts()) {
     const Finding finding = findings.of(text.mechanism);
     std::string detail = finding == Finding::kFails ? text.without : "";
     if (text.mechanism == Mechanism::kHostMemory && !facts.can_map_host) detail = "the device reports no support";
+    if (text.mechanism == Mechanism::kMappingInFlight && in_flight.call != nullptr)
+      detail = std::string(in_flight.call) + " waits for work in flight";
     answers->push_back({text.name, finding, detail});
   }
 }
@@ -200,7 +119,6 @@ std::vector<Answer> examine(const DriverLibrary& library, int ordinal, std::stri
     answers.push_back({"granularity", Finding::kWorks, std::to_string(facts.page_bytes >> 10) + " KiB"});
     answers.push_back(reservation(driver, facts));
     add_mechanisms(driver, facts, &answers);
-    answers.push_back(mapping_waits(library, facts));
   }
   answers.push_back(memory(driver, facts));
   answers.push_back(parameters(library));

@@ -23,6 +23,9 @@ constexpr MechanismText kTexts[] = {
      "captures are invalidated when the library maps memory or waits"},
     {Mechanism::kHostMemory, "host_memory", "copies reach mapped host memory",
      "host copies are in ordinary pinned memory, and evicted addresses have no host mapping"},
+    {Mechanism::kMappingInFlight, "mapping_waits", "memory is mapped and unmapped while other work is in flight",
+     "none is while a stream waits for a value or a host function: operations that need it wait, and are refused after "
+     "some seconds; further host copies are in ordinary pinned memory"},
 };
 static_assert(std::size(kTexts) == static_cast<std::size_t>(Mechanism::kCount));
 

@@ -17,18 +17,26 @@
 namespace thermocline {
 
 enum class Mechanism : std::uint8_t {
-  kEvents,       // a recorded event that was waited for is reported as complete
-  kRemap,        // a handle keeps its contents while it is not mapped
-  kAlias,        // two mappings of a handle show the same memory
-  kAccessRuns,   // one call sets access for several adjacent mappings
-  kUnmapRuns,    // one call unmaps several adjacent mappings
-  kCaptureMode,  // a thread can set its capture mode
-  kHostMemory,   // mapped host memory: copies reach it, and the host reads them
+  kEvents,           // a recorded event that was waited for is reported as complete
+  kRemap,            // a handle keeps its contents while it is not mapped
+  kAlias,            // two mappings of a handle show the same memory
+  kAccessRuns,       // one call sets access for several adjacent mappings
+  kUnmapRuns,        // one call unmaps several adjacent mappings
+  kCaptureMode,      // a thread can set its capture mode
+  kHostMemory,       // mapped host memory: copies reach it, and the host reads them
+  kMappingInFlight,  // mapping calls return while other work is in flight
   kCount
 };
 
 // Driver calls of probe_mapping when nothing fails; a test checks it.
 inline constexpr int kCallsOfProbes = 32;
+
+// Mapping calls that return only when work in flight has completed (mapping_waits.h).
+enum class WaitingCalls : std::uint8_t {
+  kNone,
+  kUnmap,  // cuMemUnmap
+  kAll,    // cuMemMap or cuMemSetAccess, and perhaps cuMemUnmap
+};
 
 enum class Finding : std::uint8_t { kNotTried, kWorks, kFails };
 
@@ -52,7 +60,7 @@ struct MechanismText {
 };
 std::span<const MechanismText> mechanism_texts();
 
-// Probes all mechanisms but kHostMemory on the device of the current context; none if it has no virtual memory
+// Probes all mechanisms but kHostMemory and kMappingInFlight (mapping_waits.h) on the device of the current context; none if it has no virtual memory
 // management. `annotate`: tell tools (NVTX) that no buffer lies at these addresses.
 Findings probe_mapping(const Driver& driver, const DeviceFacts& facts, bool annotate = false);
 // Probes kHostMemory. Apart, because host pages are slow to create; engines try the first host page that they create.

@@ -37,6 +37,7 @@
   X(cuStreamDestroy, true)                    \
   X(cuStreamSynchronize, true)                \
   X(cuStreamWaitEvent, true)                  \
+  X(cuStreamWaitValue32, false)               \
   X(cuStreamIsCapturing, false)               \
   X(cuStreamGetFlags, false)                  \
   X(cuThreadExchangeStreamCaptureMode, false) \

@@ -92,6 +92,9 @@ struct EngineOptions {
   Relauncher* relauncher = nullptr;
   // Notified of every movement (movement.h); must outlive the engine. Null: nobody is.
   MovementObserver* movements = nullptr;
+  // Called when mapped host memory turns out not to work, once at most; from then on host copies are in ordinary pinned
+  // memory. With the engine's lock held. Null: nobody is told.
+  void (*without_host_memory)() = nullptr;
 };
 
 }  // namespace thermocline

@@ -22,7 +22,8 @@ What the library relies on where CUDA's documentation is silent or ambiguous, or
 register in `driver/assumptions_of_*.cc` by `scripts/assumptions.py`; make changes there.
 
 - **checked by**: rules of [conformance](conformance.md); *at the start*: probed when an engine is created (`driver/probes.h`), in the program's own
-  context, with {calls} driver calls; *not checked*, and why.
+  context, with {calls} driver calls (`host_memory`: with the first host page; `mapping_waits`: before a stream is first blocked); *not checked*, and
+  why.
 - **switch**: makes the simulated driver violate the assumption, `THERMOCLINE_SIMULATE_DRIVER=alias=off,queue=100`
   ([faults](faults.md#a-driver-that-is-wrong-on-purpose)).
 - **seen**: what GPUs answered in `./dev gpu`.

@@ -78,7 +78,7 @@ class Tuner {
     return meter_.failure().empty();
   }
 
-  Findings& found() { return found_; }
+  TuneFindings& found() { return found_; }
   const std::string& failure() const { return meter_.failure().empty() ? failure_ : meter_.failure(); }
 
  private:
@@ -189,7 +189,7 @@ class Tuner {
   ReplayMeter meter_;
   Progress progress_{"tuning"};
   std::optional<SwapBounds> bounds_;
-  Findings found_;
+  TuneFindings found_;
   std::string failure_;
 };
 
@@ -197,7 +197,8 @@ class Tuner {
 
 class BatchSearch {
  public:
-  BatchSearch(const Flags& flags, const Findings& found, const std::string& simulator, BatchedTrace a, BatchedTrace b)
+  BatchSearch(const Flags& flags, const TuneFindings& found, const std::string& simulator, BatchedTrace a,
+              BatchedTrace b)
       : flags_(flags), found_(found), simulator_(simulator), a_(a), b_(b) {}
 
   bool run(double most_slowdown, PairFindings* out, std::string* reason) {
@@ -261,7 +262,7 @@ class BatchSearch {
   }
 
   const Flags& flags_;
-  const Findings& found_;
+  const TuneFindings& found_;
   const std::string& simulator_;
   BatchedTrace a_, b_;
   double most_slowdown_ = 0;
@@ -361,7 +362,7 @@ int tune(const Flags& flags) {
   // Errors of opening the file are reported before the work is done.
   std::unique_ptr<OutputFile> file;
   if (flags.output && !(file = OutputFile::open(*flags.output))) return kFailed;
-  Findings found;
+  TuneFindings found;
   {
     Tuner tuner(flags, job.trace, *job.profile, job.simulator);
     tuner.set_budget(job.budget.value_or(whole_device()));

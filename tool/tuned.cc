@@ -37,7 +37,7 @@ std::string compared(const KnobWorth& other, const Measured& best) {
 std::string percent_above(double value, double of) { return text("%.1f %%", (value / of - 1) * 100); }
 
 // Lines about the settings found, for the file and for the terminal.
-std::vector<std::string> summary(const Findings& f) {
+std::vector<std::string> summary(const TuneFindings& f) {
   std::vector<std::string> lines;
   const double step = f.with_best.step_ms;
   std::string line =
@@ -71,7 +71,7 @@ std::string optional_ms(const std::optional<double>& ms, const char* none) {
   return ms ? text("%.2f ms", *ms) : std::string(none);
 }
 
-void print_curve(const Findings& f, std::FILE* out) {
+void print_curve(const TuneFindings& f, std::FILE* out) {
   if (f.curve.empty()) return;
   double longest = 0;
   for (const CurvePoint& point : f.curve) longest = std::max(longest, point.tuned_ms.value_or(0));
@@ -163,7 +163,7 @@ void copy_knob(const Knobs& from, const std::string& key, Knobs* to) {
   if (key == "clean_reserve") to->clean_reserve_percent = from.clean_reserve_percent;
 }
 
-std::string settings_file(const Findings& f) {
+std::string settings_file(const TuneFindings& f) {
   std::string out = "# Written by thermocline tune for " + f.trace + " on " + f.profile->name + " (" +
                     f.profile->title + ", simulated).\n# Every figure is of a replay through the library itself:\n#\n";
   for (const std::string& line : summary(f)) out += "#   " + line + "\n";
@@ -184,7 +184,7 @@ std::string settings_file(const Findings& f) {
   return out;
 }
 
-void print_findings(const Findings& f, std::FILE* out) {
+void print_findings(const TuneFindings& f, std::FILE* out) {
   std::fprintf(out, "%s on %s, budget %s\n", f.trace.c_str(), f.profile->name, f.budget_told.c_str());
   if (!f.runs) {
     std::fprintf(out, "  no settings make it run: %s\n", f.why_not.c_str());
@@ -206,7 +206,7 @@ void print_findings(const Findings& f, std::FILE* out) {
   if (f.pair) print_pair(*f.pair, out);
 }
 
-void print_findings_json(const Findings& f) {
+void print_findings_json(const TuneFindings& f) {
   ordered_json curve = ordered_json::array(), changed = ordered_json::array();
   for (const CurvePoint& point : f.curve) {
     curve.push_back({{"budget_bytes", point.budget},

@@ -42,7 +42,7 @@ struct PairFindings {
   bool is_limit_of_search = false;   // larger ones were not tried
 };
 
-struct Findings {
+struct TuneFindings {
   std::string trace;
   const simulator::Profile* profile = nullptr;
   Bytes budget = 0, peak_live_bytes = 0;
@@ -66,9 +66,9 @@ struct Findings {
 };
 
 // In a form that `config check` accepts.
-std::string settings_file(const Findings& found);
-void print_findings(const Findings& found, std::FILE* out);
-void print_findings_json(const Findings& found);
+std::string settings_file(const TuneFindings& found);
+void print_findings(const TuneFindings& found, std::FILE* out);
+void print_findings_json(const TuneFindings& found);
 
 // "learned", "1MiB", "60%": the value of the knob named `key`, as in a settings file.
 std::string knob_text(const Knobs& knobs, const std::string& key);

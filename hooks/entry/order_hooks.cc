@@ -7,6 +7,7 @@
 #include "hooks/capture/captures.h"
 #include "hooks/operands/values.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/late_frees.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/retired_streams.h"
@@ -105,6 +106,14 @@ CUresult destroy(CUstream stream, Call call) {
   });
 }
 
+// The stream may be blocked behind the host function. An engine needs to know that only where mapping would wait for it.
+CUresult call_host(StreamHandle stream, Call call) {
+  streams_may_block();
+  if (mapping_waits()) return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
+  wait_for_queue(stream);
+  return call();
+}
+
 CUresult began(StreamHandle stream, CUstreamCaptureMode mode, Call call, CUgraph into = nullptr) {
   capture_began();
   const CUresult result = call();
@@ -148,23 +157,17 @@ THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream h
   return real<kFunction>(hEvent, hStream, flags);
 })
 
-// The stream may be blocked behind the host function.
-THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
-  streams_may_block();
-  wait_for_queue(stream_of(hStream));
-  return real<kFunction>(hStream, fn, userData);
-})
+THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData),
+                      { return call_host(stream_of(hStream), [&] { return real<kFunction>(hStream, fn, userData); }); })
 THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc_v2, _ptsz,
                       (CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode), {
-                        streams_may_block();
-                        wait_for_queue(stream_of(hStream));
-                        return real<kFunction>(hStream, fn, userData, syncMode);
+                        return call_host(stream_of(hStream),
+                                         [&] { return real<kFunction>(hStream, fn, userData, syncMode); });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
                       (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
-                        streams_may_block();
-                        wait_for_queue(stream_of(hStream));
-                        return real<kFunction>(hStream, callback, userData, flags);
+                        return call_host(stream_of(hStream),
+                                         [&] { return real<kFunction>(hStream, callback, userData, flags); });
                       })
 
 // The stream may be blocked until another API signals.

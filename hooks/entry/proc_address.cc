@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "hooks/diagnostics/fallbacks.h"
 #include "hooks/interpose/log.h"
@@ -56,6 +57,15 @@ void* hook_for_resolver(const char* base, void* answer, int version, cuuint64_t 
   return reinterpret_cast<void*>(&resolve_per_thread);
 }
 
+// Without a public declaration there is nothing to hook, and libraries look the functions up without calling them.
+void say_what_has_no_header(std::string_view base) {
+  if (!base.starts_with("cuSubgrid")) return;
+  THERMOCLINE_LOG_ONCE(LogLevel::kInfo,
+                       "the driver has %.*s, which no public header declares; work that is submitted through it is not "
+                       "seen",
+                       static_cast<int>(base.size()), base.data());
+}
+
 void exchange(const char* base, void** address, int version, cuuint64_t flags) {
   if (base == nullptr || address == nullptr || *address == nullptr || Inside::now()) return;
   void* hook = hook_for_base(base, *address, version, flags);
@@ -65,6 +75,7 @@ void exchange(const char* base, void** address, int version, cuuint64_t flags) {
     return;
   }
   if (!knows_base(base)) count_unknown_function(base);
+  say_what_has_no_header(base);
   // First versions, with 32-bit addresses, are intentionally not hooked.
   if (!has_hooked_base(base) || version < 3020) return;
   // The driver has another entry point for a function in the table: a program that asks with this version expects the

@@ -14,6 +14,7 @@
 #include "hooks/operands/values.h"
 #include "hooks/pointers/uploads.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/driver_room.h"
 #include "hooks/submit/holding.h"
 #include "hooks/submit/macros.h"
@@ -207,7 +208,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
-                                   {.follows = true, .may_block = any_waits_for_values()}, call);
+                                   {.follows = true, .may_block = any_waits_for_values() || mapping_waits()}, call);
     if (result == CUDA_SUCCESS) note_tables(access.kernels);
     return result;
   });

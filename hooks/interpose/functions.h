@@ -474,6 +474,8 @@
     "cuSignalExternalSemaphoresAsync") \
   X("a value of the graph's own", \
     "cuGraphConditionalHandleCreate") \
+  X("in no public header; cuDNN 9.26 and NCCL 2.30.7 look them up (proc_address.cc says where a driver has them)", \
+    "cuSubgridCreate cuSubgridWorkerGridCreate cuSubgridWorksetCreate") \
   X("a stream that has done nothing", \
     "cuGreenCtxStreamCreate") \
   X("memory of another process", \

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "hooks/interpose/log.h"
+#include "hooks/runtime/mapping_waits.h"
 
 namespace thermocline {
 namespace {
@@ -19,11 +20,11 @@ bool Backoff::wait() {
   const auto now = std::chrono::steady_clock::now();
   if (end_ == std::chrono::steady_clock::time_point{}) end_ = now + kLongest;
   if (now >= end_) {
-    THERMOCLINE_LOG_ONCE(
-        LogLevel::kError,
-        "out of memory: what could leave the device is used by streams that wait for values, and nobody has written "
-        "these for %d seconds",
-        static_cast<int>(kLongest.count()));
+    THERMOCLINE_LOG_ONCE(LogLevel::kError,
+                         "out of memory: %s wait for values, and nobody has written these for %d seconds",
+                         mapping_waits() ? "the driver can not map or unmap while streams"
+                                         : "what could leave the device is used by streams that",
+                         static_cast<int>(kLongest.count()));
     return false;
   }
   std::this_thread::sleep_for(pause_);

@@ -8,6 +8,9 @@
 
 namespace thermocline {
 
+// Logs and counts it, once in the life of the process. For what is found out later than at an engine's beginning.
+void do_without(Mechanism mechanism);
+
 // Returns false if no engine can work without what failed; `why`, a string literal, says what it is.
 bool do_without(const Findings& findings, EngineOptions* options, const char** why);
 

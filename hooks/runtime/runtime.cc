@@ -31,6 +31,7 @@
 #include "hooks/interpose/symbols.h"
 #include "hooks/operands/layouts.h"
 #include "hooks/runtime/engine_observer.h"
+#include "hooks/runtime/mapping_waits.h"
 #include "hooks/runtime/mechanisms.h"
 #include "hooks/runtime/movement_log.h"
 #include "hooks/runtime/refusals.h"
@@ -129,6 +130,7 @@ class Runtime::State {
   bool share_host_limit(EngineOptions* options);
   static const char* missing_capability(const EngineOptions& options, const DeviceFacts& facts);
   static void limit_to_what_is_seen(EngineOptions* options);
+  bool is_usable(const Driver& driver, DeviceFacts* facts);
   std::unique_ptr<Engine> make_engine(DeviceFacts* facts);
   void stand_aside(const char* why, std::optional<CUdevice> device = std::nullopt);
   const ActiveEngine* publish(Engine* engine, CUcontext context, CUdevice device);
@@ -247,6 +249,22 @@ void Runtime::State::limit_to_what_is_seen(EngineOptions* options) {
   options->policy = kNoPolicy;
 }
 
+// Of the device of the current context. False: the library stands aside.
+bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
+  const char* lacks = nullptr;
+  if (!driver.facts(facts).ok()) {
+    stand_aside("the device does not say what it can do", device_of_current_context());
+    return false;
+  }
+  if (!facts->has_virtual_memory) lacks = "the device has no virtual memory management";
+  // A stream may be blocked that no engine knows of, and an engine maps at its beginning.
+  if (mapping_waits()) {
+    lacks = "the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some";
+  }
+  if (lacks != nullptr) stand_aside(lacks, facts->device);
+  return lacks == nullptr;
+}
+
 std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   const DriverTable* table = real_table();
   if (table == nullptr) {
@@ -254,14 +272,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     return nullptr;
   }
   const Driver driver(*table);
-  if (Status status = driver.facts(facts); !status.ok()) {
-    stand_aside("the device does not say what it can do", device_of_current_context());
-    return nullptr;
-  }
-  if (!facts->has_virtual_memory) {
-    stand_aside("the device has no virtual memory management", facts->device);
-    return nullptr;
-  }
+  if (!is_usable(driver, facts)) return nullptr;
   std::unique_ptr<Engine> engine;
   layouts().set_rules(settings.operators);
   EngineOptions options = engine_options(settings, facts->device, facts->total_memory, host_memory_bytes());
@@ -273,6 +284,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
     }
   }
   limit_to_what_is_seen(&options);
+  annotate_mapping_probe(options.annotate);
   const Findings findings = probe_mapping(driver, *facts, options.annotate);
   const char* lacks = nullptr;
   if (const bool can = do_without(findings, &options, &lacks);
@@ -283,6 +295,7 @@ std::unique_ptr<Engine> Runtime::State::make_engine(DeviceFacts* facts) {
   if (!share_host_limit(&options)) return nullptr;
   options.waits_without_lock = true;
   options.movements = movement_log();
+  options.without_host_memory = [] { do_without(Mechanism::kHostMemory); };
   if (settings.debug == DebugMode::kGuard) options.redzone_bytes = kRedzoneBytes;
   if (options.host_fallback == HostFallback::kFull && !(facts->can_map_host && options.may_alias)) {
     THERMOCLINE_LOG_ONCE(

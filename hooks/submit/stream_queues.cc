@@ -14,6 +14,7 @@
 #include "hooks/interpose/counted_calls.h"
 #include "hooks/interpose/lock_levels.h"
 #include "hooks/runtime/guarded.h"
+#include "hooks/runtime/mapping_waits.h"
 #include "hooks/submit/submit.h"
 
 namespace thermocline {
@@ -168,7 +169,10 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 }  // namespace
 
-void streams_may_block() noexcept { may_block.store(true, std::memory_order_relaxed); }
+void streams_may_block() {
+  may_block.store(true, std::memory_order_relaxed);
+  find_whether_mapping_waits();
+}
 bool any_stream_may_block() noexcept { return may_block.load(std::memory_order_relaxed); }
 
 void wait_for_queue(StreamHandle stream) {

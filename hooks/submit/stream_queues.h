@@ -18,8 +18,8 @@
 
 namespace thermocline {
 
-// The program has used something that may block a stream.
-void streams_may_block() noexcept;
+// To be called before the program uses something that may block a stream, without a lock.
+void streams_may_block();
 bool any_stream_may_block() noexcept;
 
 // To be called before a call that adds to the stream. Waits while its queue is too full; the caller must hold no lock.

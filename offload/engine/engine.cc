@@ -307,6 +307,12 @@ void Engine::synchronized(const UseSet& uses) {
   state_->clock.synchronized(uses);
 }
 
+void Engine::mapping_waits(WaitingCalls calls) {
+  const std::lock_guard lock(mutex_);
+  state_->heap.mapping_waits(calls);
+  state_->host.mapping_waits(calls);
+}
+
 Status Engine::open_to(int device) {
   const std::lock_guard lock(mutex_);
   return state_->heap.open_to(device);

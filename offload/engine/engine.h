@@ -35,6 +35,7 @@
 #include "allocator/use_set.h"
 #include "driver/driver.h"
 #include "driver/locks.h"
+#include "driver/probes.h"
 #include "driver/status.h"
 #include "driver/units.h"
 #include "offload/access.h"
@@ -162,6 +163,9 @@ class Engine {
   UseSet submitted(StreamHandle stream);
   UseSet submitted_all() const;
   void synchronized(const UseSet& uses);
+  // These functions of the driver wait for work in flight. From now on they are not called while a stream is blocked:
+  // what needs them is refused with not_ready.
+  void mapping_waits(WaitingCalls calls);
   // Another device, which the driver lets use memory of this one, may use all of the engine's: what is mapped, and what
   // will be. For good. On failure it may use some of it.
   Status open_to(int device);

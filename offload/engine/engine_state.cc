@@ -120,7 +120,7 @@ Status Engine::State::create(const Driver& driver, const EngineOptions& wanted, 
     state->annotations = std::make_unique<NvtxMemory>("thermocline", heap.range_begin(), heap.range_bytes());
   }
   if (options.policy->evicts()) {
-    if (Status status = state->migration.open(); !status.ok()) return status;
+    if (Status status = state->migration.open(options.without_host_memory); !status.ok()) return status;
   }
   state->is_plain = state->options.redzone_bytes == 0 && state->annotations == nullptr && state->audit == nullptr &&
                     state->versions == nullptr && !state->net.full();
@@ -304,7 +304,8 @@ Status Engine::State::place(Bytes bytes, StreamIndex hint, Buffer** out) {
                                                                   : Status::out_of_memory();
   }
   if (status.is_out_of_memory() && !evicts) status = heap.map(block, Wait::kYes);
-  if (status.is_out_of_memory() && evicts) {
+  // Not ready: nothing can be mapped while a stream is blocked.
+  if ((status.is_out_of_memory() || status == Status::not_ready()) && evicts) {
     // It gets pages at its first access. Once more is live than the device holds, the host must be able to hold all of
     // it: what leaves and what returns are both there while they change places.
     const Bytes limit = budget_bytes - external_bytes;

@@ -26,7 +26,7 @@ Migration::~Migration() {
   static_cast<void>(driver_.destroy_stream(in_));
 }
 
-Status Migration::open() {
+Status Migration::open(void (*without_host_memory)()) {
   if (Status status = driver_.create_stream(&out_); !status.ok()) return status;
   if (Status status = driver_.create_stream(&in_); !status.ok()) {
     static_cast<void>(driver_.destroy_stream(out_));
@@ -34,7 +34,7 @@ Status Migration::open() {
   }
   out_index_ = clock_.index_of(out_);
   in_index_ = clock_.index_of(in_);
-  host_.try_mappable_on(in_);
+  host_.try_mappable_on(in_, without_host_memory);
   open_ = true;
   return {};
 }

@@ -29,7 +29,7 @@ class Migration {
       : driver_(driver), clock_(clock), host_(host), net_(net) {}
   ~Migration();
 
-  Status open();
+  Status open(void (*without_host_memory)() = nullptr);
 
   // Submits the copy of a mapped, defined part without a host copy; it becomes kLeaving. out_of_memory: the host limit.
   Status copy_out(EvictionUnit& part);

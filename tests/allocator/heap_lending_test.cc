@@ -55,6 +55,13 @@ class HeapLendingTest : public testing::Test {
     fake.submit(clock->handle_of(stream), buffer->number(), buffer->address(), buffer->requested());
     buffer->block().uses.add({stream, clock->advance(stream)});
   }
+  // The stream waits for a value; the fake driver's streams do so until they are told to run.
+  void block(StreamIndex stream) {
+    Buffer* const word = allocate_mapped(kPage - 1);
+    clock->about_to_block();
+    use(word, stream);
+    clock->may_block(stream);
+  }
   // Assigns the buffer's present pages to its addresses.
   void settle(Buffer* buffer) {
     const Block& block = buffer->block();
@@ -155,6 +162,67 @@ TEST_F(HeapLendingTest, PagesAreCreatedRatherThanTakenFromBehindWhatMayNeverEnd)
   EXPECT_EQ(larger->block().uses.newest(b), 0u);
   use(larger, a);
   static_cast<void>(wall);
+}
+
+// Calls of the driver's mapping functions.
+constexpr const char* kMappingCalls[] = {"cuMemMap", "cuMemSetAccess", "cuMemUnmap"};
+
+TEST_F(HeapLendingTest, NothingIsMappedWhileAStreamIsBlockedWhereMappingWaits) {
+  Buffer* const there = allocate_mapped(4 * kPage);
+  Buffer* const wanted = allocate(4 * kPage);
+  block(b);
+  heap->mapping_waits(WaitingCalls::kAll);
+  std::uint64_t before = 0, after = 0;
+  for (const char* call : kMappingCalls) before += fake.calls(call);
+  for (const Wait wait : {Wait::kNo, Wait::kBehind, Wait::kYes}) {
+    EXPECT_EQ(heap->map(wanted->block(), wait), Status::not_ready());
+  }
+  EXPECT_EQ(heap->unmap(there->block()), Status::not_ready());
+  EXPECT_EQ(heap->open_to(1), Status::not_ready());
+  heap->validate();
+  for (const char* call : kMappingCalls) after += fake.calls(call);
+  EXPECT_EQ(before, after);
+  EXPECT_TRUE(there->block().mapped());
+  EXPECT_TRUE(heap->map(there->block(), Wait::kNo).ok()) << "it has all of its pages";
+  fake.run_all();
+  EXPECT_TRUE(heap->map(wanted->block(), Wait::kNo).ok());
+  EXPECT_TRUE(heap->unmap(there->block()).ok());
+  heap->validate();
+}
+
+TEST_F(HeapLendingTest, PagesAreMappedWhileAStreamIsBlockedWhereOnlyUnmappingWaits) {
+  Buffer* const there = allocate_mapped(4 * kPage);
+  Buffer* const wanted = allocate(4 * kPage);
+  block(b);
+  heap->mapping_waits(WaitingCalls::kUnmap);
+  EXPECT_TRUE(heap->map(wanted->block(), Wait::kNo).ok());
+  EXPECT_EQ(heap->unmap(there->block()), Status::not_ready());
+  EXPECT_EQ(heap->trim(0), Status()) << "nothing is free";
+  free(there);
+  EXPECT_EQ(heap->trim(0), Status::not_ready());
+  heap->validate();
+  EXPECT_EQ(fake.calls("cuMemUnmap"), 0u);
+  fake.run_all();
+  EXPECT_TRUE(heap->trim(0).ok());
+  EXPECT_EQ(heap->created_bytes(), 5 * kPage);
+}
+
+// What was given up may have to be mapped over, after its own mapping is gone.
+TEST_F(HeapLendingTest, StaleAddressesStayWhileAStreamIsBlockedWhereUnmappingWaits) {
+  make(9 * kPage);
+  fake.allow_aliases = true;
+  Buffer* const first = allocate_mapped(4 * kPage);
+  Buffer* const second = allocate(8 * kPage);
+  heap->give_up(first->block(), {0, 4}, {});
+  ASSERT_TRUE(heap->map(second->block(), Wait::kBehind).ok());
+  heap->give_up(second->block(), {0, 8}, {});
+  block(b);
+  heap->mapping_waits(WaitingCalls::kUnmap);
+  EXPECT_EQ(heap->map(first->block(), Wait::kBehind), Status::not_ready()) << "the pages are another's";
+  EXPECT_TRUE(heap->map(second->block(), Wait::kBehind).ok()) << "its addresses still lead to its own pages";
+  heap->validate();
+  EXPECT_EQ(fake.calls("cuMemUnmap"), 0u);
+  fake.run_all();
 }
 
 TEST_F(HeapLendingTest, LentAddressesAreHandedOutOnlyAfterTheyWereUnmapped) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "driver/library.h"
+#include "driver/mapping_waits.h"
 #include "driver/table.h"
 #include "simulator/control.h"
 
@@ -80,7 +81,8 @@ TEST_F(Probes, FindNothingWrongWithADriverThatSatisfiesTheAssumptions) {
   const Findings findings = probe("");
   expect(findings, {});
   for (const MechanismText& text : mechanism_texts()) {
-    const Finding expected = text.mechanism == Mechanism::kHostMemory ? Finding::kNotTried : Finding::kWorks;
+    const bool is_apart = text.mechanism == Mechanism::kHostMemory || text.mechanism == Mechanism::kMappingInFlight;
+    const Finding expected = is_apart ? Finding::kNotTried : Finding::kWorks;
     EXPECT_EQ(findings.of(text.mechanism), expected) << text.name;
   }
 }
@@ -116,6 +118,36 @@ TEST_F(Probes, CheckHostMemoryOnRequest) {
   findings = probe("host_mapping=off");
   probe_host_memory(Driver(table_), facts_, &findings);
   EXPECT_EQ(findings.of(Mechanism::kHostMemory), Finding::kNotTried);
+}
+
+TEST_F(Probes, FindWhetherMappingWaits) {
+  const struct {
+    const char* switches;
+    Finding finding;
+    WaitingCalls waiting;
+    const char* call;
+  } cases[] = {{"", Finding::kWorks, WaitingCalls::kNone, nullptr},
+               {"map=waits", Finding::kFails, WaitingCalls::kAll, "cuMemMap"},
+               {"unmap=waits", Finding::kFails, WaitingCalls::kUnmap, "cuMemUnmap"},
+               {"map=waits,unmap=waits", Finding::kFails, WaitingCalls::kAll, "cuMemMap"},
+               {"virtual_memory=off", Finding::kNotTried, WaitingCalls::kNone, nullptr}};
+  for (const auto& [switches, finding, waiting, call] : cases) {
+    static_cast<void>(probe(switches));
+    const MappingInFlight found = probe_mapping_in_flight(Driver(table_), facts_);
+    EXPECT_EQ(found.finding, finding) << switches;
+    EXPECT_EQ(found.waiting, waiting) << switches;
+    EXPECT_STREQ(found.call, call) << switches;
+    SimulatedStatistics statistics{};
+    statistics.size = sizeof statistics;
+    control_->statistics(&statistics);
+    EXPECT_EQ(statistics.physical_bytes, 0u) << switches;
+  }
+}
+
+TEST_F(Probes, CanNotTellWhetherMappingWaitsWhereNoStreamWaits) {
+  static_cast<void>(probe("map=waits"));
+  table_.cuStreamWaitValue32 = nullptr;
+  EXPECT_EQ(probe_mapping_in_flight(Driver(table_), facts_).finding, Finding::kNotTried);
 }
 
 TEST_F(Probes, StepsWorkWithADriverThatAcceptsOneMappingPerCall) {

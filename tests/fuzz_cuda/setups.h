@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,24 @@ struct Setup {
   unsigned devices = 1;
   bool digests = false;
   std::string driver{};            // switches of the simulated driver (docs/faults.md)
+  bool may_refuse = false;         // under these switches or this budget a program may end with a clear refusal
   std::uint64_t simulated_ms = 0;  // in place of `programs`
 
-  // Sets `driver`. Where it has no host fallback, programs make no accesses that only a full host fallback serves.
+  // Sets `driver`. Where it has no host fallback, programs make no accesses that only a full host fallback serves; where
+  // nothing is evicted, they have all of the device.
   void use_driver(std::string switches);
   std::vector<std::string> arguments(const std::string& program) const;
   std::vector<std::string> environment(const std::string& library, const std::string& simulator_folder) const;
   std::string name() const;  // a short description
 };
+
+// The switches of the simulated driver under which random programs run, with each of their values; a number stands for
+// others of its kind.
+std::span<const char* const> driver_switches();
+
+// The process has ended because a call was refused, and has said so; no byte was wrong before. A refusal ends it before
+// the checker's last line.
+bool is_clear_refusal(int status, const std::string& err);
 
 // A setup by its number: every policy, order and kind of host fallback occurs.
 Setup setup_of(std::uint64_t seed);

@@ -11,11 +11,13 @@ namespace {
 
 TEST(Fallbacks, FunctionsOfANewerDriverAreNotKnown) {
   // Hooked; called; passed; passed only in a later version; from another header.
-  for (const char* known : {"cuMemAlloc", "cuCtxGetCurrent", "cuEventRecord", "cuCtxCreate", "cuGLGetDevices",
-                            "cuGraphInstantiateWithFlags"}) {
+  for (const char* known :
+       {"cuMemAlloc", "cuCtxGetCurrent", "cuEventRecord", "cuCtxCreate", "cuGLGetDevices",
+        "cuGraphInstantiateWithFlags", "cuSubgridCreate", "cuSubgridWorkerGridCreate", "cuSubgridWorksetCreate"}) {
     EXPECT_TRUE(knows_base(known)) << known;
   }
-  for (const char* unknown : {"cuMemAllocTomorrow", "cuMem", "EventRecord", "cuEventRecordW", ""}) {
+  for (const char* unknown :
+       {"cuMemAllocTomorrow", "cuMem", "EventRecord", "cuEventRecordW", "cuSubgridTomorrow", ""}) {
     EXPECT_FALSE(knows_base(unknown)) << unknown;
   }
 }

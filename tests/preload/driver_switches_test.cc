@@ -3,8 +3,10 @@
 // same bits or a clear refusal.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/preload/running.h"
@@ -94,6 +96,55 @@ TEST(DriverSwitches, FailedProbesAreLoggedOnceAndCounted) {
     const std::size_t first = result.err.find(name);
     EXPECT_NE(first, std::string::npos) << result.err;
     EXPECT_EQ(result.err.find(name, first + 1), std::string::npos) << "once: " << result.err;
+  }
+}
+
+// A driver whose mapping calls wait for a stream that the caller has yet to let go on. The library finds that out before
+// the program blocks its first stream, and calls none of them until all have gone on. All at once: most of the time is
+// the library's patience.
+TEST(DriverSwitches, ProgramsThatBlockStreamsDoNotHangWhereMappingWaits) {
+  struct Run {
+    std::string program, switches;
+    std::future<ProcessResult> plain, under;
+  };
+  std::vector<Run> runs;
+  for (const char* program : {"copies/standing", "copies/standing_released", "copies/standing_elsewhere",
+                              "copies/standing_on_all", "memory/freed_while_standing", "launches/full_queue"}) {
+    for (const char* switches : {"map=waits", "unmap=waits"}) {
+      const auto start = [&](const std::string& with, bool preload) {
+        return std::async(std::launch::async, run, program, with, preload, 0, std::vector<std::string>());
+      };
+      runs.push_back({program, switches, start("", false), start(switches, true)});
+    }
+  }
+  for (Run& one : runs) {
+    const ProcessResult plain = one.plain.get(), under = one.under.get();
+    const std::string where = one.program + ", " + one.switches + "\n" + under.err;
+    ASSERT_EQ(plain.status, 0) << where << plain.err;
+    const bool is_same = plain.status == under.status && plain.out == under.out;
+    EXPECT_TRUE(is_same || is_clear_refusal(under, one.switches)) << where;
+    EXPECT_TRUE(says(under, "(mapping_waits)")) << where;
+    EXPECT_EQ(statistic(under, "missing_mechanisms"), 1u) << where;
+  }
+}
+
+// Where only unmapping waits, programs that fit need not be refused, even if they allocate while a stream is blocked.
+TEST(DriverSwitches, ProgramsThatFitHaveTheSameBitsWhereMappingWaits) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"copies/standing_released", "map=waits"},      {"copies/values", "map=waits"},
+      {"launches/host_functions", "map=waits"},       {"graphs/host_nodes", "map=waits"},
+      {"copies/standing_released", "unmap=waits"},    {"copies/standing", "unmap=waits"},
+      {"memory/freed_while_standing", "unmap=waits"}, {"launches/full_queue", "unmap=waits"}};
+  for (const auto& [program, switches] : cases) {
+    const ProcessResult plain = run(program, "", false, 0);
+    const ProcessResult fits = run_program({std::string("api_paths/") + program},
+                                           {.preload = {LIBRARY_FILE},
+                                            .budget = "",
+                                            .order = 0,
+                                            .environment = {std::string("THERMOCLINE_SIMULATE_DRIVER=") + switches}});
+    EXPECT_EQ(fits.status, plain.status) << program << ", " << switches << "\n" << fits.err;
+    EXPECT_EQ(fits.out, plain.out) << program << ", " << switches;
+    EXPECT_TRUE(says(fits, "(mapping_waits)")) << program << ", " << switches << "\n" << fits.err;
   }
 }
 

@@ -59,5 +59,16 @@ TEST(HostFallback, SaysWhereFullCanNotBeHad) {
   EXPECT_EQ(statistic(bare, "fallback_evictions"), 0u);
 }
 
+// The first page is tried before it is used. The fifth copy to the host is that trial's: the probes at the start make
+// four.
+TEST(HostFallback, AHostPageThatFailsItsProofIsAMissingMechanism) {
+  const ProcessResult bare = run_with("pageable", "auto", 0, "fail cuMemcpyDtoHAsync call 5 INVALID_VALUE");
+  expect_same(run_plain({"tables", "pageable"}), bare);
+  EXPECT_GT(statistic(bare, "evicted_bytes"), 0u);
+  EXPECT_EQ(statistic(bare, "fallback_evictions"), 0u);
+  EXPECT_EQ(statistic(bare, "missing_mechanisms"), 1u);
+  EXPECT_NE(bare.err.find("copies reach mapped host memory (host_memory);"), std::string::npos) << bare.err;
+}
+
 }  // namespace
 }  // namespace thermocline::test
