@@ -127,7 +127,9 @@ TEST(Lookups, WithoutSuchAVariantEvictionGoesOn) {
             "granted all\nevicted before: some\nright\nrefused of those away: none\nrefused at last: none\n"
             "evicted since: some\n");
   EXPECT_EQ(statistic(result, "unknown_functions"), 0u);
-  // Libraries look these up at their start; only where a driver has them may there be work that no hook sees.
+}
+
+// Libraries look these up at their start; only where a driver has them may there be work that no hook sees.
   TEST(Lookups, FunctionsWithoutAHeaderAreNamedOnceWhereTheDriverHasThem) {
     const std::vector<std::string> program = {"api_paths/resolution/asks_for", "cuSubgridCreate",
                                               "cuSubgridWorksetCreate"};
