@@ -130,20 +130,20 @@ TEST(Lookups, WithoutSuchAVariantEvictionGoesOn) {
 }
 
 // Libraries look these up at their start; only where a driver has them may there be work that no hook sees.
-  TEST(Lookups, FunctionsWithoutAHeaderAreNamedOnceWhereTheDriverHasThem) {
-    const std::vector<std::string> program = {"api_paths/resolution/asks_for", "cuSubgridCreate",
-                                              "cuSubgridWorksetCreate"};
-    const ProcessResult without = run_program(program, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {}});
-    EXPECT_EQ(without.out, "cuSubgridCreate: not there\ncuSubgridWorksetCreate: not there\n") << without.err;
-    EXPECT_EQ(without.err.find("cuSubgrid"), std::string::npos) << without.err;
-    const ProcessResult with = run_program(
-        program, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"LD_LIBRARY_PATH=" NO_DEVICE_FOLDER}});
-    EXPECT_EQ(with.out, "cuSubgridCreate: there\ncuSubgridWorksetCreate: there\n") << with.err;
-    const std::string line = "thermocline: the driver has cuSubgridCreate, which no public header declares;";
-    const std::size_t first = with.err.find(line);
-    ASSERT_NE(first, std::string::npos) << with.err;
-    EXPECT_EQ(with.err.find("cuSubgrid", first + line.size()), std::string::npos) << with.err;
-  }
+TEST(Lookups, FunctionsWithoutAHeaderAreNamedOnceWhereTheDriverHasThem) {
+  const std::vector<std::string> program = {"api_paths/resolution/asks_for", "cuSubgridCreate",
+                                            "cuSubgridWorksetCreate"};
+  const ProcessResult without = run_program(program, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {}});
+  EXPECT_EQ(without.out, "cuSubgridCreate: not there\ncuSubgridWorksetCreate: not there\n") << without.err;
+  EXPECT_EQ(without.err.find("cuSubgrid"), std::string::npos) << without.err;
+  const ProcessResult with = run_program(
+      program, {.preload = {LIBRARY_FILE}, .budget = "", .environment = {"LD_LIBRARY_PATH=" NO_DEVICE_FOLDER}});
+  EXPECT_EQ(with.out, "cuSubgridCreate: there\ncuSubgridWorksetCreate: there\n") << with.err;
+  const std::string line = "thermocline: the driver has cuSubgridCreate, which no public header declares;";
+  const std::size_t first = with.err.find(line);
+  ASSERT_NE(first, std::string::npos) << with.err;
+  EXPECT_EQ(with.err.find("cuSubgrid", first + line.size()), std::string::npos) << with.err;
+}
 
 }  // namespace
 }  // namespace thermocline::test
