@@ -189,6 +189,7 @@ void HostPool::free(void* at) {
 
 void HostPool::trim(Bytes keep) { state_->steps.trim(keep); }
 bool HostPool::trim_later(bool later) { return state_->steps.trim_later(later); }
+void HostPool::forget_refusals() { state_->steps.forget_refusals(); }
 bool HostPool::wants_trim() const { return state_->steps.wants_trim(); }
 bool HostPool::make_way() { return state_->steps.make_way(); }
 bool HostPool::claim(Bytes bytes) { return state_->steps.claim(bytes); }

@@ -50,6 +50,8 @@ class HostPool {
   // asks again, where it holds no lock. For callers that all hold the same one.
   bool trim_later(bool later);
   bool wants_trim() const;
+  // What was refused to others, who did not ask again, is no reason to.
+  void forget_refusals();
   bool make_way();
   // While an object of this class lives, they are returned at once.
   class TrimsInPlace {

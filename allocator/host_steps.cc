@@ -233,14 +233,17 @@ bool HostSteps::trim_later(bool later) {
 }
 
 bool HostSteps::make_way() {
+  Bytes before = 0;
   {
     const MutexLock lock(mutex_);
+    wants_trim_.store(false, std::memory_order_relaxed);
     if (!any_in_the_way()) return false;
+    before = pinned_;
   }
   trim(0);
   MutexLock lock(mutex_);
   left_.wait(lock, [this] { return leaving_ == 0; });
-  return true;
+  return pinned_ < before;
 }
 
 Bytes HostSteps::pinned_bytes() const {

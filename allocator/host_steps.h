@@ -73,6 +73,7 @@ class HostSteps {
   // once. The value from before.
   bool trim_later(bool later);
   // The last refusal came while steps were empty, or on their way to the driver.
+  void forget_refusals() { wants_trim_.store(false, std::memory_order_relaxed); }
   bool wants_trim() const { return wants_trim_.load(std::memory_order_relaxed); }
   // Returns empty steps to the driver, and waits for those that others are returning. False: there were none.
   bool make_way();

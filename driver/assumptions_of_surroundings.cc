@@ -20,8 +20,10 @@ constexpr Assumption kTable[] = {
     {"proc_address", "cuGetProcAddress returns the address of the exported symbol", "documentation is silent",
      "the same address", "", "calls bypass the hooks",
      "lookup_per_thread_falls_back lookup_of_later_function lookup_beyond_the_driver", "", "",
-     "the hook is chosen by name, version and default stream; with an unknown variant of a known function nothing is "
-     "evicted; unknown functions are counted and named (unknown_functions); with strict = true allocations fail"},
+     "the hook is chosen by name, version and default stream; once an unknown variant of a known function is looked "
+     "up, "
+     "nothing is evicted any more, and it is counted and named; unknown functions are counted and named "
+     "(unknown_functions); with strict = true allocations fail"},
     {"subgrids", "cuSubgridCreate, cuSubgridWorkerGridCreate and cuSubgridWorksetCreate are looked up, and not called",
      "documentation is silent (in no header up to 13.5); observed without a device: cuDNN 9.26 and NCCL 2.30.7 look "
      "them up when they are loaded",

@@ -43,12 +43,9 @@ class SignalsBlocked {
 // A stream that waits for a value until it is released, or gives up.
 class BlockedStream {
  public:
-  explicit BlockedStream(const Driver& driver) : driver_(&driver) {
-    void* word = nullptr;
+  // `word`: pinned, for as long as the stream may be blocked.
+  BlockedStream(const Driver& driver, void* word) : driver_(&driver), word_(new (word) std::atomic<std::uint32_t>(0)) {
     StreamHandle stream{};
-    if (!driver.allocate_host(sizeof(std::atomic<std::uint32_t>), &word).ok()) return;
-    memory_ = HostMemoryOwner(driver, word);
-    word_ = new (word) std::atomic<std::uint32_t>(0);
     if (!driver.create_stream(&stream).ok()) return;
     stream_ = StreamOwner(driver, stream);
     // Before the stream is blocked: where there is no thread, nobody would release it in time.
@@ -85,19 +82,18 @@ class BlockedStream {
   }
 
   const Driver* driver_;
-  HostMemoryOwner memory_;
+  std::atomic<std::uint32_t>* word_;
   StreamOwner stream_;
-  std::atomic<std::uint32_t>* word_ = nullptr;
   bool is_blocked_ = false;
   std::atomic<bool> gave_up_{false};
   std::thread timer_;
 };
 
 // Maps, gives access and unmaps at `at` while a stream is blocked. Behind a call that has waited it is not any more.
-MappingInFlight attempt(const Driver& driver, const DeviceFacts& facts, DeviceAddress at, PageHandle page) {
+MappingInFlight attempt(const Driver& driver, const DeviceFacts& facts, DeviceAddress at, PageHandle page, void* word) {
   const Bytes bytes = facts.page_bytes;
   MappingInFlight found;
-  const BlockedStream stream(driver);
+  const BlockedStream stream(driver, word);
   if (!stream.is_blocked()) return found;
   const auto note = [&](Status status, const char* call, WaitingCalls waiting) {
     if (status.ok() && stream.gave_up() && found.call == nullptr) {
@@ -126,9 +122,12 @@ MappingInFlight probe_mapping_in_flight(const Driver& driver, const DeviceFacts&
   const ReservationOwner addresses(driver, at, facts.page_bytes);
   std::optional<NvtxMemory> annotation;
   if (annotate) annotation.emplace("thermocline: a trial", at, facts.page_bytes);
+  // Never freed: freeing pinned memory may wait for all work of the device, and that for this thread.
+  void* word = nullptr;
+  if (!driver.allocate_host(sizeof(std::atomic<std::uint32_t>), &word).ok()) return found;
   if (!driver.create_page(facts.page_bytes, facts.device, &page).ok()) return found;
   for (int i = 0; i < kAttempts; ++i) {
-    found = attempt(driver, facts, at, page);
+    found = attempt(driver, facts, at, page, word);
     if (found.finding != Finding::kFails) break;
   }
   static_cast<void>(driver.destroy_page(page));

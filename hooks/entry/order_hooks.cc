@@ -106,10 +106,10 @@ CUresult destroy(CUstream stream, Call call) {
   });
 }
 
-// The stream may be blocked behind the host function. An engine needs to know that only where mapping would wait for it.
-CUresult call_host(StreamHandle stream, Call call) {
+// The stream may be blocked behind the call. An engine needs to know that only where mapping would wait for it.
+CUresult call_that_blocks(StreamHandle stream, Call call) {
   streams_may_block();
-  if (mapping_waits()) return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
+  if (mapping_may_wait()) return submit(stream, Host::kGoesOn, {}, {.may_block = true}, call);
   wait_for_queue(stream);
   return call();
 }
@@ -157,17 +157,18 @@ THERMOCLINE_HOOK_PAIR(cuEventRecordWithFlags, _ptsz, (CUevent hEvent, CUstream h
   return real<kFunction>(hEvent, hStream, flags);
 })
 
-THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData),
-                      { return call_host(stream_of(hStream), [&] { return real<kFunction>(hStream, fn, userData); }); })
+THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData), {
+  return call_that_blocks(stream_of(hStream), [&] { return real<kFunction>(hStream, fn, userData); });
+})
 THERMOCLINE_HOOK_PAIR(cuLaunchHostFunc_v2, _ptsz,
                       (CUstream hStream, CUhostFn fn, void* userData, unsigned int syncMode), {
-                        return call_host(stream_of(hStream),
-                                         [&] { return real<kFunction>(hStream, fn, userData, syncMode); });
+                        return call_that_blocks(stream_of(hStream),
+                                                [&] { return real<kFunction>(hStream, fn, userData, syncMode); });
                       })
 THERMOCLINE_HOOK_PAIR(cuStreamAddCallback, _ptsz,
                       (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags), {
-                        return call_host(stream_of(hStream),
-                                         [&] { return real<kFunction>(hStream, callback, userData, flags); });
+                        return call_that_blocks(stream_of(hStream),
+                                                [&] { return real<kFunction>(hStream, callback, userData, flags); });
                       })
 
 // The stream may be blocked until another API signals.
@@ -175,9 +176,9 @@ THERMOCLINE_HOOK_PAIR(cuWaitExternalSemaphoresAsync, _ptsz,
                       (const CUexternalSemaphore* extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS* paramsArray,
                        unsigned int numExtSems, CUstream stream),
                       {
-                        streams_may_block();
-                        wait_for_queue(stream_of(stream));
-                        return real<kFunction>(extSemArray, paramsArray, numExtSems, stream);
+                        return call_that_blocks(stream_of(stream), [&] {
+                          return real<kFunction>(extSemArray, paramsArray, numExtSems, stream);
+                        });
                       })
 
 THERMOCLINE_HOOK_PAIR(cuStreamBeginCapture, _ptsz, (CUstream hStream), {

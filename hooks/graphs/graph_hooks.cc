@@ -208,7 +208,7 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
     if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);
     const CUresult result = submit(stream, Host::kGoesOn, std::move(access.accesses),
-                                   {.follows = true, .may_block = any_waits_for_values() || mapping_waits()}, call);
+                                   {.follows = true, .may_block = any_waits_for_values() || mapping_may_wait()}, call);
     if (result == CUDA_SUCCESS) note_tables(access.kernels);
     return result;
   });

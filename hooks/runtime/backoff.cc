@@ -22,8 +22,8 @@ bool Backoff::wait() {
   if (now >= end_) {
     THERMOCLINE_LOG_ONCE(LogLevel::kError,
                          "out of memory: %s wait for values, and nobody has written these for %d seconds",
-                         mapping_waits() ? "the driver can not map or unmap while streams"
-                                         : "what could leave the device is used by streams that",
+                         mapping_was_found_to_wait() ? "the driver can not map or unmap while streams"
+                                                     : "what could leave the device is used by streams that",
                          static_cast<int>(kLongest.count()));
     return false;
   }

@@ -7,14 +7,16 @@
 
 namespace thermocline {
 
-// To be called without a lock, before an operation that may block a stream is submitted. Other threads that call it wait
-// until it is known. Without a context, or without virtual memory management, nothing is found out.
+// To be called without a lock, before an operation that may block a stream is submitted. Other threads go on meanwhile:
+// one of them may be what this thread's work waits for. Without a context nothing is found out yet.
 void find_whether_mapping_waits();
 
 // Tools are told (NVTX) that no buffer is where it is tried.
 void annotate_mapping_probe(bool annotate) noexcept;
 
 // It has been found out, and some do.
-bool mapping_waits() noexcept;
+bool mapping_was_found_to_wait() noexcept;
+// The same, or it is not known yet because it is just being found out.
+bool mapping_may_wait() noexcept;
 
 }  // namespace thermocline

@@ -258,7 +258,7 @@ bool Runtime::State::is_usable(const Driver& driver, DeviceFacts* facts) {
   }
   if (!facts->has_virtual_memory) lacks = "the device has no virtual memory management";
   // A stream may be blocked that no engine knows of, and an engine maps at its beginning.
-  if (mapping_waits()) {
+  if (mapping_was_found_to_wait()) {
     lacks = "the driver waits for streams when it maps memory or unmaps it, and the program may have blocked some";
   }
   if (lacks != nullptr) stand_aside(lacks, facts->device);

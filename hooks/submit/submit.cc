@@ -145,8 +145,12 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<Operation> operation;
-  const auto open = [&](const OperationInfo& asked) {
-    return with_late_frees(active, [&] { return begin_patiently(asked, begin, &operation); });
+  const auto open = [&](OperationInfo asked) {
+    return with_late_frees(active, [&] {
+      const Status status = begin_patiently(asked, begin, &operation);
+      asked.again = true;
+      return status;
+    });
   };
   if (CUresult result = open_when_it_goes_on(stream, host, info, &truce, &operation, open); result != CUDA_SUCCESS)
     return result;

@@ -62,6 +62,7 @@ Status Engine::ask_without_waiting(std::unique_lock<Mutex>& lock, Ask ask) {
     Status status;
     {
       const StreamClock::Deferring waits(clock, true);
+      host.forget_refusals();
       status = ask();
     }
     if (status != Status::not_ready()) [[likely]]

@@ -85,7 +85,11 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
       match(before);
       break;
     case PeriodDetector::Event::kDiverged:
-      if (following_) ++divergences_;
+      if (following_) {
+        ++divergences_;
+        residency_.plan_ended();
+      }
+      in_a_row_ = 0;
       assignment_.diverged();
       following_ = false;
       returns_.clear();
@@ -110,14 +114,18 @@ void LearnedPolicy::match(std::size_t before) {
   if (current_ != period_detector_.iteration() || !goes_on) {
     returns_.clear();
     assignment_.diverged();
+    in_a_row_ = 0;
   }
+  const bool begins = period_detector_.position() == 0;
+  in_a_row_ = begins && before + 1 != period_detector_.period() ? 1 : in_a_row_ + 1;
   current_ = period_detector_.iteration();
   following_ = !known_[current_].plan.leaves.empty();
-  if (following_ && period_detector_.position() == 0 && residency_.takes_digests()) learn_anew_if_mistaken();
+
   if (following_ && !known_[current_].plan.gaps.empty() && period_detector_.position() == 0) {
     assignment_.begins(current_, submitted_ns_, migration_.link());
   }
   if (following_ || (planning_.begun() && planned_ == current_)) bind();
+  if (following_ && residency_.takes_digests()) learn_anew_if_mistaken();
 }
 
 void LearnedPolicy::learn() {
@@ -167,6 +175,9 @@ void LearnedPolicy::learn() {
 // once they have left twice, or that something does by now.
 void LearnedPolicy::learn_anew_if_mistaken() {
   Known& known = known_[current_];
+  // A profile is of the last operations: one whole iteration, behind another one.
+  const std::size_t period = period_detector_.period();
+  if (period_detector_.position() + 1 != period || in_a_row_ < 2 * period || recorder_.size() < 2 * period) return;
   if (planning_.begun() || known.corrections >= kMostCorrections || rewriting() != nullptr) return;
   std::size_t mistaken = 0;
   for (const PlannedGap& gap : known.plan.gaps) {

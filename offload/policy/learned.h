@@ -152,7 +152,8 @@ class LearnedPolicy final : public EvictionPolicy, public RecomputePolicy {
     std::uint64_t used_at;  // by acted_
   };
   std::deque<Return> returns_;
-  std::uint64_t acted_ = 0;  // places of plans that have been passed
+  std::uint64_t acted_ = 0;     // places of plans that have been passed
+  std::uint64_t in_a_row_ = 0;  // operations that have come as they do in an iteration, one behind the other
   bool following_ = false;
   std::uint64_t token_ = 0;        // of the operation in preparation
   bool timed_ = false;             // its duration was given

@@ -289,6 +289,12 @@ void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) 
   }
 }
 
+void Residency::plan_ended() {
+  for (EvictionUnit& part : clean_) {
+    if (part.leaves_for == EvictReason::kPlanned) part.leaves_for.reset();
+  }
+}
+
 bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
   if (state.dropped) return true;
   fetches_for_ = reason;
@@ -302,8 +308,10 @@ bool Residency::prefetch(BlockState& state, bool may_wait, FetchReason reason) {
       return false;
     } else if (!fetch(part)) {
       // What has left by now gives its room to what comes.
-      const Victims victims = reason == FetchReason::kPlanned ? Victims::kPlanned : Victims::kOthers;
-      if (!drop_clean(part.bytes(), victims) || !fetch(part)) return false;
+      const bool planned = reason == FetchReason::kPlanned;
+      if (!drop_clean(part.bytes(), Victims::kPlanned) && (planned || !drop_clean(part.bytes(), Victims::kOthers)))
+        return false;
+      if (!fetch(part)) return false;
     }
   }
   return true;

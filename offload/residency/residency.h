@@ -100,6 +100,8 @@ class Residency {
   // As planned, or asked for: the first `parts` parts of the block are copied out now, and are the next to go when room
   // is needed.
   void leave(BlockState& state, std::size_t parts, EvictReason reason);
+  // What the plan has chosen to leave, and has not left yet, is like all that is clean.
+  void plan_ended();
   // The block's contents can be recomputed: they are given up, and its pages at once, behind its uses on the device.
   void discard(BlockState& state);
   // As planned, or asked for: the block is wanted soon. True when it is on the device, or on its way there; false when

@@ -294,6 +294,44 @@ TEST_P(CleanDropTest, LaunchesMayFail) {
 }
 
 // Host memory for what is live, and no more: a stale copy goes when another one needs its place.
+// The plan takes what was found unchanged for read, until it changes. Operations differ in how many buffers they use, so
+// a plan that is off by one of them shows.
+TEST_P(CleanDropTest, WhatBeginsToChangeIsPlannedAnew) {
+  start({.budget_bytes = 12 * kPage, .policy = kLearnedPolicy, .host_fallback = GetParam()});
+  constexpr int kLayers = 8;
+  std::vector<DeviceAddress> layers;
+  for (unsigned char i = 0; i < kLayers; ++i) {
+    layers.push_back(allocate(2 * kPage));
+    write(layers.back(), 2 * kPage, i);
+  }
+  const DeviceAddress activations = allocate(kPage);
+  write(activations, kPage, 0);
+  const auto run = [&](std::vector<MemoryAccess> accesses, std::uint64_t kind, auto&& submit) {
+    Operation operation = engine_->begin(kStream, accesses, {.kind = kind});
+    ASSERT_TRUE(operation.status().ok()) << operation.status().code();
+    ASSERT_TRUE(submit().ok());
+    operation.commit();
+  };
+  const auto pass = [&](bool changes, unsigned char value) {
+    for (int i = 0; i < kLayers; ++i) {
+      std::memset(pinned_, value + i, 64);
+      const auto kind = static_cast<std::uint64_t>(2 * i);
+      run({{layers[i]}, {activations}}, kind + 1, [&] {
+        return changes ? driver().copy_to_device(layers[i], pinned_, 64, kStream)
+                       : driver().copy_to_host(pinned_, layers[i], 64, kStream);
+      });
+      run({{activations}}, kind + 2, [&] { return driver().copy_to_host(pinned_, activations, 64, kStream); });
+      synchronize();
+    }
+  };
+  for (int i = 0; i < 10; ++i) pass(false, 0);
+  const std::uint64_t plans = statistics().plans;
+  EXPECT_GE(plans, 1u);
+  for (int i = 0; i < 14; ++i) pass(true, static_cast<unsigned char>(i));
+  EXPECT_GT(statistics().plans, plans);
+  for (int i = 0; i < kLayers; ++i) EXPECT_TRUE(holds(layers[i], 64, static_cast<unsigned char>(13 + i))) << i;
+}
+
 // The least with which this program runs without digests, too: no more is asked for because copies become stale.
 TEST_P(CleanDropTest, StaleCopiesGiveWayToOthers) {
   pinned_memory.most = GetParam() == HostFallback::kOff ? 56 * kMiB : 70 * kMiB;

@@ -3,6 +3,8 @@
 #include "offload/engine/report.h"
 #include "driver/page_size.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
