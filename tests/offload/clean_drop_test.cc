@@ -313,14 +313,14 @@ TEST_P(CleanDropTest, WhatBeginsToChangeIsPlannedAnew) {
     operation.commit();
   };
   const auto pass = [&](bool changes, unsigned char value) {
+    std::uint64_t kind = 0;
     for (int i = 0; i < kLayers; ++i) {
       std::memset(pinned_, value + i, 64);
-      const auto kind = static_cast<std::uint64_t>(2 * i);
-      run({{layers[i]}, {activations}}, kind + 1, [&] {
+      run({{layers[i]}, {activations}}, ++kind, [&] {
         return changes ? driver().copy_to_device(layers[i], pinned_, 64, kStream)
                        : driver().copy_to_host(pinned_, layers[i], 64, kStream);
       });
-      run({{activations}}, kind + 2, [&] { return driver().copy_to_host(pinned_, activations, 64, kStream); });
+      run({{activations}}, ++kind, [&] { return driver().copy_to_host(pinned_, activations, 64, kStream); });
       synchronize();
     }
   };
