@@ -19,6 +19,7 @@
 #include "hooks/submit/holding.h"
 #include "hooks/submit/macros.h"
 #include "hooks/submit/shapes.h"
+#include "hooks/submit/stream_queues.h"
 
 namespace thermocline {
 namespace {
@@ -204,6 +205,8 @@ CUresult launch_graph(CUgraphExec exec, StreamHandle stream, Call call) {
   if (engines_now() == nullptr) return call();
   if (is_recording(stream)) return submit(stream, Host::kGoesOn, {}, {.follows = true}, call);
   return guarded([&] {
+    // Of what was recorded nothing blocked a stream so far.
+    if (any_stream_may_block()) streams_may_block();
     GraphAccess access = access_of(exec);
     if (const HeldEngines engines; !engines.none()) search_moves(*engines, access.moves, access.beyond);
     if (!access.is_known || any_node_changes_on_the_device()) return submit_unknown(stream, call);

@@ -171,7 +171,8 @@ void forget(bool is_gone, CUcontext context, StreamHandle stream) {
 
 void streams_may_block() {
   may_block.store(true, std::memory_order_relaxed);
-  find_whether_mapping_waits();
+  // What is recorded blocks nothing before its graph is launched; and a probe may invalidate captures.
+  if (!any_capture()) find_whether_mapping_waits();
 }
 bool any_stream_may_block() noexcept { return may_block.load(std::memory_order_relaxed); }
 

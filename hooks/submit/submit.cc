@@ -58,9 +58,9 @@ CUresult wait_for(const ActiveEngine& active, const AccessList& accesses) {
 
 // Submits in a context without an engine, or an unknown one, whose streams are not tracked. So the buffers are pinned
 // and the host waits: before the call for other uses of their pages and for fetches in progress, and after it for the
-// call itself. Correct but slow.
-CUresult submit_elsewhere(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
-                          const AccessList& accesses, Call call) {
+// call itself. Correct but slow. Rare, and so not inlined: threads may have little stack.
+[[gnu::noinline]] CUresult submit_elsewhere(const EngineSet& engines, const StreamPlace& place, StreamHandle stream,
+                                            const AccessList& accesses, Call call) {
   if (accesses.empty()) return call();
   THERMOCLINE_LOG_ONCE(LogLevel::kWarning,
                        "memory is used in another context than its own; the host waits for each such operation");
@@ -171,9 +171,10 @@ CUresult submit_here(const ActiveEngine& active, StreamHandle stream, Host host,
   return result;
 }
 
-// Submits a copy whose memory the stream's device can not access.
-CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place, StreamHandle stream, Host host,
-                                const AccessList& accesses, const OperationInfo& info, CallIn copy) {
+// Submits a copy whose memory the stream's device can not access. Rare.
+[[gnu::noinline]] CUresult submit_by_proxy_stream(const ActiveEngine& owner, const StreamPlace& place,
+                                                  StreamHandle stream, Host host, const AccessList& accesses,
+                                                  const OperationInfo& info, CallIn copy) {
   const Inside inside;
   const bool waits = host == Host::kWaits || host == Host::kWaitsFirst;
   if (waits_for_the_stream(host)) real<Function::cuStreamSynchronize>(to_cu(stream));
@@ -216,8 +217,9 @@ class SharedRecording {
 };
 
 // Submits an operation that concerns several engines, or whose stream is not in the current context.
-CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place, StreamHandle stream,
-                       Host host, const AccessList& accesses, const OperationInfo& info, bool unknown, Call call) {
+[[gnu::noinline]] CUresult submit_across(const EngineSet& engines, EngineBits bits, const StreamPlace& place,
+                                         StreamHandle stream, Host host, const AccessList& accesses,
+                                         const OperationInfo& info, bool unknown, Call call) {
   const Inside inside;
   std::optional<CaptureTruce> truce;
   std::optional<MultiDeviceOperation> span;

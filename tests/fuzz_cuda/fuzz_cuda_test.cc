@@ -180,6 +180,11 @@ TEST(RandomPrograms, AgreeWithTheModelUnderManySetups) {
   for (std::uint64_t seed = 1; seed <= setups; ++seed) {
     model::Setup setup = model::setup_of(seed);
     setup.programs = 3;
+    // The host computes each digest, in hundreds of times as long as a device.
+    if (setup.digests) {
+      setup.programs = 1;
+      setup.operations = std::min(setup.operations, std::uint64_t{200});
+    }
     run_programs(setup);
     if (HasFailure()) return;
   }
