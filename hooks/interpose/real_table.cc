@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks/interpose/real_table.h"
 
+#include <memory>
+
 #include "driver/table.h"
 #include "hooks/interpose/counted_calls.h"
 
@@ -8,11 +10,11 @@ namespace thermocline {
 
 const DriverTable* real_table() {
   static const auto* const table = [] {
-    auto* loaded = new DriverTable;
-    if (!load_table(&real_symbol, loaded).ok()) return static_cast<DriverTable*>(nullptr);
+    auto loaded = std::make_unique<DriverTable>();
+    if (!load_table(&real_symbol, loaded.get()).ok()) return static_cast<DriverTable*>(nullptr);
     loaded->cuEventRecord = record_counted;
     loaded->cuStreamWaitEvent = wait_counted;
-    return loaded;
+    return loaded.release();
   }();
   return table;
 }

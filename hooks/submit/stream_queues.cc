@@ -70,6 +70,7 @@ struct Queue {
 using Key = std::tuple<CUcontext, StreamHandle, const void*>;
 
 struct Queues {
+  const Queues* abandoned = nullptr;  // the parent's, never freed
   Mutex mutex{"stream queues", lock_level::kLeaf};
   std::map<Key, Queue> by_stream THERMOCLINE_GUARDED_BY(mutex);
 
@@ -212,7 +213,9 @@ void end_queue_of(StreamHandle stream) {
 // The parent's lock may be held by a thread that does not exist in the child.
 void abandon_queues() {
   may_block.store(false, std::memory_order_relaxed);
-  all_queues() = new Queues;
+  auto* const of_the_child = new Queues;
+  of_the_child->abandoned = all_queues();
+  all_queues() = of_the_child;
 }
 
 void end_queues_in(CUcontext context, bool is_gone) {

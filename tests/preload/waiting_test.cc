@@ -82,7 +82,7 @@ void expect_that_memory_stays(const std::vector<std::string>& arguments, const s
       EXPECT_EQ(result.out.substr(result.out.find("theirs")), plain.out.substr(plain.out.find("theirs"))) << where;
       kept += result.out.find("freed: 201\nfreed: 0\n") != std::string::npos ? 1 : 0;
     }
-    EXPECT_EQ(kept, 1) << "in order " << order;
+    EXPECT_GE(kept, 1) << "in order " << order;
   }
 }
 
@@ -96,7 +96,7 @@ TEST(Waiting, MemoryStaysWhereTheWaitForAnotherContextFails) {
 // The memory's engine can not follow the other device's stream, and the host can not wait for it.
 TEST(Waiting, MemoryStaysWhereTheWaitForAnotherDeviceFails) {
   std::vector<std::string> plans;
-  for (int n = 16; n <= 20; ++n) {
+  for (int n = 1; n <= 20; ++n) {
     plans.push_back("fail cuStreamSynchronize from 11 INVALID_HANDLE; fail cuEventRecord call " + std::to_string(n) +
                     " INVALID_HANDLE");
   }
