@@ -96,7 +96,8 @@ TEST(Waiting, MemoryStaysWhereTheWaitForAnotherContextFails) {
 // The memory's engine can not follow the other device's stream, and the host can not wait for it.
 TEST(Waiting, MemoryStaysWhereTheWaitForAnotherDeviceFails) {
   std::vector<std::string> plans;
-  for (int n = 1; n <= 20; ++n) {
+  // The first is a probe's, without which the library stands aside.
+  for (int n = 2; n <= 20; ++n) {
     plans.push_back("fail cuStreamSynchronize from 11 INVALID_HANDLE; fail cuEventRecord call " + std::to_string(n) +
                     " INVALID_HANDLE");
   }
