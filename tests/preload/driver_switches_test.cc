@@ -100,8 +100,8 @@ TEST(DriverSwitches, FailedProbesAreLoggedOnceAndCounted) {
 }
 
 // A driver whose mapping calls wait for a stream that the caller has yet to let go on. The library finds that out before
-// the program blocks its first stream, and calls none of them until all have gone on. All at once: most of the time is
-// the library's patience.
+// the program blocks its first stream, and calls none of them until all have gone on. All at once: most of the time goes by
+// until the library gives up waiting.
 TEST(DriverSwitches, ProgramsThatBlockStreamsDoNotHangWhereMappingWaits) {
   struct Run {
     std::string program, switches;
