@@ -60,8 +60,8 @@ struct MechanismText {
 };
 std::span<const MechanismText> mechanism_texts();
 
-// Probes all mechanisms but kHostMemory and kMappingInFlight (mapping_waits.h) on the device of the current context; none if it has no virtual memory
-// management. `annotate`: tell tools (NVTX) that no buffer lies at these addresses.
+// Probes all mechanisms but kHostMemory and kMappingInFlight (mapping_waits.h) on the device of the current context;
+// none if it has no virtual memory management. `annotate`: tell tools (NVTX) that no buffer lies at these addresses.
 Findings probe_mapping(const Driver& driver, const DeviceFacts& facts, bool annotate = false);
 // Probes kHostMemory. Apart, because host pages are slow to create; engines try the first host page that they create.
 void probe_host_memory(const Driver& driver, const DeviceFacts& facts, Findings* findings);

@@ -2,7 +2,8 @@
 // When a context ends, all memory in it ends. The engine's memory is released while the context still exists, that is,
 // before the driver's own call. A primary context ends when it has been released as often as it was retained, so
 // retains are counted. If it was active before the first of them, somebody holds it whose calls are not seen: then the
-// engine stays until the driver says that the context is not active any more. Other contexts that the program creates on the same device do not affect the primary one.
+// engine stays until the driver says that the context is not active any more. Other contexts that the program creates on
+// the same device do not affect the primary one.
 #include <array>
 #include <atomic>
 #include <map>

@@ -79,6 +79,7 @@ void LearnedPolicy::arriving(const Arrival& arrival) {
   const std::size_t before = period_detector_.position();
   switch (period_detector_.add(token_, arrival.live_bytes, reuse)) {
     case PeriodDetector::Event::kFound:
+      known_[period_detector_.iteration()].corrections = 0;
       learn();
       break;
     case PeriodDetector::Event::kMatch:

@@ -113,7 +113,7 @@ struct BlockState {
   bool overwrites(const EvictionUnit& part) const { return !whole && part.named == listed && part.overwritten; }
   bool writes(const EvictionUnit& part) const { return whole ? may_write : part.may_write; }
   bool only_reads() const;
-  // Nothing had changed it when it left last, whatever was submitted that may write (clean_drop.cc).
+  // It has been found equal to its host copy since that was made, whatever was submitted that may write (clean_drop.cc).
   bool was_found_unchanged() const;
   bool has_wanted() const;  // on the device, as far as the operation needs it
   Bytes wanted_bytes() const;

@@ -160,8 +160,8 @@ Status Residency::make_resident(std::span<BlockState* const> blocks, FetchReason
   if (net_.full()) {
     if (Status status = come_to_rest(); !status.ok()) return status;
   }
-  const bool stood = clock_.any_blocked();
-  Status status = unless_stood(bring(blocks), stood);
+  const bool blocked = clock_.any_blocked();
+  Status status = not_ready_if_put_off(bring(blocks), blocked);
   // Also what came before the one for which there was no room.
   if (Status settled = net_.full() ? settle(blocks) : Status(); status.ok()) status = settled;
   return status;
@@ -321,10 +321,10 @@ Status Residency::make_room_for_limit(Bytes new_limit) {
   ++preparation_;
   makes_room_for_ = EvictReason::kLimitLowered;
   const InOneGo in_one_go(net_, clock_);
-  const bool stood = clock_.any_blocked();
-  if (!net_.full()) return unless_stood(shrink_to(new_limit), stood);
+  const bool blocked = clock_.any_blocked();
+  if (!net_.full()) return not_ready_if_put_off(shrink_to(new_limit), blocked);
   if (Status status = come_to_rest(); !status.ok()) return status;
-  Status status = unless_stood(shrink_to(new_limit), stood);
+  Status status = not_ready_if_put_off(shrink_to(new_limit), blocked);
   // Copies out that were begun and are not needed after all.
   if (Status settled = come_to_rest(); status.ok()) status = settled;
   return status;
@@ -357,11 +357,12 @@ bool Residency::may_leave(const EvictionUnit& part) const {
          !clock_.is_blocked(state.block->uses) && !clock_.is_blocked(part.uses);
 }
 
-// What stood may have passed by now: then there is more room than was seen. So there is when what had to be waited for
+// A stream that was blocked may have gone on by now: then there is more room than was seen. So there is when what had to be waited for
 // has passed, and on the host when what is unused there has been returned.
-Status Residency::unless_stood(Status status, bool stood) {
-  return (stood || clock_.has_deferred() || migration_.wants_trim()) && status.is_out_of_memory() ? Status::not_ready()
-                                                                                                  : status;
+Status Residency::not_ready_if_put_off(Status status, bool blocked) {
+  return (blocked || clock_.has_deferred() || migration_.wants_trim()) && status.is_out_of_memory()
+             ? Status::not_ready()
+             : status;
 }
 
 // Moves the part to the end of a list, and keeps the sums that depend on lists.

@@ -153,9 +153,9 @@ class Residency {
   bool is_held(const EvictionUnit& part) const { return part.whole->held == preparation_ && part.whole->wants(part); }
   void set_prefetched(EvictionUnit& part, bool prefetched);
   static void set_hollow(EvictionUnit& part, bool hollow);
-  // not_ready for out_of_memory where streams stood: what they use may leave when they have gone on. And where something
+  // not_ready for out_of_memory where streams were blocked: what they use may leave when they have gone on. And where something
   // has been put off until the engine's lock is open.
-  Status unless_stood(Status status, bool stood);
+  Status not_ready_if_put_off(Status status, bool blocked);
   void cut(BlockState& state);
   void place(EvictionUnit& part, Place where);
   void log_change(const EvictionUnit& part, Place where);

@@ -187,6 +187,7 @@ TEST_F(HostPoolTest, EmptyStepsMakeWayWhereTheCallerHoldsNoLock) {
   EXPECT_TRUE(pool->wants_trim());
   EXPECT_EQ(fake.calls("cuMemFreeHost"), 0u) << "a lock may be held";
   EXPECT_TRUE(pool->make_way());
+  EXPECT_FALSE(pool->wants_trim()) << "that refusal is dealt with";
   void* const large = pool->allocate(120 * kMiB);
   ASSERT_NE(large, nullptr);
   EXPECT_FALSE(pool->wants_trim());
@@ -201,6 +202,17 @@ TEST_F(HostPoolTest, EmptyStepsMakeWayWhereTheCallerHoldsNoLock) {
     pool->free(larger);
   }
   EXPECT_EQ(pool->allocate(127 * kMiB), nullptr);
+}
+
+// Not everybody who was refused asks again.
+TEST_F(HostPoolTest, RefusalsAreForgottenWhereSomebodyElseBegins) {
+  make(128 * kMiB);
+  pool->trim_later(true);
+  pool->free(pool->allocate(60 * kMiB));
+  ASSERT_EQ(pool->allocate(120 * kMiB), nullptr);
+  EXPECT_TRUE(pool->wants_trim());
+  pool->forget_refusals();
+  EXPECT_FALSE(pool->wants_trim());
 }
 
 // Whoever asks while a step is on its way to the driver waits for that, and finds the room.
