@@ -108,7 +108,9 @@ CUresult copy_anywhere(StreamHandle stream, Host host, To to, From from, std::si
     const From source = behind(from, done);
     accesses.clear();
     accesses.copy(address_of(target), address_of(source), now);
-    const auto copy_there = [&](const void* copy) { return copy_from_host_copy(stream, address_of(target), copy, now); };
+    const auto copy_there = [&](const void* copy) {
+      return copy_from_host_copy(stream, address_of(target), copy, now);
+    };
     const CallFrom from_host = copy_there;
     return submit_copy(
         stream, host, std::move(accesses), info_of_copy<F>(), [&] { return real<F>(target, source, now, more...); },

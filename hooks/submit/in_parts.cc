@@ -21,9 +21,7 @@ bool fits_at_once(const AccessList& accesses) {
 }
 
 // An element that lies in two units is not divided.
-std::size_t whole_grains(std::size_t bytes, std::size_t grain) {
-  return bytes < grain ? grain : bytes - bytes % grain;
-}
+std::size_t whole_grains(std::size_t bytes, std::size_t grain) { return bytes < grain ? grain : bytes - bytes % grain; }
 
 // 0: no engine owns the address.
 Bytes unit_bytes_from(CUdeviceptr at) {
