@@ -346,7 +346,7 @@ CUresult submit_recorded(const EngineSet& engines, StreamHandle stream, const Ac
 
 CUresult submit_what(StreamHandle stream, Host host, AccessList& accesses, OperationInfo info, Call call,
                      Instead instead) {
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   const HeldEngines there;
   if (there.none()) return call();
   const EngineSet& engines = *there;
@@ -395,7 +395,7 @@ CUresult submit_copy(StreamHandle stream, Host host, AccessList&& accesses, Oper
 }
 
 CUresult submit_unknown(StreamHandle stream, Call call) {
-  wait_for_queue(stream);
+  const RoomInQueue room(stream);
   const HeldEngines engines;
   if (engines.none()) return call();
   // The graph is found to be unknown when it is instantiated.
