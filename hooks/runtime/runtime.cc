@@ -130,6 +130,10 @@ class Runtime::State {
     for (const ActiveEngine* one : ending) visit(*one);
   }
 
+  // False: `read` had nothing of some engine. The lock must be held.
+  template <class Read>
+  bool sum_up(EngineStatistics* out, Read read);
+
   void load();
   bool may_use(const LoadedSettings& loaded);
   bool share_host_limit(EngineOptions* options);
@@ -510,15 +514,18 @@ void Runtime::abandon_context(CUcontext context) {
   notify(&EngineObserver::context_ended, context, true);
 }
 
-bool Runtime::statistics(EngineStatistics* out) const {
-  if (Inside::now()) return false;
-  State& all = state();
-  const MutexLock lock(all.mutex);
-  std::map<CUdevice, EngineStatistics> by_device = all.finished;
-  all.for_each_unfinished([&](const ActiveEngine& one) {
+template <class Read>
+bool Runtime::State::sum_up(EngineStatistics* out, Read read) {
+  std::map<CUdevice, EngineStatistics> by_device = finished;
+  bool are_all = true;
+  for_each_unfinished([&](const ActiveEngine& one) {
+    const std::optional<EngineStatistics> of_engine = read(*one.engine);
+    are_all = are_all && of_engine.has_value();
+    if (!of_engine.has_value()) return;
     EngineStatistics& of_device = by_device[one.device];
-    of_device = merge(of_device, one.engine->statistics());
+    of_device = merge(of_device, *of_engine);
   });
+  if (!are_all) return false;
   bool is_first = true;
   *out = {};
   for (const auto& [device, of_device] : by_device) {
@@ -527,6 +534,20 @@ bool Runtime::statistics(EngineStatistics* out) const {
   }
   notify(&EngineObserver::fill_in, out);
   return true;
+}
+
+bool Runtime::statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const MutexLock lock(all.mutex);
+  return all.sum_up(out, [](const Engine& engine) { return std::optional(engine.statistics()); });
+}
+
+bool Runtime::try_statistics(EngineStatistics* out) const {
+  if (Inside::now()) return false;
+  State& all = state();
+  const std::unique_lock lock(all.mutex, std::try_to_lock);
+  return lock.owns_lock() && all.sum_up(out, [](const Engine& engine) { return engine.try_statistics(); });
 }
 
 bool Runtime::wants_audit() const noexcept { return state().wants_audit.load(); }

@@ -437,6 +437,13 @@ EngineStatistics Engine::statistics() const {
   return state_->collect();
 }
 
+std::optional<EngineStatistics> Engine::try_statistics() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  state_->residency.count_outcomes();
+  return state_->collect();
+}
+
 void Engine::reset_peaks() {
   const std::lock_guard lock(mutex_);
   state_->reset_peaks();

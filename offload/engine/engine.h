@@ -207,6 +207,8 @@ class Engine {
   void memory_info(Bytes* free, Bytes* total) const;
   // True at this moment, whatever threads do without the lock; asking changes nothing.
   EngineStatistics statistics() const;
+  // The same where nobody holds the lock; else nothing.
+  std::optional<EngineStatistics> try_statistics() const;
   // Every peak becomes what is so now.
   void reset_peaks();
   // Every kernel is shown to the engine then, also one that is given no address.
