@@ -68,7 +68,8 @@ Status Engine::State::leave_source_on_host(std::span<const MemoryAccess> list) {
   if (Status status = residency.make_host_copy(*part); !status.ok())
     return status.is_out_of_memory() ? Status() : status;
   begin_operands({&target, 1});
-  if (source.address + source.bytes > part->begin() + part->host_bytes || part->whole->wants(*part)) {
+  const bool is_target_too = part->whole->listed == resolution && part->whole->wants(*part);
+  if (is_target_too || source.address + source.bytes > part->begin() + part->host_bytes) {
     begin_operands(list);
     return {};
   }

@@ -19,10 +19,12 @@ static void say(const char* what) {
 
 static void ranges(void) {
   CHECK(cuMemcpyDtoD(a + MIDDLE - SMALL / 2, b + MIDDLE - SMALL / 4, SMALL));
+  CHECK(cuCtxSynchronize());
   CHECK(cuMemcpyDtoDAsync(b + MIDDLE - SMALL, a + MIDDLE - SMALL - 12, 2 * SMALL, stream));
   CHECK(cuStreamSynchronize(stream));
   CHECK(cuMemcpyPeer(a + MIDDLE - 100, context, b + MIDDLE - 99, context, 200));
   CHECK(cuMemsetD8(a + MIDDLE - 17, 3, 40));
+  CHECK(cuCtxSynchronize());
   CHECK(cuMemsetD16Async(b + MIDDLE - 50, 3, 50, stream));
   CHECK(cuStreamSynchronize(stream));
   fill(a + MIDDLE - 1000, 3000, 4);
@@ -39,6 +41,7 @@ static void rows(void) {
   two.WidthInBytes = 3000;
   two.Height = 3;
   CHECK(cuMemcpy2D(&two));
+  CHECK(cuCtxSynchronize());
   // A row of which there is no whole one in a unit.
   two.srcDevice = b + MIDDLE - SMALL;
   two.dstDevice = a + MIDDLE - SMALL - 4096;
@@ -48,6 +51,7 @@ static void rows(void) {
   CHECK(cuMemcpy2DAsync(&two, stream));
   CHECK(cuStreamSynchronize(stream));
   CHECK(cuMemsetD2D32(a + MIDDLE - 1024, 4096, 7, 512, 2));
+  CHECK(cuCtxSynchronize());
   CHECK(cuMemsetD2D8Async(b + MIDDLE - 5, 4096, 8, 1000, 3, stream));
   CHECK(cuStreamSynchronize(stream));
   say("rows");
@@ -79,6 +83,7 @@ static void arrays(void) {
   copy.WidthInBytes = SIDE * 4;
   copy.Height = SIDE;
   CHECK(cuMemcpy2D(&copy));
+  CHECK(cuCtxSynchronize());
   CUDA_MEMCPY3D back = {0};
   back.srcMemoryType = CU_MEMORYTYPE_ARRAY;
   back.srcArray = square;

@@ -18,19 +18,25 @@ static void say(const char* what) {
   show("b", b, LARGE);
 }
 
+// `stream` does not wait for the default stream.
+static void refill(CUdeviceptr to, size_t bytes, uint32_t seed) {
+  fill(to, bytes, seed);
+  CHECK(cuCtxSynchronize());
+}
+
 static void ranges(void) {
   CHECK(cuMemcpyDtoD(b + 4096, a, LARGE - 4096));
-  fill(a, LARGE, 3);
+  refill(a, LARGE, 3);
   CHECK(cuMemcpyDtoDAsync(b, a + 100, LARGE / 2, stream));
   CHECK(cuStreamSynchronize(stream));
   say("driver's names");
   CHECK(cuMemcpy(a, b + 1000, LARGE / 3));
-  fill(b, LARGE / 4, 4);
+  refill(b, LARGE / 4, 4);
   CHECK(cuMemcpyAsync(a + LARGE / 2, b, LARGE / 2, stream));
   CHECK(cuStreamSynchronize(stream));
   say("by address");
   CHECK(cuMemcpyPeer(b, context, a + 7, context, LARGE - 7));
-  fill(a, LARGE, 5);
+  refill(a, LARGE, 5);
   CHECK(cuMemcpyPeerAsync(b + LARGE / 4, context, a, context, LARGE / 4, stream));
   CHECK(cuStreamSynchronize(stream));
   say("between contexts");
@@ -45,7 +51,7 @@ static void rows(void) {
   two.WidthInBytes = 3000;
   two.Height = ROWS;
   CHECK(cuMemcpy2D(&two));
-  fill(a, LARGE, 6);
+  refill(a, LARGE, 6);
   two.dstXInBytes = 1000;
   CHECK(cuMemcpy2DAsync(&two, stream));
   CHECK(cuStreamSynchronize(stream));
@@ -60,7 +66,7 @@ static void rows(void) {
   three.Height = ROWS / 8 - 3;
   three.Depth = 8;
   CHECK(cuMemcpy3D(&three));
-  fill(b, LARGE / 2, 7);
+  refill(b, LARGE / 2, 7);
   CHECK(cuMemcpy3DAsync(&three, stream));
   CHECK(cuStreamSynchronize(stream));
   say("layers");
@@ -73,7 +79,7 @@ static void batches(void) {
   attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   CHECK(cuMemcpyBatchAsync(to, from, bytes, 1, &attributes, &first, 1, stream));
   CHECK(cuStreamSynchronize(stream));
-  fill(a, LARGE, 8);
+  refill(a, LARGE, 8);
   attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
   CHECK(cuMemcpyBatchAsync(to + 1, from + 1, bytes + 1, 1, &attributes, &first, 1, stream));
   CHECK(cuStreamSynchronize(stream));
@@ -112,7 +118,7 @@ static void undefined(void) {
   CHECK(cuMemAlloc(&c, LARGE));
   CHECK(cuMemcpyDtoD(b, c, LARGE));
   CHECK(cuMemFree(c));
-  fill(b, LARGE, 9);
+  refill(b, LARGE, 9);
   say("undefined");
 }
 
@@ -121,8 +127,8 @@ int main(void) {
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   CHECK(cuMemAlloc(&a, LARGE));
   CHECK(cuMemAlloc(&b, LARGE));
-  fill(a, LARGE, 1);
-  fill(b, LARGE, 2);
+  refill(a, LARGE, 1);
+  refill(b, LARGE, 2);
   CHECK(cuCtxSynchronize());
   ranges();
   rows();
