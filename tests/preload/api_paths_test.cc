@@ -529,14 +529,6 @@ TEST(ApiPaths, ProcessThatEndsInASignalsHandlerInsideTheDriverEnds) {
   for (const char* budget : {"", kBudget}) EXPECT_EQ(run_preloaded(arguments, budget).status, 3);
 }
 
-TEST(ApiPaths, ProcessThatEndsWhileOthersStayInTheDriverEnds) {
-  const std::vector<std::string> arguments = {"api_paths/process/ends_in_a_signal", "others"};
-  EXPECT_EQ(run_plain(arguments).status, 3);
-  const ProcessResult result = run_preloaded(arguments);
-  EXPECT_EQ(result.status, 3) << result.err;
-  EXPECT_NE(result.err.find("no statistics"), std::string::npos) << result.err;
-}
-
 TEST(ApiPaths, ProcessThatEndsInASignalsHandlerInsideItsRecordingEnds) {
   const std::string file = testing::TempDir() + "ends_in_a_signal_" + std::to_string(getpid()) + ".trace";
   const ProcessResult result =
