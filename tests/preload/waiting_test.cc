@@ -47,9 +47,10 @@ TEST(Waiting, ABufferUnderATextureOutlivesItsReadersWhileAStreamRecords) {
 TEST(Waiting, WhoEndsTheProcessDoesNotWaitForThreadsThatStayInTheDriver) {
   const std::vector<std::string> arguments = {api_path("process/ends_in_a_signal"), "others"};
   EXPECT_EQ(run_plain(arguments).status, 3);
-  const ProcessResult result = run_preloaded(arguments);
-  EXPECT_EQ(result.status, 3) << result.err;
-  EXPECT_NE(result.err.find("no statistics"), std::string::npos) << result.err;
+  for (int run = 0; run < 4; ++run) {
+    const ProcessResult result = run_preloaded(arguments, kBudget);
+    EXPECT_EQ(result.status, 3) << result.err;
+  }
 }
 
 // Memory that could not be waited for is not reused, and still exists when its context ends.

@@ -39,9 +39,16 @@ static void race(void) {
 
 static CUstream stream;
 
-static void CUDA_CB stay(void* entered) {
-  __atomic_store_n((int*)entered, 1, __ATOMIC_RELEASE);
+static int entered, ready;
+
+static void CUDA_CB stay(void* nothing) {
+  (void)nothing;
+  __atomic_store_n(&entered, 1, __ATOMIC_RELEASE);
   for (;;) pause();
+}
+
+static void wait_until(const int* is_set) {
+  while (!__atomic_load_n(is_set, __ATOMIC_ACQUIRE)) usleep(1000);
 }
 
 static void* synchronize(void* nothing) {
@@ -50,25 +57,27 @@ static void* synchronize(void* nothing) {
   return nothing;
 }
 
-static void* allocate(void* nothing) {
+// Buffers are evicted and fetched, which takes many calls of the driver with the lock held.
+static void* launch(void* nothing) {
+  CUstream own = NULL;
+  (void)nothing;
   CHECK(cuCtxSetCurrent(context));
+  CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
   for (;;) {
-    CUdeviceptr at = 0;
-    CHECK(cuMemAlloc(&at, BYTES));
+    mix_all(own);
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
   }
-  return nothing;
 }
 
 static void end_beside_others(void) {
   pthread_t threads[2];
-  int entered = 0;
-  CUdeviceptr at = 0;
+  make_buffers();
   CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  CHECK(cuMemAlloc(&at, BYTES));
-  CHECK(cuLaunchHostFunc(stream, stay, &entered));
+  if (pthread_create(&threads[1], NULL, launch, NULL) != 0) exit(4);
+  wait_until(&ready);
+  CHECK(cuLaunchHostFunc(stream, stay, NULL));
   if (pthread_create(&threads[0], NULL, synchronize, NULL) != 0) exit(4);
-  while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE)) usleep(1000);
-  if (pthread_create(&threads[1], NULL, allocate, NULL) != 0) exit(4);
+  wait_until(&entered);
   usleep(100000);
   exit(3);
 }
