@@ -492,6 +492,11 @@ TEST(ApiPaths, ThreadsWithLittleStackComputeTheSame) {
   expect_same_bits({"api_paths/process/little_stack"}, kBudget, kBudgetBytes);
 }
 
+TEST(ApiPaths, HandlersOnLittleSignalStacksComputeTheSame) {
+  if (sanitizers_unwind()) GTEST_SKIP() << "sanitizers need stack of their own";
+  expect_same_bits({"api_paths/process/little_signal_stack"}, kBudget, kBudgetBytes);
+}
+
 TEST(ApiPaths, CancelledThreadsLeaveTheRestAsItWas) {
   if (sanitizers_unwind()) GTEST_SKIP() << "under a sanitizer threads are not cancelled";
   expect_same_bits({"api_paths/process/cancelled"}, kBudget, kBudgetBytes);
