@@ -74,8 +74,6 @@ bool Residency::copy_out_if_changed(EvictionUnit& part, EvictReason reason) {
   count_outcomes();
   learn_outcome(part.evidence);
   if (part.evidence.skip > 0 || !takes_digests(part)) return false;
-  // What still reads the host copy would find it changed.
-  if (!clock_.passed(part.host_reads)) return false;
   BlockState& state = *part.whole;
   UseSet submitted;
   const bool copies = digests_.copy_if_changed({part.begin(), part.host_bytes}, part.host, state.block->uses, part.uses,
