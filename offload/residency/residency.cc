@@ -279,13 +279,9 @@ bool Residency::fetch(EvictionUnit& part) {
 // Contents that nobody has defined are as good as any others.
 Status Residency::make_host_copy(EvictionUnit& part) {
   if (part.hollow || part.has_copy()) return {};
-  if (part.mapped()) {
-    part.defined = true;
-    return begin_to_leave(part, EvictReason::kPressure);
-  }
-  if (!migration_.set_aside(part)) return Status::out_of_memory();
+  if (!part.mapped() && !migration_.set_aside(part)) return Status::out_of_memory();
   part.defined = true;
-  return {};
+  return part.mapped() ? begin_to_leave(part, EvictReason::kPressure) : Status();
 }
 
 void Residency::leave(BlockState& state, std::size_t parts, EvictReason reason) {
